@@ -59,7 +59,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-cache
 
 quick: check
-	$(BIN)/pytest --numprocesses 2 tests/watermarks tests/tui/words $(ARGS)
+	$(BIN)/pytest --numprocesses 2 tests/watermarks tests/text tests/tui/words $(ARGS)
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate.py

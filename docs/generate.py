@@ -1,6 +1,7 @@
 """`make docs`: the parts of this folder that follow from the code; `--check` compares instead of writing.
 
-It writes the import diagram inside `architecture.md`, the JSON schemas in `schema/` and the manual page `tui/wmtop.1`.
+It writes the import diagram inside `architecture.md`, the findings in `findings.md`, the JSON schemas in `schema/` and
+the manual page `tui/wmtop.1`.
 """
 
 import ast
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from wmtop.engine.doctor import RULES, meaning_of
 from wmtop.engine.feed.messages import ToEngine, WrittenLine
 from wmtop.engine.run.durable_state import SavedState
 from wmtop.engine.snapshot.wire import SnapshotLine
@@ -22,7 +24,7 @@ ROOT = HERE.parent
 BEGIN, END = "<!-- imports: made by `make docs` -->", "<!-- imports: end -->"
 ROOMS = (
     "engine.core", "engine.core.doctor", "engine.core.judgement", "engine.feed", "engine.fleet", "engine.kafka",
-    "engine.pipeline", "engine.taps", "engine.job", "tui.present", "tui.widgets", "tui.screens",
+    "engine.pipeline", "engine.taps", "engine.job", "engine.text", "tui.present", "tui.widgets", "tui.screens",
     "tui.replay", "tui.cli",
 )  # fmt: skip
 """The folders that the diagram shows; what lies deeper belongs to the nearest one."""
@@ -63,6 +65,24 @@ def diagram() -> str:
     return "\n".join([*lines, "```"])
 
 
+def findings() -> str:
+    """`findings.md`: every finding, with its code as the anchor."""
+    head = (
+        "# Findings\n\n"
+        "What the doctor (key `d`, `wmtop check`) can find: what it means, how it is recognised, what to do.\n"
+        "`wmtop explain CODE` prints the same. Made by `make docs` from the docstrings in `engine/doctor/`.\n"
+    )
+    return "\n".join([head, *(_finding(code) for code in sorted(RULES))])
+
+
+def _finding(code: str) -> str:
+    meaning = meaning_of(code)
+    text = f"## {code}\n\n{meaning.means}\n\n"
+    text += f"- **How it is recognised:** {meaning.recognised_by}\n- **What to do:** {meaning.what_to_do}\n"
+    links = ", ".join(f"[{other}](#{other})" for other in meaning.not_beside)
+    return text + (f"- Not shown if one of these is found, which explains it: {links}.\n" if links else "")
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with its text."""
     architecture = HERE / "architecture.md"
@@ -72,6 +92,7 @@ def documents() -> dict[Path, str]:
     for name, kind in SCHEMAS.items():
         schema = json.dumps(msgspec.json.schema(kind), indent=1, sort_keys=True, ensure_ascii=False)
         found[HERE / "schema" / f"{name}.json"] = schema + "\n"
+    found[HERE / "findings.md"] = findings()
     found[ROOT / "tui" / "wmtop.1"] = man_page()
     return found
 

@@ -147,4 +147,4 @@ def test_an_import_that_points_the_other_way_is_found(installed: Path, module: s
 
 
 def test_what_starts_the_workers_can_be_run(wheel: zipfile.ZipFile) -> None:
-    assert wheel.getinfo("wmtop/engine/pipeline/worker-python").external_attr >> 16 & 0o111
+    assert wheel.getinfo("wmtop/engine/run/worker-python").external_attr >> 16 & 0o111

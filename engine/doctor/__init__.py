@@ -1,6 +1,38 @@
-"""Findings: problems of a stream, their severity and evidence, by pure rules over snapshots."""
+"""Findings: problems of a stream, one module a topic with their rules and words; pure functions of snapshots."""
 
-from .diagnose import RULES, accounts_for, diagnose
-from .finding import Finding, Fix, FixCode, Severity
+from importlib import import_module
 
-__all__ = ["RULES", "Finding", "Fix", "FixCode", "Severity", "accounts_for", "diagnose"]
+from .diagnosis_input import verdict_at
+from .finding import Finding, Fix, Severity
+from .rules import RULES, Diagnosis, Meaning, accounts_for, diagnose, explain, meaning_of
+
+__all__ = [
+    "RULES",
+    "Diagnosis",
+    "Finding",
+    "Fix",
+    "Meaning",
+    "Severity",
+    "accounts_for",
+    "diagnose",
+    "explain",
+    "meaning_of",
+    "verdict_at",
+]
+
+TOPICS = (
+    "condition",
+    "attached",
+    "blocking",
+    "idleness",
+    "spark",
+    "flink",
+    "progress",
+    "clocks",
+    "lateness",
+    "batches",
+)
+"""The modules with rules; of findings of equal weight, those of an earlier topic are listed first."""
+
+for _topic in TOPICS:
+    import_module(f".{_topic}", __name__)

@@ -1,13 +1,17 @@
-"""Rules about batches and state: slow batches, a backlog that grows, a batch that never ends, state that grows."""
+"""Batches and state: slow batches, a growing backlog, a batch that never ends, state that grows or is never removed."""
 
 from collections.abc import Sequence
 from math import ceil
 from statistics import median
+from typing import Literal
 
+from ..snapshot import OperatorKind, StatefulOperator
+from ..text import formatting as f
+from ..text.codes import OPERATORS
 from ..verdict.history import HistoryPoint, Phases
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, thirds
-from .finding import Finding, Fix
-from .spark import MANAGE_THEIR_STATE
+from .finding import ADD_WATERMARK, CHECK_QUERY, Context, Explanation, Finding, Fix, Severity, n, span
+from .rules import rule
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
 """A batch is slow from this duration (ms) on, if it lasts this many emit intervals and takes this part of the normal
@@ -22,10 +26,35 @@ STATE_TIMES, STATE_GROWS, STATE_WATCHED_MS = 2, 1.3, 2 * MINUTE
 time (ms).
 """
 HUNG_MS, HUNG_TIMES = 5 * MINUTE, 10
+MANAGE_THEIR_STATE: tuple[OperatorKind, ...] = ("map_groups_with_state", "transform_with_state", "limit")
+"""Operators that remove state by their own code and timers, or keep a single number: they need no watermark."""
+_PHASES = {
+    "offsets_ms": "asking the sources for offsets",
+    "planning_ms": "planning",
+    "work_ms": "reading and computing",
+    "commit_ms": "committing to the checkpoint",
+}
+_LENGTHEN_TRIGGER = Fix("lengthen-trigger", "Set a trigger interval that is not shorter than a batch")
+_ADD_CAPACITY = Fix("add-capacity", "Add cores, or do less work for each record")
+_FREE_WATERMARK = Fix(
+    "free-watermark", "Free the watermark: the main screen shows which channel holds it back, and why"
+)
+_FASTER = {
+    "offsets_ms": "Make listing the source faster: fewer files or partitions, or a broker that is closer",
+    "planning_ms": "Simplify the plan: fewer unions, fewer columns",
+    "work_ms": "Add cores or shuffle partitions, or do less work for each record",
+    "commit_ms": "Use a faster checkpoint directory: local disk instead of an object store",
+}
 
 
 class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
-    """Batches take long, or do not keep up with the input."""
+    """Batches take long, or the backlog keeps growing. The watermark advances once a batch.
+
+    Recognised by: the median batch takes at least 2 seconds, 10 emit intervals and a fiftieth of the time that a result
+    takes; or the backlog has grown for a minute.
+
+    What to do: speed up the phase that takes most of the time, or add cores.
+    """
 
     batch_ms: int
     emit_every_ms: int | None
@@ -39,47 +68,46 @@ class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
     backlog_per_s: float | None
     """How fast the backlog grows, if it does (records per second)."""
 
-
-class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
-    """A batch began and has not ended for much longer than usual: it hangs, or the query died in it."""
-
-    batch: int | None
-    age_ms: int
-    usual_ms: int | None
-
-
-class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
-    """State keeps growing, because the watermark does not follow."""
-
-    rows: int | None
-    before_rows: int | None
-    windows: int | None
-    expected_windows: int | None
-    """How many windows the settings explain."""
-    watched_ms: int
-    bytes: int | None
-    watermark: bool
-    """Whether there is a watermark at all: without one nothing is ever removed."""
+    def words(self, context: Context) -> Explanation:
+        grows = self.backlog_per_s
+        times = "" if not self.emit_every_ms else f", {self.batch_ms // self.emit_every_ms:,} times the emit interval"
+        part = [] if self.phase is None else [f"{f.share(self.phase_share)} of that: {_PHASES[self.phase]}"]
+        can = "" if self.rows_done is None else f", {f.rate(self.rows_done)} can be processed"
+        rates = [] if self.rows_in is None else [f"{f.rate(self.rows_in)} rows/s come{can}"]
+        unread = [] if grows is None else [f"Backlog: {n(self.backlog, 'record')}, {f.rate(grows)} more each second"]
+        waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
+        if context.snapshot.spark.has_watermark is False:
+            waits, why = "Results appear", "The results of a batch appear when it ends."
+        return Explanation(
+            "Batches do not keep up" if grows else "Batches are slow",
+            f"Backlog of {n(self.backlog, 'record')}, and growing"
+            if grows
+            else f"{waits} only every {span(self.batch_ms)}",
+            why,
+            [f"Median batch: {span(self.batch_ms)}{times}", *part, *rates, *unread],
+            ("Progress",),
+        )
 
 
-def slow_batches(given: DiagnosisInput) -> SlowBatches | None:
+@rule(SlowBatches, accounts_for=("slow",))
+def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
     """Batches that take a large part of the normal delay of a result, or a backlog that keeps growing."""
-    if given.ended:
+    if facts.ended:
         return None
-    batches = _batches(given.past)
+    batches = _batches(facts.past)
     took = [point.batch_ms for point in batches[-30:] if point.batch_ms is not None]
-    growth = _backlog_growth(given)
+    growth = _backlog_growth(facts)
     if len(took) < FEW and growth is None:
         return None
     batch_ms = int(median(took)) if took else 0
-    emit = None if given.is_attached else given.settings.emit_every_ms
-    slow = len(took) >= FEW and batch_ms >= max(SLOW_MS, SLOW_TIMES * (emit or 0), given.scale_ms // SLOW_PART)
+    emit = None if facts.is_attached else facts.settings.emit_every_ms
+    slow = len(took) >= FEW and batch_ms >= max(SLOW_MS, SLOW_TIMES * (emit or 0), facts.scale_ms // SLOW_PART)
     if not slow and growth is None:
         return None
-    backlog, spark = given.past[-1].backlog, given.snapshot.spark
+    backlog, spark = facts.past[-1].backlog, facts.snapshot.spark
     phase, part = _longest_phase([point.phases for point in batches[-30:] if point.phases])
     done = spark.processed_rows_per_second
-    capacity = Fix(code="speed-up-batches" if phase is not None else "add-capacity")
+    capacity = _ADD_CAPACITY if phase is None else Fix("speed-up-batches", _FASTER[phase])
     return SlowBatches(
         severity="warning",
         size=max(batch_ms, SECOND * (backlog or 0) / done if growth and done else 0),
@@ -91,16 +119,67 @@ def slow_batches(given: DiagnosisInput) -> SlowBatches | None:
         rows_done=done,
         backlog=backlog,
         backlog_per_s=growth,
-        fixes=(capacity, Fix(code="lengthen-trigger")) if given.is_attached else (capacity,),
+        fixes=(capacity, _LENGTHEN_TRIGGER) if facts.is_attached else (capacity,),
     )
 
 
-def hung_batch(given: DiagnosisInput) -> HungBatch | None:
-    """A batch in flight that is far older than batches usually get."""
-    spark, wall_ms = given.snapshot.spark, given.snapshot.wall_ms
-    if given.ended or not spark.in_flight or spark.batch_timestamp_ms is None or wall_ms is None:
+def _batches(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
+    """One point per batch, the oldest first."""
+    pairs = zip(points, [None, *points], strict=False)
+    return [point for point, before in pairs if before is None or point.batch != before.batch]
+
+
+def _backlog_growth(facts: DiagnosisInput) -> float | None:
+    """The growth of the backlog in records per second, if it grows all the time; else None."""
+    points = [(point.wall_ms, point.backlog) for point in facts.last(5 * MINUTE) if point.backlog is not None]
+    if len(points) < 10 or points[-1][0] - points[0][0] < WATCHED_MS:
         return None
-    took = [point.batch_ms for point in _batches(given.past) if point.batch_ms is not None]
+    first, second, third = thirds([backlog for _, backlog in points])
+    if third < BACKLOG or not first < second < third or third < BACKLOG_GROWS * first:
+        return None
+    return SECOND * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+
+
+def _longest_phase(phases: Sequence[Phases]) -> tuple[str | None, float | None]:
+    sums = {name: sum(getattr(phase, name) for phase in phases) for name in Phases.__struct_fields__}
+    total = sum(sums.values())
+    if not total:
+        return None, None
+    name = max(sums, key=lambda name: sums[name])
+    return name, sums[name] / total
+
+
+class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
+    """A batch began and has not ended for much longer than usual. It hangs, or the query died in it.
+
+    Recognised by: a batch in flight for at least 5 minutes and 10 times the median batch.
+
+    What to do: check the query's process and its log.
+    """
+
+    batch: int | None
+    age_ms: int
+    usual_ms: int | None
+
+    def words(self, context: Context) -> Explanation:
+        usual = [] if self.usual_ms is None else [f"Median batch: {span(self.usual_ms)}"]
+        number = "The batch" if self.batch is None else f"Batch {self.batch:,}"
+        return Explanation(
+            f"{number} does not end",
+            f"No results for {span(self.age_ms)}",
+            "It hangs, it processes something large, or the query has died in it: from outside these look alike.",
+            [f"{number} began {span(self.age_ms)} ago and is not committed", *usual],
+            ("Progress",),
+        )
+
+
+@rule(HungBatch, accounts_for=("stalled", "slow", "unknown"))
+def hung_batch(facts: DiagnosisInput) -> HungBatch | None:
+    """A batch in flight that is far older than batches usually get."""
+    spark, wall_ms = facts.snapshot.spark, facts.snapshot.wall_ms
+    if facts.ended or not spark.in_flight or spark.batch_timestamp_ms is None or wall_ms is None:
+        return None
+    took = [point.batch_ms for point in _batches(facts.past) if point.batch_ms is not None]
     usual = int(median(took)) if took else spark.batch_ms
     age_ms = wall_ms - spark.batch_timestamp_ms
     if age_ms < max(HUNG_MS, HUNG_TIMES * (usual or 0)):
@@ -108,30 +187,81 @@ def hung_batch(given: DiagnosisInput) -> HungBatch | None:
     return HungBatch(
         severity="critical",
         size=age_ms,
-        batch=given.snapshot.batch,
+        batch=facts.snapshot.batch,
         age_ms=age_ms,
         usual_ms=usual,
-        fixes=(Fix(code="check-query"),),
+        fixes=(CHECK_QUERY,),
     )
 
 
-def state_grows(given: DiagnosisInput) -> StateGrows | None:
+class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
+    """State keeps growing, because the watermark does not follow or does not exist.
+
+    Recognised by: twice as many open windows as the settings explain, and still more; or state that grows by 30 % in
+    each third of the observed time while the watermark is frozen.
+
+    What to do: find out what holds back the watermark; without one, call `withWatermark`.
+    """
+
+    rows: int | None
+    before_rows: int | None
+    windows: int | None
+    expected_windows: int | None
+    """How many windows the settings explain."""
+    watched_ms: int
+    bytes: int | None
+    watermark: bool
+    """Whether there is a watermark at all: without one nothing is ever removed."""
+
+    def words(self, context: Context) -> Explanation:
+        rows = f"{n(self.rows, 'row')} in state" if self.rows is not None else n(self.windows, "open window")
+        grown = [] if self.before_rows is None else [f"{f.count(self.before_rows)} rows {span(self.watched_ms)} ago"]
+        expected = "" if self.expected_windows is None else f"; window and lateness account for {self.expected_windows}"
+        windows = [] if self.windows is None else [n(self.windows, "open window") + expected]
+        memory = [] if self.bytes is None else [f"{self.bytes / 1_048_576:,.0f} MiB of memory"]
+        cause = "Records open new windows while the watermark does not follow, so that no old one closes."
+        if not self.watermark:
+            cause = "Without a watermark no state is ever released."
+        return Explanation(
+            "State keeps growing", rows, cause, [rows, *grown, *windows, *memory], ("Progress", "Windows")
+        )
+
+
+@rule(
+    StateGrows,
+    suppressed_by=(
+        "node-without-data",
+        "watermark-pinned",
+        "watermark-never-moved",
+        "no-watermark",
+        "state-never-removed",
+        "silent-channels",
+        "no-data",
+        "only-realigning",
+        "lagging-channels",
+        "frozen-by-lateness",
+        "future-timestamps",
+        "wrong-unit",
+        "zone-shift",
+    ),
+)
+def state_grows(facts: DiagnosisInput) -> StateGrows | None:
     """State with twice the windows that the settings explain that still grows; or state that grows while the watermark
     is frozen.
     """
-    points = [p for p in given.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
-    spark = given.snapshot.spark
+    points = [p for p in facts.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
+    spark = facts.snapshot.spark
     if spark.output_mode in ("complete", "update"):
         return None  # these modes keep emitted results, by design
     if spark.operators and all(one.kind in MANAGE_THEIR_STATE for one in spark.operators):
         return None  # the user's code removes state, or keeps it on purpose
-    if given.ended or len(points) < 30 or points[-1].wall_ms - points[0].wall_ms < STATE_WATCHED_MS:
+    if facts.ended or len(points) < 30 or points[-1].wall_ms - points[0].wall_ms < STATE_WATCHED_MS:
         return None
     windows = [point.open_windows for point in points if point.open_windows is not None]
     rows = [point.state_rows or 0 for point in points]
     expected = None
-    if given.slide_ms is not None and given.settings.lateness_ms is not None:
-        expected = ceil(given.scale_ms / given.slide_ms) + 2
+    if facts.slide_ms is not None and facts.settings.lateness_ms is not None:
+        expected = ceil(facts.scale_ms / facts.slide_ms) + 2
     if expected is not None and any(windows) and len(windows) == len(points):
         first, second, third = thirds(windows)
         if not (first + 1 <= second and second + 1 <= third and windows[-1] >= STATE_TIMES * expected):
@@ -150,33 +280,160 @@ def state_grows(given: DiagnosisInput) -> StateGrows | None:
         windows=points[-1].open_windows,
         expected_windows=expected,
         watched_ms=points[-1].wall_ms - points[0].wall_ms,
-        bytes=given.snapshot.spark.state_bytes,
+        bytes=facts.snapshot.spark.state_bytes,
         watermark=points[-1].watermark_ms is not None,
-        fixes=(Fix(code="free-watermark" if points[-1].watermark_ms is not None else "add-watermark"),),
+        fixes=(_FREE_WATERMARK if points[-1].watermark_ms is not None else ADD_WATERMARK,),
     )
 
 
-def _batches(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
-    """One point per batch, the oldest first."""
-    pairs = zip(points, [None, *points], strict=False)
-    return [point for point, before in pairs if before is None or point.batch != before.batch]
+class NoWatermark(Finding, frozen=True, kw_only=True, tag="no-watermark"):
+    """The query keeps state but has no watermark. Its state is never removed.
+
+    Recognised by: a stateful operator that needs a watermark, and no `withWatermark` in the query.
+
+    What to do: call `withWatermark` before the first stateful operator. For totals by key it may be intended.
+    """
+
+    state_rows: int | None
+
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            "The query keeps state without a watermark",
+            "State grows with each new key: nothing is ever removed",
+            "Without a watermark, Spark does not know which state is no longer needed.",
+            [f"{n(self.state_rows, 'row')} in state" if self.state_rows is not None else "0 calls of withWatermark"],
+            ("Operators", "Progress"),
+        )
 
 
-def _backlog_growth(given: DiagnosisInput) -> float | None:
-    """The growth of the backlog in records per second, if it grows all the time; else None."""
-    points = [(point.wall_ms, point.backlog) for point in given.last(5 * MINUTE) if point.backlog is not None]
-    if len(points) < 10 or points[-1][0] - points[0][0] < WATCHED_MS:
+@rule(NoWatermark, accounts_for=("unknown",))
+def no_watermark(facts: DiagnosisInput) -> NoWatermark | None:
+    """A stateful query without a watermark; complete mode keeps everything by design.
+
+    Totals by key often have none on purpose: their state grows only with new keys.
+    """
+    spark = facts.snapshot.spark
+    needing = [one for one in spark.operators or () if one.kind not in MANAGE_THEIR_STATE]
+    if facts.over or spark.has_watermark is not False or not needing or spark.output_mode == "complete":
         return None
-    first, second, third = thirds([backlog for _, backlog in points])
-    if third < BACKLOG or not first < second < third or third < BACKLOG_GROWS * first:
+    totals = all(one.kind == "aggregation" and one.windowed is False for one in needing)
+    return NoWatermark(severity="info" if totals else "warning", state_rows=spark.state_rows, fixes=(ADD_WATERMARK,))
+
+
+KeptReason = Literal[
+    "no_watermark",
+    "watermark_after",
+    "watermark_lost",
+    "key_without_window",
+    "join_unbounded",
+    "dedup_without_time",
+    "mode_not_known",
+]
+_KEEP_EVENT_TIME = Fix(
+    "keep-event-time",
+    "Use the column of withWatermark itself in the window or key; do not overwrite it or derive another after it",
+)
+_KEPT: dict[KeptReason | None, tuple[str, Fix]] = {
+    "no_watermark": (
+        "No withWatermark comes before it, so Spark does not know when its state is no longer needed.",
+        ADD_WATERMARK,
+    ),
+    "watermark_after": (
+        "withWatermark comes after it: a watermark is only known to what follows it.",
+        Fix("watermark-the-source", "Call withWatermark on the source's event-time column, before the aggregation"),
+    ),
+    "watermark_lost": (
+        "Its window or key uses a column without the watermark: overwritten, or derived from it.",
+        _KEEP_EVENT_TIME,
+    ),
+    "key_without_window": (
+        "Its key has no window: the watermark does not say when a key is finished.",
+        Fix(
+            "key-with-window",
+            "Group by a window of the event time as well, or remove old keys yourself (transformWithState)",
+        ),
+    ),
+    "join_unbounded": (
+        "Rows of at least one input stay in state: the join condition does not bound event time in both directions, "
+        "or an input has no withWatermark.",
+        Fix(
+            "bound-join",
+            "Add a bound on event time to the join condition (right BETWEEN left AND left + interval 1 hour)",
+        ),
+    ),
+    "dedup_without_time": (
+        "Its key lacks the event-time column: the watermark does not say when a key is finished.",
+        Fix("dedup-with-time", "Add the event-time column to dropDuplicates, or use dropDuplicatesWithinWatermark"),
+    ),
+    "mode_not_known": (
+        "Its keys carry no watermark. In complete mode that is intended; a checkpoint alone does not show the mode.",
+        ADD_WATERMARK,
+    ),
+    None: ("Its keys carry no watermark.", _KEEP_EVENT_TIME),
+}
+"""Why state is never removed, and the fix, by the reason that is known."""
+
+
+class StateNeverRemoved(Finding, frozen=True, kw_only=True, tag="state-never-removed"):
+    """A stateful operator keeps its state as long as the query runs: its keys carry no watermark.
+
+    Recognised by: the query's plan: the key or window has no column with a watermark, or a join has no bound on event
+    time.
+
+    What to do: use the column of `withWatermark` in the key, window or join condition, as the finding's fix says.
+    """
+
+    kind: OperatorKind
+    """The kind of the operator with most rows; the next two fields are also about that one."""
+    rows: int | None
+    reason: KeptReason | None
+    """None: not known."""
+    operators: int
+
+    def words(self, context: Context) -> Explanation:
+        rows = [] if self.rows is None else [f"{n(self.rows, 'row')} in state"]
+        return Explanation(
+            f"The {OPERATORS[self.kind]} never removes state",
+            "State grows as long as the query runs",
+            _KEPT[self.reason][0],
+            [f"{n(self.operators, 'stateful operator')} without a watermark on the key", *rows],
+            ("Operators",),
+        )
+
+
+@rule(StateNeverRemoved, suppressed_by=("no-watermark",))
+def state_never_removed(facts: DiagnosisInput) -> StateNeverRemoved | None:
+    """Stateful operators whose keys have no watermark; complete mode keeps everything on purpose."""
+    spark = facts.snapshot.spark
+    kept = [one for one in spark.operators or () if one.evicts is False and one.output_mode != "complete"]
+    if not kept or spark.output_mode == "complete":
         return None
-    return SECOND * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+    first = max(kept, key=lambda one: one.rows or 0)
+    reason = _reason(first, facts)
+    totals = first.kind == "aggregation" and not first.windowed
+    meant = reason == "mode_not_known" or (totals and reason in ("no_watermark", None))
+    severity: Severity = "info" if meant else "warning"
+    return StateNeverRemoved(
+        severity=severity,
+        size=sum(one.rows or 0 for one in kept),
+        kind=first.kind,
+        rows=first.rows,
+        reason=reason,
+        operators=len(kept),
+        fixes=(_KEPT[reason][1],),
+    )
 
 
-def _longest_phase(phases: Sequence[Phases]) -> tuple[str | None, float | None]:
-    sums = {name: sum(getattr(phase, name) for phase in phases) for name in Phases.__struct_fields__}
-    total = sum(sums.values())
-    if not total:
-        return None, None
-    name = max(sums, key=lambda name: sums[name])
-    return name, sums[name] / total
+def _reason(one: StatefulOperator, facts: DiagnosisInput) -> KeptReason | None:
+    spark = facts.snapshot.spark
+    if one.watermarks is None and spark.has_watermark is False:
+        return "no_watermark"
+    if one.watermarks is None:  # only its state is known; complete mode would keep everything
+        return "mode_not_known" if spark.output_mode is None and facts.watermark_ms is None else None
+    if not one.watermarks:
+        return "watermark_after" if any(node.after_state for node in spark.nodes or ()) else "no_watermark"
+    if one.kind == "join":
+        return "join_unbounded"
+    if one.kind == "dedup":
+        return "dedup_without_time"
+    return "key_without_window" if one.kind == "aggregation" and one.windowed is False else "watermark_lost"

@@ -1,14 +1,29 @@
-"""Rules about what holds the watermark back: channels without data or lagging, no data at all, a raised lateness.
+"""What holds the watermark back: channels without data, or with data and lagging; a raised lateness.
 
-They judge groups: with two dead channels, idling one alone frees nothing; idling both frees everything.
+The rules judge groups: with two dead channels, idling one alone frees nothing; idling both frees everything.
 """
 
 from collections.abc import Sequence
 
-from ..snapshot import ChannelView, OpenWindow, WhatIfIdle
+from ..snapshot import ChannelView, OpenWindow, VerdictName, WhatIfIdle
+from ..text import formatting as f
 from .diagnosis_input import MINUTE, DiagnosisInput
-from .finding import Finding, Fix
-from .progress import verdict_of
+from .finding import (
+    ADD_READERS,
+    WAIT,
+    Context,
+    Explanation,
+    Finding,
+    Fix,
+    change_idle_timeout,
+    check_channels,
+    n,
+    names,
+    only,
+    span,
+    verb,
+)
+from .rules import rule
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""
@@ -19,8 +34,13 @@ minute.
 
 
 class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
-    """Channels without data hold the watermark back while others send; idling all of them frees `gain_ms`
-    (None: all).
+    """Channels without data hold back the watermark while other channels receive data. Windows wait for them.
+
+    Recognised by: active channels without data for longer than a result normally takes (at least a minute), below the
+    first channel with data; windows wait for them, or the watermark is stalled.
+
+    What to do: find out why they have no data. If that is normal, set an idle timeout a little longer than their usual
+    pause.
     """
 
     quiet_ms: int | None
@@ -36,101 +56,82 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
     lagging: int
     """How many channels with data hold it back too."""
 
-
-class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
-    """No channel receives data: the watermark is frozen until new data arrives."""
-
-    quiet_ms: int
-    """Time since the newest record of all."""
-    idle: bool
-    """Whether all channels are idle already."""
-    gain_ms: int | None
-    """How far an idle timeout would still advance the watermark: up to the fastest channel (0: not at all)."""
-    windows: int
-    """Open windows that only new data can close."""
-    records: int | None
-    end_ms: int | None
-    """The end of the last of these windows."""
-    short_ms: int | None
-    """How much event time is missing until that end."""
-    idle_after_ms: int | None
-
-
-class OnlyRealigning(Finding, frozen=True, kw_only=True, tag="only-realigning"):
-    """All data comes from channels that are back from idle and behind the watermark: it cannot advance."""
-
-    short_ms: int
-    """How far the fastest of them is behind the watermark, in event time."""
-    frozen_ms: int | None
-    late: int | None
-    idle_after_ms: int | None
-
-
-class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
-    """Channels with data are far behind the fastest in event time, the slowest of them by `behind_ms`."""
-
-    behind_ms: int
-    backlog: int | None
-    rate: float | None
-    open_windows: int | None
-    open_records: int | None
-    balanced: bool
-    """Whether balanced reading (`--max-drift`) is already on."""
-    kafka: bool
-    stuck_ms: int | None = None
-    """How long the first channel's event time has not advanced although it receives data: the watermark is stalled."""
+    def words(self, context: Context) -> Explanation:
+        who, one = names(self.channels), len(self.channels) == 1
+        never = self.never_seen == len(self.channels)
+        why = "never had a record" if never else f"no data for {'' if one else 'up to '}{span(self.quiet_ms)}"
+        impact = "No results yet" if self.gain_ms is None else f"The watermark is held back by {span(self.gain_ms)}"
+        if self.windows:
+            impact = (
+                f"{n(self.windows, 'window')} ({n(self.records, 'record')}) {'waits' if self.windows == 1 else 'wait'}"
+            )
+        cause = (
+            "The watermark is the minimum over all channels that are not idle; without an idle timeout none turns idle."
+        )
+        if context.of_flink:
+            cause = (
+                "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it "
+                "has not passed yet."
+            )
+        elif self.idle_after_ms is not None:
+            cause = "A channel without data holds back the watermark until its idle timeout has passed."
+        evidence = [
+            f"{'Last record' if one else 'First of them without data'}: {span(self.quiet_ms)} ago"
+            if self.quiet_ms is not None
+            else f"{n(self.never_seen, 'channel')} without any record",
+            f"Watermark held back for {_least(context)}{span(self.held_ms)}",
+            *([] if self.gain_ms is None else [f"{span(self.gain_ms)} to the next channel that has data"]),
+            *([f"{n(self.never_seen, 'channel')} never had a record"] if self.never_seen and not never else []),
+            *([f"{n(self.lagging, 'channel')} with data {verb('x' * self.lagging, 'holds', 'hold')} it back too"]
+              if self.lagging else []),
+            f"Idle timeout: {timeout_words(self.idle_after_ms, context)}",
+        ]  # fmt: skip
+        title = f"{who} {verb(self.channels, 'holds', 'hold')} back the watermark: {why}"
+        return Explanation(title, impact, cause, evidence, ("Blockers", "Windows"), only(self.channels))
 
 
-class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-lateness"):
-    """Lateness was raised: the watermark is frozen until event time has caught up by `left_ms`."""
-
-    left_ms: int
-    lateness_ms: int | None
-    small: bool = False
-    """The watermark is much farther behind the fastest channel: something else holds it back."""
-
-
-def silent_channels(given: DiagnosisInput) -> SilentChannels | None:
+@rule(SilentChannels, accounts_for=("stalled", "slow"))
+def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
     """The active channels without data that are below the first one with data."""
-    if given.ended or not given.has_valve or given.now_ms is None or given.snapshot.state == "paused":
+    if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
         return None
-    silent, sending = _split(given)
-    if not silent or not _sends(given, sending):
+    silent, sending = _split(facts)
+    if not silent or not _sends(facts, sending):
         return None
-    level = given.watermark_ms
-    next_ms = min((ms for view, ms in given.active if view.channel not in silent), default=None)
-    top_ms = given.fastest_ms if next_ms is None else next_ms
+    level = facts.watermark_ms
+    next_ms = min((ms for view, ms in facts.active if view.channel not in silent), default=None)
+    top_ms = facts.fastest_ms if next_ms is None else next_ms
     gain_ms = None if level is None or top_ms is None else top_ms - level
     if next_ms is not None:  # those above it do not hold the watermark back
         silent = {name: view for name, view in silent.items() if (view.watermark_ms or next_ms - 1) < next_ms}
         if not silent:
             return None
-    lagging = [ms for view, ms in given.active if view.channel in sending and top_ms is not None and ms <= (level or 0)]
-    waiting = [w for w in given.snapshot.windows.open if top_ms is not None and w.end_ms - 1 <= top_ms]
-    if not _matters(given, silent, gain_ms, len(waiting)):
+    lagging = [ms for view, ms in facts.active if view.channel in sending and top_ms is not None and ms <= (level or 0)]
+    waiting = [w for w in facts.snapshot.windows.open if top_ms is not None and w.end_ms - 1 <= top_ms]
+    if not _matters(facts, silent, gain_ms, len(waiting)):
         return None
-    return _silent(given, list(silent.values()), gain_ms, waiting, len(lagging))
+    return _silent(facts, list(silent.values()), gain_ms, waiting, len(lagging))
 
 
-def _split(given: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, ChannelView]]:
+def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, ChannelView]]:
     """Channels of the minimum, by name: those without data, the first that holds the watermark back, and those with
     data.
     """
-    holder = given.snapshot.level.holder
-    views = [view for view, _ in given.active]
+    holder = facts.snapshot.level.holder
+    views = [view for view, _ in facts.active]
     if holder is not None and holder.cause in ("never_seen", "no_split"):
-        views = [*(view for view in given.channels if _holds_unseen(view, given)), *views]
+        views = [*(view for view in facts.channels if _holds_unseen(view, facts)), *views]
     unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
-    after_ms = given.patience_ms / 2
-    if verdict_of(given) == "stalled":
-        after_ms = min(after_ms, given.horizon_ms / 2)  # no data for long enough to stall the watermark
+    after_ms = facts.patience_ms / 2
+    if facts.verdict == "stalled":
+        after_ms = min(after_ms, facts.horizon_ms / 2)  # no data for long enough to stall the watermark
     after_ms = max(MINUTE, after_ms)
     silent = {view.channel: view for view in views if view.channel != unread and _is_silent(view, after_ms)}
     return silent, {view.channel: view for view in views if view.channel not in silent}
 
 
-def _holds_unseen(view: ChannelView, given: DiagnosisInput) -> bool:
-    idle = given.settings.idle_after_ms
+def _holds_unseen(view: ChannelView, facts: DiagnosisInput) -> bool:
+    idle = facts.settings.idle_after_ms
     takes_part = (idle is None or (view.quiet_ms or 0) <= idle) if view.aligned is None else view.aligned
     return view.state == "never_seen" and takes_part
 
@@ -139,41 +140,41 @@ def _is_silent(view: ChannelView, after_ms: float) -> bool:
     return not view.backlog and not view.held_back and view.quiet_ms is not None and view.quiet_ms >= after_ms
 
 
-def _sends(given: DiagnosisInput, sending: dict[str, ChannelView]) -> bool:
+def _sends(facts: DiagnosisInput, sending: dict[str, ChannelView]) -> bool:
     """Whether any channel has data: one in the minimum, or a realigning one."""
-    fresh = [view for view in given.channels if view.state == "catching_up" and not _is_silent(view, MINUTE)]
+    fresh = [view for view in facts.channels if view.state == "catching_up" and not _is_silent(view, MINUTE)]
     return bool(sending or fresh)
 
 
-def _matters(given: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int | None, windows: int) -> bool:
+def _matters(facts: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int | None, windows: int) -> bool:
     """Whether they matter: no data for longer than patience, at a cost, or the watermark is stalled by them."""
     first = next(iter(silent.values()))
-    holder = given.snapshot.level.holder
+    holder = facts.snapshot.level.holder
     leads = holder is None or holder.channel in silent
     if gain_ms is not None and gain_ms <= 0 and not leads:
         return False
     worst = max(view.quiet_ms or 0 for view in silent.values())
-    long = (first.quiet_ms or 0) >= given.patience_ms or (worst >= given.patience_ms and leads)
-    costs = gain_ms is None or windows > 0 or gain_ms >= given.scale_ms
-    return (long and costs) or (leads and (gain_ms is None or gain_ms > 0) and verdict_of(given) == "stalled")
+    long = (first.quiet_ms or 0) >= facts.patience_ms or (worst >= facts.patience_ms and leads)
+    costs = gain_ms is None or windows > 0 or gain_ms >= facts.scale_ms
+    return (long and costs) or (leads and (gain_ms is None or gain_ms > 0) and facts.verdict == "stalled")
 
 
 def _silent(
-    given: DiagnosisInput, views: list[ChannelView], gain_ms: int | None, waiting: Sequence[OpenWindow], lagging: int
+    facts: DiagnosisInput, views: list[ChannelView], gain_ms: int | None, waiting: Sequence[OpenWindow], lagging: int
 ) -> SilentChannels:
-    names = tuple(view.channel for view in views)
-    idle = given.settings.idle_after_ms
-    holder = given.snapshot.level.holder
+    channels = tuple(view.channel for view in views)
+    idle = facts.settings.idle_after_ms
+    holder = facts.snapshot.level.holder
     seen = [view.quiet_ms for view in views if view.state != "never_seen" and view.quiet_ms is not None]
-    held_ms = given.frozen_ms
-    if holder is not None and given.now_ms is not None:
-        held_ms = max(held_ms or 0, given.now_ms - holder.since_ms)
+    held_ms = facts.frozen_ms
+    if holder is not None and facts.now_ms is not None:
+        held_ms = max(held_ms or 0, facts.now_ms - holder.since_ms)
     records = [window.records for window in waiting if window.records is not None]
-    endless = idle is None and (gain_ms is None or gain_ms >= given.scale_ms or bool(waiting))
+    endless = idle is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
     return SilentChannels(
         severity="critical" if endless else "warning",
         size=float(held_ms or 0) if gain_ms is None else float(gain_ms),
-        channels=names,
+        channels=channels,
         quiet_ms=max(seen, default=None),
         never_seen=sum(view.state == "never_seen" for view in views),
         held_ms=held_ms,
@@ -182,24 +183,24 @@ def _silent(
         records=sum(records) if len(records) == len(waiting) else None,
         idle_after_ms=idle,
         lagging=lagging,
-        fixes=(_idle_fix(given, set(names), gain_ms), Fix(code="check-channels")),
+        fixes=(idle_fix(facts, set(channels), gain_ms), check_channels(channels, ("has no data", "have no data"))),
     )
 
 
-def _idle_fix(given: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
+def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
     """The longest idle timeout of the ladder under which none of these channels would hold the watermark back.
 
     One that gives nearly all of `gain_ms` is good enough: which channels have had no data for long enough changes from
     batch to batch, and a shorter timeout makes more records late.
     """
-    level, idle = given.watermark_ms, given.settings.idle_after_ms
-    shorter = [row for row in given.snapshot.whatif_idle or () if _frees(row, level, silent, gain_ms)]
+    level, idle = facts.watermark_ms, facts.settings.idle_after_ms
+    shorter = [row for row in facts.snapshot.whatif_idle or () if _frees(row, level, silent, gain_ms)]
     better = max(shorter, key=lambda row: row.idle_after_ms or 0, default=None)
     if better is None or better.idle_after_ms is None:
-        return Fix(code="add-idle-timeout" if idle is None else "shorten-idle-timeout")
-    own, then = given.own_idle, better.watermark_ms
+        return change_idle_timeout(facts.snapshot, "add" if idle is None else "shorten")
+    own, then = facts.own_idle, better.watermark_ms
     return Fix(
-        code="set-idle-timeout",
+        "set-idle-timeout",
         value_ms=better.idle_after_ms,
         gain_ms=None if then is None or level is None else then - level,
         more_late=None if own is None else max(better.late - own.late, 0),
@@ -215,130 +216,112 @@ def _frees(row: WhatIfIdle, level: int | None, silent: set[str], gain_ms: int | 
     return gained > 0 and (row.holder not in silent or (gain_ms is not None and gained >= NEARLY * gain_ms))
 
 
-def no_data(given: DiagnosisInput) -> NoData | None:
-    """No channel has data for longer than patience, and no record is unread."""
-    snapshot, settings = given.snapshot, given.settings
-    if given.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
-        return None
-    views = [view for view in given.channels if view.state not in ("never_seen", "finished")]
-    quiet = [view.quiet_ms for view in views]
-    known = [ms for ms in quiet if ms is not None]
-    if not known or len(known) < len(quiet) or any(view.backlog or view.held_back for view in given.channels):
-        return None
-    idle_after, all_idle = settings.idle_after_ms, all(view.state == "idle" for view in views)
-    gain_ms = _freed_by_idling(given)
-    patience = given.patience_ms if idle_after is None else max(MINUTE, given.scale_ms + idle_after)
-    if min(known) < patience:
-        return None
-    stuck = idle_after is None and given.has_valve and gain_ms is not None and gain_ms >= given.scale_ms
-    stranded = _stranded(given, idles=idle_after is not None) if given.unbounded else []
-    if not stuck and not given.unbounded:
-        return None  # a replay: its clock will reach the next record, or the end
-    end_ms = max((window.end_ms for window in stranded), default=None)
-    level = given.watermark_ms
-    return NoData(
-        severity="critical" if stuck else "warning" if stranded or idle_after is None else "info",
-        size=min(known),
-        channels=tuple(view.channel for view in views),
-        quiet_ms=min(known),
-        idle=all_idle,
-        gain_ms=gain_ms,
-        windows=len(stranded),
-        records=sum(window.records or 0 for window in stranded) if stranded else None,
-        end_ms=end_ms,
-        short_ms=None if end_ms is None or level is None else end_ms - 1 - level,
-        idle_after_ms=idle_after,
-        fixes=_no_data_fixes(given, stuck=stuck),
-    )
+def _least(context: Context) -> str:
+    """Before a time of which only the end was seen."""
+    holder = context.snapshot.level.holder
+    return "≥ " if holder is not None and holder.at_least else ""
 
 
-def _no_data_fixes(given: DiagnosisInput, *, stuck: bool) -> tuple[Fix, ...]:
-    fixes = [Fix(code="check-producers"), Fix(code="send-heartbeats")]
-    if stuck:
-        fixes.insert(0, _idle_fix(given, {view.channel for view, _ in given.active}))
-    return tuple(fixes)
+def timeout_words(idle_after_ms: int | None, context: Context) -> str:
+    """The idle timeout; a Flink job's own is not in its REST API."""
+    unknown = idle_after_ms is None and context.of_flink
+    return f.ELSEWHERE if unknown else f.setting(idle_after_ms)
 
 
-def _freed_by_idling(given: DiagnosisInput) -> int | None:
-    """What the watermark would gain if all channels turned idle: Flink then flushes the greatest one."""
-    if not given.has_valve or given.fastest_ms is None or given.watermark_ms is None:
-        return None
-    return max(given.fastest_ms - given.watermark_ms, 0)
+class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
+    """Channels with data are far behind the fastest channel in event time, and the watermark follows the slowest.
+
+    Recognised by: for a minute at least twice a window plus the lateness behind the fastest channel; or a channel that
+    receives data while its event time does not advance and the watermark is stalled.
+
+    What to do: read them faster if they have a backlog; else look at what their producer sends. For Kafka, --max-drift
+    reads partitions in balance.
+    """
+
+    behind_ms: int
+    backlog: int | None
+    rate: float | None
+    open_windows: int | None
+    open_records: int | None
+    stuck_ms: int | None = None
+    """How long the first channel's event time has not advanced although it receives data: the watermark is stalled."""
+
+    def words(self, context: Context) -> Explanation:
+        who, first = names(self.channels), names(self.channels[:1])
+        unread = [] if self.backlog is None else [f"Backlog of {first}: {n(self.backlog, 'record')}"]
+        held = "" if self.open_records is None else f" with {n(self.open_records, 'record')}"
+        open_ = [] if self.open_windows is None else [f"{n(self.open_windows, 'open window')}{held}"]
+        if self.stuck_ms is not None:
+            return Explanation(
+                f"{first} sends records, but its event time does not advance",
+                "No window fires: the watermark is stalled",
+                "Its producer repeats one timestamp or sends older ones. It is not idle, so no idle timeout helps.",
+                [
+                    f"Watermark unchanged for {span(self.stuck_ms)}, {span(self.behind_ms)} behind the fastest channel",
+                    *([] if self.rate is None else [f"{first} receives {f.rate(self.rate)} records/s"]),
+                    *open_,
+                ],
+                ("Blockers", "Time"),
+                self.channels[0],
+            )
+        return Explanation(
+            f"{who} {verb(self.channels, 'lags', 'lag')} {span(self.behind_ms)} behind the fastest channel",
+            f"Results come {span(self.behind_ms)} later than the fastest channel allows",
+            "The watermark follows the slowest channel with data; what the others have sent stays in state.",
+            [
+                f"{first} is {span(self.behind_ms)} behind the fastest channel, for at least a minute",
+                *([] if self.rate is None else [f"{first} receives {f.rate(self.rate)} records/s"]),
+                *unread,
+                *open_,
+            ],
+            ("Blockers", "Operators"),
+            only(self.channels),
+        )
 
 
-def _stranded(given: DiagnosisInput, *, idles: bool) -> list[OpenWindow]:
-    """Open windows that the watermark cannot reach without another record."""
-    reach_ms = given.fastest_ms if idles and given.has_valve else given.watermark_ms
-    return [window for window in given.snapshot.windows.open if reach_ms is None or window.end_ms - 1 > reach_ms]
-
-
-def only_realigning(given: DiagnosisInput) -> OnlyRealigning | None:
-    """Channels are realigning, all others are idle, for some time."""
-    level = given.watermark_ms
-    views = [view for view in given.channels if view.state not in ("idle", "never_seen", "finished")]
-    if given.ended or level is None or not views or any(view.state != "catching_up" for view in views):
-        return None
-    marks = [view.watermark_ms for view in views if view.watermark_ms is not None]
-    frozen = given.frozen_ms
-    if not marks or max(marks) >= level:
-        return None
-    if verdict_of(given) != "stalled" and (frozen or 0) < max(MINUTE, given.scale_ms):
-        return None
-    lates = [view.late for view in views]
-    return OnlyRealigning(
-        severity="critical",
-        size=level - max(marks),
-        channels=tuple(view.channel for view in views),
-        short_ms=level - max(marks),
-        frozen_ms=frozen,
-        late=None if None in lates else sum(late or 0 for late in lates),
-        idle_after_ms=given.settings.idle_after_ms,
-        fixes=(Fix(code="lengthen-idle-timeout"), Fix(code="check-channels")),
-    )
-
-
-def lagging_channels(given: DiagnosisInput) -> Lagging | None:
+@rule(Lagging, suppressed_by=("wrong-unit",), accounts_for=("stalled", "slow"))
+def lagging_channels(facts: DiagnosisInput) -> Lagging | None:
     """The watermark has been far behind the fastest channel for a minute because of channels with data, or one of those
     that hold it back receives data and repeats its event time.
     """
-    level, behind_ms = given.snapshot.level, given.snapshot.level.behind_fastest_ms
-    if given.ended or not given.has_valve or behind_ms is None or given.snapshot.state == "paused":
+    level, behind_ms = facts.snapshot.level, facts.snapshot.level.behind_fastest_ms
+    if facts.ended or not facts.has_valve or behind_ms is None or facts.snapshot.state == "paused":
         return None
-    least = max(MINUTE, SKEW_TIMES * given.scale_ms)
-    stuck_ms = _stuck_ms(given)
-    recent = given.last(MINUTE)
+    least = max(MINUTE, SKEW_TIMES * facts.scale_ms)
+    stuck_ms = _stuck_ms(facts)
+    recent = facts.last(MINUTE)
     far = len(recent) >= 10 and all((point.behind_fastest_ms or 0) >= least for point in recent)
     if stuck_ms is None and (behind_ms < least or not far):
         return None
-    silent, _ = _split(given)
-    fastest, held_ms = given.fastest_ms or 0, given.watermark_ms or 0
+    silent, _ = _split(facts)
+    fastest, held_ms = facts.fastest_ms or 0, facts.watermark_ms or 0
     lags = [
         (view, fastest - ms)
-        for view, ms in given.active
+        for view, ms in facts.active
         if view.channel not in silent and (fastest - ms >= least or (stuck_ms is not None and ms <= held_ms))
     ]
     behind = [view for view, _ in lags]
     if not behind or (level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere")):
         return None  # paused to wait for others, or on time while the fastest is ahead of the clock
-    first, source = behind[0], given.snapshot.source
+    first, source = behind[0], facts.snapshot.source
     kafka = source is not None and source.kind == "kafka"
     balanced = source is not None and source.max_drift_ms is not None
-    fixes = [Fix(code="check-channels")]
+    channels = tuple(view.channel for view in behind)
+    fixes = [check_channels(channels, ("is behind", "are behind"))]
     if first.backlog:
-        fixes.insert(0, Fix(code="add-readers"))
+        fixes.insert(0, ADD_READERS)
     if kafka and not balanced and stuck_ms is None:
-        fixes.insert(0, Fix(code="set-max-drift"))
+        how = "Read partitions in balance (--max-drift D): fast ones wait, and the state stays small"
+        fixes.insert(0, Fix("set-max-drift", how))
     return Lagging(
         severity="warning" if stuck_ms is None else "critical",
         size=lags[0][1],
-        channels=tuple(view.channel for view in behind),
+        channels=channels,
         behind_ms=lags[0][1],
         backlog=first.backlog,
         rate=first.rate,
-        open_windows=given.snapshot.windows.open_count,
-        open_records=given.snapshot.windows.open_records,
-        balanced=balanced,
-        kafka=kafka,
+        open_windows=facts.snapshot.windows.open_count,
+        open_records=facts.snapshot.windows.open_records,
         stuck_ms=stuck_ms,
         fixes=tuple(fixes),
     )
@@ -348,63 +331,94 @@ _FOLLOWING = ("bounded", "bounded-legacy", "monotonous")
 """Strategies whose watermark does not move only if the greatest event time does not."""
 
 
-def _stuck_ms(given: DiagnosisInput) -> int | None:
+def _stuck_ms(facts: DiagnosisInput) -> int | None:
     """How long the watermark has been stalled by a channel with data and no unread records that repeats its event time.
 
     None if another channel or another reason stalls it, or if it is not known what the channel receives.
     """
-    holder, frozen_ms = given.snapshot.level.holder, given.frozen_ms
-    if holder is None or holder.cause != "behind" or frozen_ms is None or verdict_of(given) != "stalled":
+    holder, frozen_ms = facts.snapshot.level.holder, facts.frozen_ms
+    if holder is None or holder.cause != "behind" or frozen_ms is None or facts.verdict != "stalled":
         return None
-    view = next((view for view, _ in given.active if view.channel == holder.channel), None)
+    view = next((view for view, _ in facts.active if view.channel == holder.channel), None)
     if view is None or view.backlog or view.quiet_ms is None or view.rate == 0 or view.max_event_ms is None:
         return None
-    if given.settings.strategy not in _FOLLOWING:
+    if facts.settings.strategy not in _FOLLOWING:
         return None
-    reached_ms = view.max_event_ms - (given.settings.lateness_ms or 0) - 1
+    reached_ms = view.max_event_ms - (facts.settings.lateness_ms or 0) - 1
     if (view.watermark_ms or 0) > reached_ms + 1:  # its event time may advance: lateness was raised
         return None
-    return frozen_ms if view.quiet_ms < min(frozen_ms, given.horizon_ms) / 2 else None
+    return frozen_ms if view.quiet_ms < min(frozen_ms, facts.horizon_ms) / 2 else None
 
 
-def frozen_by_lateness(given: DiagnosisInput) -> FrozenByLateness | None:
+class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-lateness"):
+    """The lateness was raised. The watermark never goes back, so it is frozen until event time has caught up.
+
+    Recognised by: the channel that holds back the watermark sent a greater one before its lateness was raised.
+
+    What to do: wait until event time has caught up.
+    """
+
+    left_ms: int
+    lateness_ms: int | None
+    small: bool = False
+    """The watermark is much farther behind the fastest channel: something else holds it back."""
+
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            f"The watermark is frozen for another {span(self.left_ms)} of event time",
+            "No window fires until then; records behind the watermark are still late",
+            "The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
+            [
+                f"{span(self.left_ms)} of event time left",
+                f"Lateness: {f.ELSEWHERE if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+            ],
+            ("Time", "Lateness"),
+        )
+
+    def explains(self, verdict: VerdictName) -> bool:
+        """Where something else holds it back much farther, raised lateness does not account for the verdict."""
+        return not self.small
+
+
+@rule(FrozenByLateness, accounts_for=("stalled", "slow"))
+def frozen_by_lateness(facts: DiagnosisInput) -> FrozenByLateness | None:
     """The generators of the channels that hold it back are below the watermark: lateness was raised."""
-    lateness, level = given.settings.lateness_ms, given.watermark_ms
-    reported_ms = given.snapshot.spark.frozen_ms
-    if given.ended or level is None or not given.settings.tunable or (lateness is None and not reported_ms):
+    lateness, level = facts.settings.lateness_ms, facts.watermark_ms
+    reported_ms = facts.snapshot.spark.frozen_ms
+    if facts.ended or level is None or not facts.settings.tunable or (lateness is None and not reported_ms):
         return None
     if reported_ms is not None or lateness is None:
-        return _frozen(given, reported_ms, lateness)
-    left_ms = _left_by_minimum(given, level, lateness) if given.has_valve else _left_by_fastest(given, level, lateness)
-    return None if given.settings.strategy == "smoothed" else _frozen(given, left_ms, lateness)
+        return _frozen(facts, reported_ms, lateness)
+    left_ms = _left_by_minimum(facts, level, lateness) if facts.has_valve else _left_by_fastest(facts, level, lateness)
+    return None if facts.settings.strategy == "smoothed" else _frozen(facts, left_ms, lateness)
 
 
-def _frozen(given: DiagnosisInput, left_ms: int | None, lateness: int | None) -> FrozenByLateness | None:
+def _frozen(facts: DiagnosisInput, left_ms: int | None, lateness: int | None) -> FrozenByLateness | None:
     if left_ms is None or left_ms <= 1:
         return None
     return FrozenByLateness(
-        severity="info" if left_ms < given.scale_ms else "warning",
+        severity="info" if left_ms < facts.scale_ms else "warning",
         size=left_ms,
         left_ms=left_ms,
         lateness_ms=lateness,
-        small=given.has_valve and (given.snapshot.level.behind_fastest_ms or 0) > left_ms + given.scale_ms,
-        fixes=(Fix(code="wait"),),
+        small=facts.has_valve and (facts.snapshot.level.behind_fastest_ms or 0) > left_ms + facts.scale_ms,
+        fixes=(WAIT,),
     )
 
 
-def _left_by_minimum(given: DiagnosisInput, level: int, lateness: int) -> int | None:
+def _left_by_minimum(facts: DiagnosisInput, level: int, lateness: int) -> int | None:
     """For the channel that holds it back: how far its present watermark is below the one that it sent before lateness
     was raised.
     """
-    if not given.active:
+    if not facts.active:
         return None
-    view, sent = given.active[0]
+    view, sent = facts.active[0]
     if view.max_event_ms is None or sent <= view.max_event_ms - lateness:
         return None
-    reached = [one.max_event_ms - lateness - 1 for one, _ in given.active if one.max_event_ms is not None]
+    reached = [one.max_event_ms - lateness - 1 for one, _ in facts.active if one.max_event_ms is not None]
     return level - min(reached)
 
 
-def _left_by_fastest(given: DiagnosisInput, level: int, delay: int) -> int | None:
-    times = [view.max_event_ms for view in given.channels if view.max_event_ms is not None]
+def _left_by_fastest(facts: DiagnosisInput, level: int, delay: int) -> int | None:
+    times = [view.max_event_ms for view in facts.channels if view.max_event_ms is not None]
     return level - (max(times) - delay) if times else None

@@ -1,184 +1,218 @@
-"""Rules about event times: in the future, in a wrong unit or time zone, or not event times at all."""
+"""Event times themselves: in the future, in a wrong unit or time zone, or not event times at all."""
 
-from ..snapshot import ChannelView, Offender
-from ..verdict.judge import is_idle
+from collections.abc import Sequence
+
+from ..snapshot import ChannelView, FlinkJob, Offender, VerdictName
+from ..text import formatting as f
+from ..text.formatting import name
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
-from .finding import Finding, Fix, FixCode
-from .progress import STUCK_MS, UNMOVED_BATCHES, verdict_of
+from .finding import CONVERT_TO_UTC, Context, Explanation, Finding, Fix, column, n, names, only, span
+from .rules import rule
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""
 _UNITS = ("s", "ms", "us", "ns")
+_LONG = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 MAX_ZONE_HOURS, ZONE_SLACK_MS = 14, 2 * MINUTE
 ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
 """Event time is taken for processing time if this many records are within this distance (ms) of now, for this long
 (ms).
 """
+SET_TIME_COLUMN = Fix(
+    "set-time-column", "Name the column that holds the event time, and its unit (--time, --time-unit)"
+)
 ALL = 2.0
 """The size where the share of late records is not known: larger than any share."""
-MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
+MALFORMED_SHARE, MIN_MALFORMED, NEARLY_ALL = 0.001, 10, 0.9
 
 
 class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamps"):
-    """Records have future timestamps: `records` were set aside, or (None) their channel ran ahead with them.
+    """Records have timestamps ahead of the clock. They were set aside, or the watermark follows and never goes back.
 
-    Without a channel: an attached query whose channels are not known.
+    Recognised by: records that the future guard set aside, or an event time more than 5 minutes ahead of the clock.
+
+    What to do: correct what writes these records. A future guard (--future-guard 5m) sets them aside.
     """
 
-    records: int | None
+    records: int | None = None
+    """How many were set aside; None: none, they are in the stream."""
     timestamp_ms: int | None
     ahead_ms: int | None
-    offset: int | None
-    part: str | None
-    guard_ms: int | None
-    drags: bool
+    offset: int | None = None
+    part: str | None = None
+    guard_ms: int | None = None
+    drags: bool = False
     """Whether the watermark itself is ahead of the clock."""
 
+    def words(self, context: Context) -> Explanation:
+        claimed = [] if self.timestamp_ms is None else [f"Its event time: {_stamp(self.timestamp_ms, context)}"]
+        ahead = [] if self.ahead_ms is None else [f"{span(self.ahead_ms)} ahead of the clock"]
+        if self.records is not None:
+            return Explanation(
+                f"{n(self.records, 'record')} with a future timestamp set aside",
+                "They do not move the watermark; they do count in their windows",
+                "A producer's clock is ahead, its unit is wrong, or the field is broken.",
+                [f"Last one: {place(self.channels[0], self.offset, self.part)}", *claimed, *ahead,
+                 f"Future guard: {f.setting(self.guard_ms)}"],
+                ("Time",),
+                only(self.channels),
+            )  # fmt: skip
+        if not self.channels:
+            return Explanation(
+                f"Event time is {span(self.ahead_ms)} ahead of the clock",
+                "The watermark is ahead of the clock too: current rows are dropped as late"
+                if self.drags
+                else "The watermark follows, and will drop current rows as late",
+                "One row with a future timestamp moves the watermark there, and it never goes back.",
+                [*claimed, *ahead],
+                ("Time",),
+            )
+        return Explanation(
+            f"{names(self.channels)} is {span(self.ahead_ms)} ahead of the clock",
+            "The watermark is ahead too: records of other channels are late"
+            if self.drags
+            else "Only the other channels keep the watermark from following",
+            "One record with a future timestamp moves its channel's watermark there, and it never goes back.",
+            [*claimed, *ahead, *([] if context.of_flink else ["Future guard: off"])],
+            ("Time",),
+            only(self.channels),
+        )
 
-class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
-    """Rows without a usable event time were set aside: a few, or (`of_rows` near 1) all."""
-
-    records: int
-    of_rows: float
-    column: str | None
-    unit: str | None
-    """The unit in which numbers are read, if known."""
-    offset: int | None
-    part: str | None
-
-
-class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
-    """All event times are near 1970 or in the far future; read in another unit they would be recent."""
-
-    seen_ms: int
-    meant_ms: int
-    column: str | None
-    unit: str | None
-    """The unit in which they are read, if known."""
-    better: str
-    """The unit that would make the times recent."""
-
-
-class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
-    """The newest records of all channels are `hours` whole hours behind (above 0) or ahead of the clock."""
-
-    hours: int
-    off_ms: int
-    """How far the worst channel's distance is from a whole number of hours."""
-    column: str | None
-
-
-class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
-    """No record is ever out of order, and the newest is always as old as the clock."""
-
-    records: int
-    behind_ms: int
-    """The greatest distance of the newest record behind the clock."""
-    watched_ms: int
-    lateness_ms: int
-    column: str | None
+    def explains(self, verdict: VerdictName) -> bool:
+        """A few bad records stop no watermark."""
+        return self.severity == "critical"
 
 
-class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
-    """An attached query or job reads records, and none of them is newer than those before.
-
-    `channels` are those with the newest event time that have data now.
-    """
-
-    frozen_ms: int
-    read_per_second: float
-    older: int = 0
-    """Channels with data whose event time is older still."""
-    newest: tuple[str, ...] = ()
-    """The channels with the newest event time, where none of them has data now."""
-
-
-def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
+@rule(FutureTimestamps, suppressed_by=("wrong-unit", "zone-shift"), accounts_for=("stalled", "unknown"))
+def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
     """Records that the future guard set aside, or without a guard a channel far ahead of the clock."""
-    settings, totals = given.settings, given.snapshot.totals
-    if given.over or given.now_ms is None:
+    settings, totals = facts.settings, facts.snapshot.totals
+    if facts.over or facts.now_ms is None:
         return None
-    if totals.future and (last := given.snapshot.last_future) is not None:
-        return _set_aside(given, totals.future, last)
-    holder = given.snapshot.level.holder
+    if totals.future and (last := facts.snapshot.last_future) is not None:
+        return _set_aside(facts, totals.future, last)
+    holder = facts.snapshot.level.holder
     elsewhere = holder is not None and holder.cause == "future_elsewhere"
-    if not (given.by_wall_clock or given.is_attached or elsewhere) or settings.future_guard_ms is not None:
+    if not (facts.by_wall_clock or facts.is_attached or elsewhere) or settings.future_guard_ms is not None:
         return None  # all event times of a replay may be ahead of its clock, but not one channel's alone
     reached = [
         (newest, view.channel)
-        for view in given.channels
-        if (newest := _newest(given, view)) is not None and view.state != "finished"
+        for view in facts.channels
+        if (newest := _newest(facts, view)) is not None and view.state != "finished"
     ]
-    if not reached and (newest_ms := _newest_of_query(given)) is not None:
+    if not reached and (newest_ms := _newest_of_query(facts)) is not None:
         reached = [(newest_ms, None)]
     if not reached:
         return None
     newest_ms, worst = max(reached, key=lambda pair: pair[0])
-    job = given.snapshot.flink
-    now_ms = given.now_ms if job is None else max(given.now_ms, job.clock_ms or 0)
+    job = facts.snapshot.flink
+    now_ms = facts.now_ms if job is None else max(facts.now_ms, job.clock_ms or 0)
     if newest_ms - now_ms <= 5 * MINUTE:
         return None
-    drags = (given.watermark_ms or 0) > given.now_ms
+    drags = (facts.watermark_ms or 0) > facts.now_ms
     return FutureTimestamps(
         severity="critical" if drags else "warning",
         size=(share(totals.late, totals.records) or ALL) if drags else 1,
         channels=() if worst is None else (worst,),
-        records=None,
         timestamp_ms=newest_ms,
         ahead_ms=newest_ms - now_ms,
-        offset=None,
-        part=None,
-        guard_ms=None,
         drags=drags,
-        fixes=(Fix(code=_future_fix(given)), Fix(code="check-record")),
+        fixes=(_keep_out(facts), _check_record(() if worst is None else (worst,))),
     )
 
 
-def _future_fix(given: DiagnosisInput) -> FixCode:
-    if given.snapshot.flink is not None:
-        return "filter-future-records"
-    return "drop-future-rows" if _by_spark(given) else "set-future-guard"
-
-
-def _newest(given: DiagnosisInput, view: ChannelView) -> int | None:
-    """A channel's greatest event time; Flink reports none, and a watermark is behind it."""
-    return view.watermark_ms if view.max_event_ms is None and given.snapshot.flink is not None else view.max_event_ms
-
-
-def _by_spark(given: DiagnosisInput) -> bool:
-    return given.is_attached and given.settings.strategy == "spark"
-
-
-def _newest_of_query(given: DiagnosisInput) -> int | None:
-    """The newest event time of an attached Spark query without known channels: a lower bound."""
-    if not _by_spark(given) or given.watermark_ms is None:
-        return None
-    least_ms = given.watermark_ms + (given.settings.lateness_ms or 0)
-    return max(least_ms, given.snapshot.spark.max_event_ms or least_ms)
-
-
-def _set_aside(given: DiagnosisInput, records: int, last: Offender) -> FutureTimestamps:
+def _set_aside(facts: DiagnosisInput, records: int, last: Offender) -> FutureTimestamps:
     return FutureTimestamps(
         severity="warning",
         size=records,
         channels=(last.channel,),
         records=records,
         timestamp_ms=last.timestamp_ms,
-        ahead_ms=None if last.timestamp_ms is None or given.now_ms is None else last.timestamp_ms - given.now_ms,
+        ahead_ms=None if last.timestamp_ms is None or facts.now_ms is None else last.timestamp_ms - facts.now_ms,
         offset=last.offset,
         part=last.part,
-        guard_ms=given.settings.future_guard_ms,
-        drags=False,
-        fixes=(Fix(code="check-record"),),
+        guard_ms=facts.settings.future_guard_ms,
+        fixes=(_check_record((last.channel,)),),
     )
 
 
-def malformed(given: DiagnosisInput) -> Malformed | None:
+def _keep_out(facts: DiagnosisInput) -> Fix:
+    """To set aside such records, where wmtop runs the query, or in the job."""
+    if isinstance(facts.snapshot.target, FlinkJob):
+        how = "Filter records with future timestamps in the job before it assigns watermarks"
+        return Fix("filter-future-records", f"{how}, and start it without its state: the watermark never goes back")
+    if _by_spark(facts):
+        how = "Drop such rows before withWatermark, and start the query with a new checkpoint"
+        return Fix("drop-future-rows", f"{how}: in this one the watermark never goes back")
+    return Fix("set-future-guard", "Set a future guard: --future-guard 5m counts such records and sets them aside")
+
+
+def _check_record(channels: Sequence[str]) -> Fix:
+    where = names(channels) if channels else "the source"
+    return Fix("check-record", f"Look at that record, and correct what writes to {where}")
+
+
+def _newest(facts: DiagnosisInput, view: ChannelView) -> int | None:
+    """A channel's greatest event time; Flink reports none, and a watermark is behind it."""
+    by_watermark = view.max_event_ms is None and isinstance(facts.snapshot.target, FlinkJob)
+    return view.watermark_ms if by_watermark else view.max_event_ms
+
+
+def _by_spark(facts: DiagnosisInput) -> bool:
+    return facts.is_attached and facts.settings.strategy == "spark"
+
+
+def _newest_of_query(facts: DiagnosisInput) -> int | None:
+    """The newest event time of an attached Spark query without known channels: a lower bound."""
+    if not _by_spark(facts) or facts.watermark_ms is None:
+        return None
+    least_ms = facts.watermark_ms + (facts.settings.lateness_ms or 0)
+    return max(least_ms, facts.snapshot.spark.max_event_ms or least_ms)
+
+
+class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
+    """Rows without a usable event time were set aside. They are in no window.
+
+    Recognised by: at least 10 rows and 0.1 % of all have a time that is missing, unreadable or not in years 1 to 9999.
+
+    What to do: look at the last such record; if almost all rows have none, set another --time or --time-unit.
+    """
+
+    records: int
+    of_rows: float
+    offset: int | None
+    part: str | None
+
+    def words(self, context: Context) -> Explanation:
+        last = [f"Last one: {place(self.channels[0], self.offset, self.part)}"] if self.channels else []
+        read = f"The event time is {_time_column(context)}"
+        source = context.snapshot.source
+        if source is not None and source.time_unit:
+            read = f"{_time_column(context)} is read as {f.clean(source.time_unit)}"
+        part = f"{n(self.records, 'row')} set aside, {f.share(self.of_rows)} of all"
+        nearly_all = self.severity == "critical"
+        cause = "Their time is missing, cannot be read, or is before year 1 or after 9999"
+        return Explanation(
+            "Almost no rows have a usable event time" if nearly_all else "Rows without a usable event time",
+            "No watermark, no windows" if nearly_all else part,
+            cause + (", as milliseconds read as seconds are." if nearly_all else "; they are in no window."),
+            [part, *last, read[0].upper() + read[1:]],
+            ("Time",),
+            only(self.channels),
+        )
+
+    def explains(self, verdict: VerdictName) -> bool:
+        """A few bad records stop no watermark."""
+        return self.severity == "critical"
+
+
+@rule(Malformed, accounts_for=("stalled", "unknown"))
+def malformed(facts: DiagnosisInput) -> Malformed | None:
     """Rows with unusable event times, beyond a few."""
-    totals, last, source = given.snapshot.totals, given.snapshot.last_malformed, given.snapshot.source
+    totals, last = facts.snapshot.totals, facts.snapshot.last_malformed
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
-    if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MALFORMED_LEAST:
+    if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MIN_MALFORMED:
         return None
     return Malformed(
         severity="warning" if part < NEARLY_ALL else "critical",
@@ -186,24 +220,69 @@ def malformed(given: DiagnosisInput) -> Malformed | None:
         channels=(last.channel,) if last else (),
         records=totals.malformed or 0,
         of_rows=part,
-        column=source.time_column if source else None,
-        unit=source.time_unit if source else None,
         offset=last.offset if last else None,
         part=last.part if last else None,
-        fixes=(Fix(code="check-record" if part < NEARLY_ALL else "set-time-column"),),
+        fixes=(_check_record((last.channel,) if last else ()) if part < NEARLY_ALL else SET_TIME_COLUMN,),
     )
 
 
-def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
+def _time_column(context: Context) -> str:
+    source = context.snapshot.source
+    return column(source.time_column if source else None)
+
+
+def place(channel: str, offset: int | None, part: str | None) -> str:
+    """The place of a record: its channel, its offset, the part of the source."""
+    where = "" if offset is None else f", offset {offset:,}{' of ' + name(part) if part else ''}"
+    return name(channel) + where
+
+
+class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
+    """All event times are near 1970 or far in the future: they are numbers in another unit, and windows are wrong.
+
+    Recognised by: no event time is between 2000 and 2099, and in another unit (s, ms, us, ns) all of them are.
+
+    What to do: set the unit (--time-unit), or convert the numbers before `withWatermark`.
+    """
+
+    seen_ms: int
+    meant_ms: int
+    unit: str | None
+    """The unit in which they are read, if known."""
+    better: str
+    """The unit that would make the times recent."""
+
+    def words(self, context: Context) -> Explanation:
+        read = "as it is" if self.unit is None else f"as {_LONG[self.unit]}"
+        what = _time_column(context)
+        return Explanation(
+            "Event times are in another unit",
+            "Windows, lateness and all distances are wrong",
+            "Times near 1970 or thousands of years ahead are numbers in a unit that was not expected.",
+            [
+                f"Newest event time as read: {_stamp(self.seen_ms, context)}",
+                f"Read as {_LONG[self.better]}: {_stamp(self.meant_ms, context)}",
+                f"{what[0].upper()}{what[1:]} is read {read}",
+            ],
+            ("Time",),
+        )
+
+
+@rule(
+    WrongUnit,
+    suppressed_by=("node-without-data", "watermark-pinned", "watermark-never-moved"),
+    accounts_for=("stalled", "slow"),
+)
+def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
     """All event times near 1970, or far beyond 2099, where another unit would make them recent."""
-    source, level = given.snapshot.source, given.snapshot.level.watermark_ms
-    column, unit = (source.time_column, source.time_unit) if source else (None, None)
+    source, level = facts.snapshot.source, facts.snapshot.level.watermark_ms
+    unit = source.time_unit if source else None
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
     if read is not None and read not in _UNITS:
         return None  # text has no unit
-    times = [view.max_event_ms for view in given.channels if view.max_event_ms is not None]
+    times = [view.max_event_ms for view in facts.channels if view.max_event_ms is not None]
     if not times and level is not None:
-        times = [level + (given.settings.lateness_ms or 0)]
+        times = [level + (facts.settings.lateness_ms or 0)]
     if any(map(_recent, times)):
         return None
     for steps in (-1, 1, 2) if times else ():  # the values may be coarser or finer than the unit they are read in
@@ -215,81 +294,16 @@ def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
                 size=1,
                 seen_ms=max(times),
                 meant_ms=max(meant),
-                column=column,
                 unit=read,
                 better=_UNITS[place],
-                fixes=(Fix(code="set-time-unit", unit=_UNITS[place]),),
+                fixes=(_set_unit(_UNITS[place], facts),),
             )
     return None
 
 
-def zone_shift(given: DiagnosisInput) -> ZoneShift | None:
-    """All channels with data are nearly the same number of whole hours away from the clock, all the time."""
-    now_ms, source = given.now_ms, given.snapshot.source
-    if given.ended or now_ms is None or not given.by_wall_clock:
-        return None
-    fresh = [
-        (view.channel, now_ms - view.max_event_ms)
-        for view in given.channels
-        if view.max_event_ms is not None and view.quiet_ms is not None and view.quiet_ms < MINUTE and not view.backlog
-    ]
-    names, lags = tuple(name for name, _ in fresh), [lag for _, lag in fresh]
-    last, totals = given.snapshot.last_future, given.snapshot.totals
-    if not lags and last and last.timestamp_ms and 2 * (totals.future or 0) > (totals.records or 0):
-        lags = [now_ms - last.timestamp_ms]
-    if not lags:
-        return None
-    hours = round(lags[0] / HOUR)
-    off_ms = max(abs(lag - hours * HOUR) for lag in lags)
-    watched = [point.now_ms - point.max_event_ms for point in given.last(MINUTE) if point.max_event_ms is not None]
-    steady = all(abs(lag - hours * HOUR) <= ZONE_SLACK_MS for lag in watched) if len(watched) >= 10 else not watched
-    if not hours or abs(hours) > MAX_ZONE_HOURS or off_ms > ZONE_SLACK_MS or not steady:
-        return None
-    return ZoneShift(
-        severity="critical" if hours < 0 else "warning",
-        size=abs(hours) * HOUR if hours > 0 else 1.0,
-        channels=names,
-        hours=hours,
-        off_ms=off_ms,
-        column=source.time_column if source else None,
-        fixes=(Fix(code="convert-to-utc"),),
-    )
-
-
-def processing_time(given: DiagnosisInput) -> ProcessingTime | None:
-    """Event times that may be the reader's or broker's clock, not the event's."""
-    settings, source, records = given.settings, given.snapshot.source, given.snapshot.totals.records
-    zero = next((row for row in given.snapshot.whatif or () if row.lateness_ms == 0), None)
-    if given.ended or not given.by_wall_clock or zero is None or records is None or records < ENOUGH:
-        return None
-    points = given.last(5 * MINUTE)
-    if zero.behind_watermark or not points or points[-1].wall_ms - points[0].wall_ms < WATCHED_MS:
-        return None
-    lags = [None if point.max_event_ms is None else point.now_ms - point.max_event_ms for point in points]
-    known = [abs(lag) for lag in lags if lag is not None]
-    if len(known) < len(lags) or max(known) > NOW_SLACK_MS or not _all_fresh(given):
-        return None
-    return ProcessingTime(
-        severity="info",
-        size=records,
-        records=records,
-        behind_ms=max(known),
-        watched_ms=points[-1].wall_ms - points[0].wall_ms,
-        lateness_ms=settings.lateness_ms or 0,
-        column=source.time_column if source else None,
-        fixes=(Fix(code="set-time-column"),),
-    )
-
-
-def _all_fresh(given: DiagnosisInput) -> bool:
-    """Whether each channel's newest record, not only the fastest channel's, was written when it came."""
-    now, views = given.now_ms or 0, [view for view in given.channels if view.state == "active"]
-    ages = [
-        now - view.quiet_ms - view.max_event_ms
-        for view in views
-        if view.quiet_ms is not None and view.max_event_ms is not None
-    ]
-    return bool(ages) and max(ages) <= NOW_SLACK_MS
+def _set_unit(unit: str, facts: DiagnosisInput) -> Fix:
+    how = f"Convert the {_LONG[unit]} before withWatermark" if facts.is_attached else f"Set --time-unit {unit}"
+    return Fix("set-time-unit", how)
 
 
 def _recent(ms: int) -> bool:
@@ -301,76 +315,137 @@ def _read_as(ms: int, steps: int) -> int:
     return ms * 1000 if steps < 0 else ms // (1_000_000 if steps > 1 else 1_000)
 
 
-def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
-    """No channel is ahead, so none holds the others back: the records repeat their times, or are old."""
-    snapshot, frozen_ms = given.snapshot, given.frozen_ms
-    if given.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
+def _stamp(ms: int, context: Context) -> str:
+    """A moment, or its year where that has more than four digits."""
+    if abs(ms) < 253_402_300_800_000:
+        return f.stamp(ms, context.zone)
+    return f"the year {1970 + ms * 10_000 // (3_652_425 * f.DAY):,}"
+
+
+class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
+    """All event times are the same number of whole hours away from the clock. Local times are read as UTC.
+
+    Recognised by: the newest record of each channel is 1 to 14 whole hours behind or ahead of the clock, within 2
+    minutes, for a minute.
+
+    What to do: convert the times to UTC where they are written, or write them with an offset (+02:00).
+    """
+
+    hours: int
+    off_ms: int
+    """How far the worst channel's distance is from a whole number of hours."""
+
+    def words(self, context: Context) -> Explanation:
+        hours = n(abs(self.hours), "hour")
+        side = "behind" if self.hours > 0 else "ahead of"
+        impact = "Records are set aside, or move the watermark ahead of the clock"
+        return Explanation(
+            f"All event times are {hours} {side} the clock",
+            impact if self.hours < 0 else f"Results look {hours} late",
+            "A constant difference of whole hours is a time zone: local times are read as UTC.",
+            [
+                f"Newest record of {n(len(self.channels), 'channel')}: {hours} {side} now, "
+                f"to within {span(max(self.off_ms, f.SECOND))}"
+            ],
+            ("Time",),
+        )
+
+
+@rule(ZoneShift, suppressed_by=("wrong-unit",), accounts_for=("stalled",))
+def zone_shift(facts: DiagnosisInput) -> ZoneShift | None:
+    """All channels with data are nearly the same number of whole hours away from the clock, all the time."""
+    now_ms = facts.now_ms
+    if facts.ended or now_ms is None or not facts.by_wall_clock:
         return None
-    read = None if snapshot.state not in ("live", "partial") else _read_per_second(given, frozen_ms)
-    if not read:
+    fresh = [
+        (view.channel, now_ms - view.max_event_ms)
+        for view in facts.channels
+        if view.max_event_ms is not None and view.quiet_ms is not None and view.quiet_ms < MINUTE and not view.backlog
+    ]
+    names, lags = tuple(name for name, _ in fresh), [lag for _, lag in fresh]
+    last, totals = facts.snapshot.last_future, facts.snapshot.totals
+    if not lags and last and last.timestamp_ms and 2 * (totals.future or 0) > (totals.records or 0):
+        lags = [now_ms - last.timestamp_ms]
+    if not lags:
         return None
-    first, older = _newest_with_data(given, frozen_ms) if snapshot.flink is None else ([], 0)
-    with_data = [view.channel for view in first if _has_data(given, view, frozen_ms)]
-    return EventTimeStuck(
-        severity="critical" if snapshot.flink is not None or verdict_of(given) == "stalled" else "warning",
-        size=frozen_ms,
-        channels=tuple(with_data),
-        frozen_ms=frozen_ms,
-        read_per_second=read,
-        older=older,
-        newest=() if with_data else tuple(view.channel for view in first),
-        fixes=(Fix(code="check-event-time"),),
+    hours = round(lags[0] / HOUR)
+    off_ms = max(abs(lag - hours * HOUR) for lag in lags)
+    watched = [point.now_ms - point.max_event_ms for point in facts.last(MINUTE) if point.max_event_ms is not None]
+    steady = all(abs(lag - hours * HOUR) <= ZONE_SLACK_MS for lag in watched) if len(watched) >= 10 else not watched
+    if not hours or abs(hours) > MAX_ZONE_HOURS or off_ms > ZONE_SLACK_MS or not steady:
+        return None
+    return ZoneShift(
+        severity="critical" if hours < 0 else "warning",
+        size=abs(hours) * HOUR if hours > 0 else 1.0,
+        channels=names,
+        hours=hours,
+        off_ms=off_ms,
+        fixes=(CONVERT_TO_UTC,),
     )
 
 
-def _newest_with_data(given: DiagnosisInput, frozen_ms: int) -> tuple[list[ChannelView], int]:
-    """The channels with the newest event time, and how many others have data now."""
-    newest_ms = max((view.max_event_ms for view in given.channels if view.max_event_ms is not None), default=None)
-    first = [view for view in given.channels if newest_ms is not None and view.max_event_ms == newest_ms]
-    others = [view for view in given.channels if view.max_event_ms is not None and view.max_event_ms != newest_ms]
-    return first, sum(_has_data(given, view, frozen_ms) for view in others)
+class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
+    """Event time looks like processing time: no record is ever out of order, and the newest is always as old as the
+    clock.
+
+    Recognised by: 10,000 records without one out of order, and for a minute the newest at most a second away from the
+    clock.
+
+    What to do: name the column that holds the time of the event (--time), not the time of reading or writing.
+    """
+
+    records: int
+    behind_ms: int
+    """The greatest distance of the newest record behind the clock."""
+    watched_ms: int
+    lateness_ms: int
+
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            "Event time looks like processing time",
+            f"Lateness {f.setting(self.lateness_ms)} has no use, and windows are those of the arrival",
+            "Events from elsewhere arrive late and out of order. Times that never do were set by the reader, the "
+            "broker (log append time) or the producer when it sent.",
+            [
+                f"None of {n(self.records, 'record')} is out of order",
+                f"For {span(self.watched_ms)} the newest record was at most {span(self.behind_ms)} old",
+                f"The event time is {_time_column(context)}",
+            ],
+            ("Time",),
+        )
 
 
-def _has_data(given: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
-    return view.quiet_ms is not None and view.quiet_ms < min(frozen_ms, given.horizon_ms or frozen_ms) / 2
-
-
-def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
-    """What a Flink job reads, or a Spark query whose newest records so far set its watermark."""
-    level, spark = given.snapshot.level, given.snapshot.spark
-    if given.snapshot.flink is not None:
-        job = given.running_job
-        held = level.holder is not None and level.holder.cause in ("behind", "stuck")
-        none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
-        return job.read_per_second if job is not None and held and none_ahead else None
-    if given.watermark_ms is None or given.watermark_ms > (given.now_ms or 0):
-        return None  # a timestamp in the future set it
-    if is_idle(given.snapshot):
-        return None  # the rate is that of its last batch
-    if _clock_of(given, frozen_ms) != given.watermark_ms or not _unmoved_by_its_last_rows(given, frozen_ms):
+@rule(ProcessingTime, suppressed_by=("wrong-unit",))
+def processing_time(facts: DiagnosisInput) -> ProcessingTime | None:
+    """Event times that may be the reader's or broker's clock, not the event's."""
+    settings, records = facts.settings, facts.snapshot.totals.records
+    zero = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == 0), None)
+    if facts.ended or not facts.by_wall_clock or zero is None or records is None or records < ENOUGH:
         return None
-    return spark.input_rows_per_second
-
-
-def _clock_of(given: DiagnosisInput, frozen_ms: int) -> int | None:
-    """The watermark of a Spark query that its newest records give; None: not known, or an input's advances."""
-    spark = given.snapshot.spark
-    nodes = spark.nodes or []
-    if len(nodes) == 1:
-        unknown = None in (spark.max_event_ms, nodes[0].delay_ms)
-        return None if unknown else (spark.max_event_ms or 0) - (nodes[0].delay_ms or 0)
-    clocks = [node.watermark_ms for node in nodes if node.watermark_ms is not None and node.pinned is None]
-    if not nodes or len(clocks) < len(nodes) or spark.policy is None or max(clocks) - min(clocks) >= frozen_ms // 2:
+    points = facts.last(5 * MINUTE)
+    if zero.behind_watermark or not points or points[-1].wall_ms - points[0].wall_ms < WATCHED_MS:
         return None
-    return min(clocks) if spark.policy == "min" else max(clocks)
+    lags = [None if point.max_event_ms is None else point.now_ms - point.max_event_ms for point in points]
+    known = [abs(lag) for lag in lags if lag is not None]
+    if len(known) < len(lags) or max(known) > NOW_SLACK_MS or not _all_fresh(facts):
+        return None
+    return ProcessingTime(
+        severity="info",
+        size=records,
+        records=records,
+        behind_ms=max(known),
+        watched_ms=points[-1].wall_ms - points[0].wall_ms,
+        lateness_ms=settings.lateness_ms or 0,
+        fixes=(SET_TIME_COLUMN,),
+    )
 
 
-def _unmoved_by_its_last_rows(given: DiagnosisInput, frozen_ms: int) -> bool:
-    """Whether several batches had rows and left the watermark as it was; its last rows may be those that moved it."""
-    spark, now_ms = given.snapshot.spark, given.now_ms
-    if spark.batches_unmoved is not None:
-        return spark.batches_unmoved >= UNMOVED_BATCHES
-    begun_ms = spark.batch_timestamp_ms
-    if begun_ms is None or now_ms is None or spark.in_flight:
-        return False
-    return frozen_ms - (now_ms - begun_ms) >= MINUTE
+def _all_fresh(facts: DiagnosisInput) -> bool:
+    """Whether each channel's newest record, not only the fastest channel's, was written when it came."""
+    now, views = facts.now_ms or 0, [view for view in facts.channels if view.state == "active"]
+    ages = [
+        now - view.quiet_ms - view.max_event_ms
+        for view in views
+        if view.quiet_ms is not None and view.max_event_ms is not None
+    ]
+    return bool(ages) and max(ages) <= NOW_SLACK_MS

@@ -1,18 +1,25 @@
-"""Rules about the state of engine, query and source: failed, lost, stale, not started, without records."""
+"""The engine and the source: failed, without an answer, starting, paused, partly unknown, without records."""
 
-from ..snapshot import NoteCode, Snapshot
-from ..snapshot.flink_job import FlinkJob
+from ..snapshot import FlinkJob, Note, NoteCode
+from ..text import formatting as f
+from ..text.codes import unknown_text
 from .diagnosis_input import MINUTE, DiagnosisInput
-from .finding import Finding, Fix, FixCode
+from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Context, Explanation, Finding, Fix, n, span
+from .rules import rule
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
-_TOO_LONG: NoteCode = "snapshot_too_long"
-_PAUSES: tuple[NoteCode, ...] = ("pause_unknown", "no_batch_ended")
+OLD = "Everything else on the screen is from before that."
+CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
 
 class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
-    """The engine or the attached query has failed, or the engine's process is gone."""
+    """The engine, the attached query or the attached job has failed. No more results come.
+
+    Recognised by: the target reports a failure, or the engine's process ended without its last message.
+
+    What to do: read the error and the log of what failed, remove the cause, and start it again.
+    """
 
     error: str | None
     attached: bool
@@ -21,72 +28,234 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
     is_job: bool = False
     """A Flink job; else a Spark query."""
 
+    def words(self, context: Context) -> Explanation:
+        who = ("The job" if self.is_job else "The query") if self.attached else "The engine"
+        error = f.clean(f.first_line(self.error)) if self.error else "no error was reported"
+        return Explanation(
+            f"{who} {'has stopped' if self.lost else 'has failed'}",
+            "No results: event time does not move any more",
+            "The process is gone." if self.lost else f"{who} ended with an error: {error}",
+            [error, *age(context)],
+            ("Progress",),
+        )
+
+
+@rule(EngineFailed, accounts_for=("unknown",), before_data=True)
+def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
+    """The run ended because of a failure."""
+    snapshot = facts.snapshot
+    lost = snapshot.state != "failed"
+    if lost and (facts.lost is None or facts.ended):
+        return None
+    attached, is_job = facts.is_attached and not lost, isinstance(snapshot.target, FlinkJob)
+    return EngineFailed(
+        severity="critical",
+        size=float("inf"),
+        error=facts.lost if lost else snapshot.error,
+        attached=attached,
+        lost=lost,
+        is_job=is_job,
+        fixes=((CHECK_JOB if is_job else CHECK_QUERY) if attached else _check_engine(facts),),
+    )
+
+
+def _check_engine(facts: DiagnosisInput) -> Fix:
+    log = facts.snapshot.log
+    where = f" ({f.clean(log)})" if log else ""
+    return Fix("check-engine", f"Read the engine's log{where}, then start it again (wmtop run)")
+
+
+def age(context: Context) -> list[str]:
+    """When the last snapshot was taken, as evidence."""
+    wall = context.snapshot.wall_ms
+    return [] if wall is None else [f"Last snapshot: {f.stamp(wall, context.zone)}"]
+
 
 class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
-    """The engine runs but has sent nothing for `silent_ms`: what is shown is old."""
+    """The engine runs but sends nothing, or its JVM does not answer. What is shown is old.
+
+    Recognised by: no snapshot for 10 seconds (an engine sends one a second), or the engine reports that its JVM does
+    not answer.
+
+    What to do: check whether the process is suspended or its host overloaded; read the engine's log; start it again if
+    it hangs.
+    """
 
     silent_ms: int
     jvm: bool = False
     """The engine does send, but its JVM does not answer: nothing is read."""
 
-
-class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
-    """The attached query shows no progress: it is idle, hangs or died."""
-
-    batch: int | None
-    age_ms: int | None
-    """How long ago its last batch began."""
-    in_flight: bool | None
-    gone: bool = False
-    """Its application ended without stopping it."""
-    source_silent: str | None = None
-    """Why its source does not answer this program either, in one line."""
-
-
-class PauseUnknown(Finding, frozen=True, kw_only=True, tag="pause-unknown"):
-    """No batch of an attached query for longer than usual; nothing shows whether that is its trigger's pause."""
-
-    silent_ms: int
+    def words(self, context: Context) -> Explanation:
+        if self.jvm:
+            return Explanation(
+                "The engine's JVM does not answer",
+                f"Nothing has been read for {span(self.silent_ms)}",
+                f"The JVM is hung or suspended, or its host is overloaded. {OLD}",
+                [f"No answer for {span(self.silent_ms)}", *age(context)],
+                ("Progress",),
+            )
+        return Explanation(
+            "The engine sends nothing",
+            f"What is shown is {span(self.silent_ms)} old",
+            f"The engine is hung or suspended, or its host is overloaded. {OLD}",
+            [f"No snapshot for {span(self.silent_ms)}; a healthy engine sends one a second", *age(context)],
+            ("Progress",),
+        )
 
 
-class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started"):
-    """The attached query has not begun a batch."""
+@rule(EngineSilent, accounts_for=("unknown",), before_data=True)
+def engine_silent(facts: DiagnosisInput) -> EngineSilent | None:
+    """No snapshot for longer than a healthy engine ever pauses, or a JVM that hangs."""
+    silent_ms, jvm = facts.silent_ms, False
+    if facts.lost is not None or facts.ended or silent_ms is None or silent_ms < SILENT_MS:
+        hung = note_of(facts, "jvm_silent")
+        if stale_part(facts) != "engine-silent" or hung is None:
+            return None
+        silent_ms, jvm = int(hung.args.get("silent_ms") or 0), True
+    return EngineSilent(
+        severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=jvm, fixes=(_check_engine(facts),)
+    )
 
 
-class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
-    """The attached Flink job does not run now, its JobManager does not answer, its metrics are old, or it no longer has
-    the chosen operator.
-    """
+def stale_part(facts: DiagnosisInput) -> str | None:
+    """The code of the finding that accounts for a target that sends nothing new; None: it is not stale."""
+    snapshot = facts.snapshot
+    if snapshot.state != "stale":
+        return None
+    if note_of(facts, "jvm_silent") is not None:
+        return "engine-silent"
+    if isinstance(snapshot.target, FlinkJob):
+        return "job-not-running"
+    of_broker = snapshot.source is not None and snapshot.source.kind in ("topic", "group")
+    if not facts.is_attached or "positions" in (snapshot.origin or {}) or of_broker:
+        return "source-unreachable"
+    begun = snapshot.batch is not None or snapshot.spark.batch_timestamp_ms is not None
+    return "query-stale" if begun else "query-not-started"
 
-    state: str
-    """The job's state, in Flink's words."""
-    error: str | None
-    """The last failure of a job that does not run; else why there is no newer data."""
-    unanswered: bool = False
-    """The JobManager does not answer: the state is the last one known."""
-    operator_gone: bool = False
-    """The job runs, without the operator that was chosen."""
-    restarts: int | None
+
+def note_of(facts: DiagnosisInput, *codes: NoteCode) -> Note | None:
+    """The first note with one of the codes."""
+    return next((note for note in facts.snapshot.notes if note.code in codes), None)
 
 
 class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
-    """The engine is still starting."""
+    """The engine is still starting. There is nothing to judge yet.
+
+    Recognised by: the engine reports the state `starting`.
+
+    What to do: wait for the first batch. The finding shows the step that takes the time.
+    """
 
     step: str | None
 
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            "The engine is starting",
+            "Nothing to judge yet",
+            "The first batch has not ended.",
+            [f"Step: {f.clean(self.step)}" if self.step else "Waiting for the first batch"],
+        )
+
+
+@rule(EngineStarting, accounts_for=("unknown",), before_data=True)
+def engine_starting(facts: DiagnosisInput) -> EngineStarting | None:
+    """The start is not over: nothing to judge yet."""
+    if facts.snapshot.state != "starting":
+        return None
+    running = next((step.name for step in facts.snapshot.steps if step.seconds is None), None)
+    return EngineStarting(severity="info", step=running, fixes=(WAIT,))
+
 
 class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreachable"):
-    """The source does not answer, so that what is unread is not known."""
+    """The broker or file system of the source does not answer. How much is unread is not known.
+
+    Recognised by: requests to the source fail or time out.
+
+    What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
+    """
 
     why: str | None = None
 
+    def words(self, context: Context) -> Explanation:
+        source = context.snapshot.source
+        return Explanation(
+            "The source does not answer",
+            "Unknown how much is unread, and which channels have data",
+            "The broker or file system cannot be reached." + (f" {OLD}" if self.severity == "critical" else ""),
+            [
+                f"Source: {f.clean(source.description)}" if source else "Source: 1, unreachable",
+                *([f.clean(self.why)] if self.why else []),
+                *age(context),
+            ],
+            ("Progress",),
+        )
+
+
+@rule(SourceUnreachable, accounts_for=("unknown",), before_data=True)
+def source_unreachable(facts: DiagnosisInput) -> SourceUnreachable | None:
+    """A source that does not answer, although what it feeds may still be seen."""
+    why, fixes = broker_silent(facts), (CHECK_SOURCE,)
+    if stale_part(facts) == "source-unreachable":
+        return SourceUnreachable(severity="critical", why=why, fixes=fixes)
+    if facts.snapshot.state != "partial" or why is None or _left_out(facts) is not None:
+        return None
+    return SourceUnreachable(severity="warning", size=float("inf"), why=why, fixes=fixes)
+
+
+def broker_silent(facts: DiagnosisInput) -> str | None:
+    """The line about a broker that does not answer, if there is one."""
+    note = note_of(facts, "broker_silent")
+    return None if note is None else str(note.args.get("why") or "")
+
+
+def pauses(facts: DiagnosisInput) -> int | None:
+    """For how long (ms) an attached query has had no batch, where that may be its trigger's pause."""
+    note = note_of(facts, "pause_unknown", "no_batch_ended")
+    silent_ms = None if note is None else note.args.get("silent_ms")
+    return silent_ms if isinstance(silent_ms, int) else None
+
+
+def _left_out(facts: DiagnosisInput) -> int | None:
+    """The number of channels that a snapshot was too long to carry."""
+    note = note_of(facts, "snapshot_too_long")
+    channels = None if note is None else note.args.get("channels")
+    return channels if isinstance(channels, int) else None
+
 
 class SourcePaused(Finding, frozen=True, kw_only=True, tag="source-paused"):
-    """The source is paused: nothing is read."""
+    """The source is paused on purpose: nothing is read, and the watermark is frozen.
+
+    Recognised by: the engine reports the state `paused`.
+
+    What to do: resume the source when it may be read again.
+    """
+
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            "The source is paused",
+            "The watermark is frozen",
+            "Reading was paused; the pause does not count towards the idle timeout.",
+            ["State: paused", *age(context)],
+            ("Progress",),
+        )
+
+
+@rule(SourcePaused, accounts_for=("stalled", "unknown"), before_data=True)
+def source_paused(facts: DiagnosisInput) -> SourcePaused | None:
+    """A pause is intentional, but it freezes the watermark."""
+    if facts.snapshot.state != "paused":
+        return None
+    return SourcePaused(severity="info", fixes=(Fix("resume-source", "Resume the source when it may be read again"),))
 
 
 class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
-    """Some of the query, or some of its channels, cannot be seen."""
+    """Part of the target cannot be seen. A channel or window that is not shown may be stuck.
+
+    Recognised by: a tap does not answer, may not read a file, or the snapshot was too large to send with all channels.
+
+    What to do: give wmtop access to what it cannot read; with too many channels, start the engine with a smaller
+    --max-channels.
+    """
 
     unknown: str | None
     """A `WindowsUnknownCode`, or None."""
@@ -94,161 +263,78 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
     left_out: int | None = None
     """Number of channels that, like the windows, were left out of a snapshot that was too long to send."""
 
+    def words(self, context: Context) -> Explanation:
+        if self.left_out is not None:
+            return Explanation(
+                "The snapshot has no channels and no windows",
+                "Any channel may hold back the watermark or be stuck; none of them is checked",
+                "The engine's snapshot is too large to send, so its channels and windows are left out.",
+                [f"{n(self.left_out, 'channel')} left out"],
+                ("Progress",),
+            )
+        return Explanation(
+            "Part of the picture is unknown",
+            "A channel or window that is not shown may be stuck",
+            unreadable(context) or "Some of the taps do not answer.",
+            [unknown_text(self.unknown, self.unknown_args) or "State: partial"],
+            ("Progress",),
+        )
+
+
+@rule(PartlyUnknown, before_data=True)
+def partly_unknown(facts: DiagnosisInput) -> PartlyUnknown | None:
+    """An incomplete snapshot is not an all-clear, also for a run that is paused or has ended."""
+    left_out = _left_out(facts)
+    if left_out is not None:
+        fix = Fix("lower-max-channels", "Start the engine again with a smaller --max-channels")
+        return PartlyUnknown(severity="warning", size=left_out, unknown=None, left_out=left_out, fixes=(fix,))
+    if facts.snapshot.state != "partial" or broker_silent(facts) is not None:
+        return None
+    if pauses(facts) is not None or note_of(facts, "continuous") is not None:
+        return None
+    windows = facts.snapshot.windows
+    return PartlyUnknown(
+        severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=(CHECK_SOURCE,)
+    )
+
+
+def unreadable(context: Context) -> str | None:
+    """What this user may not read, or what is damaged, as a sentence."""
+    why = next((note.args.get("why") for note in context.snapshot.notes if note.code == "unreadable"), None)
+    text = f.clean(str(why or ""))
+    return f"{text[:1].upper()}{text[1:]}." if text else None
+
 
 class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
-    """The query runs, but no record with a usable event time has come since the start."""
+    """The query runs, but no record with a usable event time has come since the start.
+
+    Recognised by: 0 records within a minute after the start.
+
+    What to do: check the producers, the start position (--from) and the filters before the watermark.
+    """
 
     watched_ms: int
     known_channels: int
 
-
-def engine_failed(given: DiagnosisInput) -> EngineFailed | None:
-    """The run ended because of a failure."""
-    snapshot = given.snapshot
-    if snapshot.state == "failed" or (given.lost is not None and not given.ended):
-        lost = snapshot.state != "failed"
-        return EngineFailed(
-            severity="critical",
-            size=float("inf"),
-            error=given.lost if lost else snapshot.error,
-            attached=given.is_attached and not lost,
-            lost=lost,
-            is_job=snapshot.flink is not None,
-            fixes=(Fix(code=_check_failed(snapshot, attached=given.is_attached and not lost)),),
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            "No record has come yet",
+            "No watermark, no results",
+            "The source is empty, the start position is at its end, or a filter drops everything.",
+            [f"0 records in {span(self.watched_ms)}", f"{n(self.known_channels, 'channel')} known"],
+            ("Progress",),
         )
-    return None
 
 
-def _check_failed(snapshot: Snapshot, *, attached: bool) -> FixCode:
-    if not attached:
-        return "check-engine"
-    return "check-query" if snapshot.flink is None else "check-job"
-
-
-def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
-    """No snapshot for longer than a healthy engine ever pauses."""
-    silent_ms = given.silent_ms
-    if given.lost is not None or given.ended or silent_ms is None or silent_ms < SILENT_MS:
-        return None
-    return EngineSilent(severity="critical", size=silent_ms, silent_ms=silent_ms, fixes=(Fix(code="check-engine"),))
-
-
-def query_stale(
-    given: DiagnosisInput,
-) -> EngineSilent | JobNotRunning | QueryStale | QueryNotStarted | SourceUnreachable | None:
-    """An attached query without progress, a JVM that hangs, or a source that does not answer."""
-    snapshot = given.snapshot
-    if snapshot.state != "stale":
-        return None
-    hung = next((note for note in snapshot.notes if note.code == "jvm_silent"), None)
-    if hung is not None:
-        silent_ms = int(hung.args.get("silent_ms") or 0)
-        return EngineSilent(
-            severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=True, fixes=(Fix(code="check-engine"),)
-        )
-    if (job := snapshot.flink) is not None:
-        return _job_not_running(job, snapshot.error)
-    if not given.is_attached or "positions" in (snapshot.origin or {}) or _is_topic(given):
-        return SourceUnreachable(severity="critical", why=_broker_silent(given), fixes=(Fix(code="check-source"),))
-    spark = snapshot.spark
-    if snapshot.batch is None and spark.batch_timestamp_ms is None:
-        return QueryNotStarted(severity="warning", fixes=(Fix(code="check-query"),))
-    begun, now = spark.batch_timestamp_ms, snapshot.wall_ms
-    gone = any(note.code == "application_gone" for note in snapshot.notes)
-    silent = None if gone else _broker_silent(given)
-    return QueryStale(
-        severity="critical",
-        batch=snapshot.batch,
-        age_ms=None if begun is None or now is None else max(now - begun, 0),
-        in_flight=spark.in_flight,
-        gone=gone,
-        source_silent=silent,
-        fixes=(*([] if silent is None else [Fix(code="check-source")]), Fix(code="check-query")),
-    )
-
-
-def _job_not_running(job: FlinkJob, error: str | None) -> JobNotRunning:
-    """The job's state is as old as the JobManager's last answer."""
-    unanswered = job.unanswered
-    fix: FixCode = "check-job"
-    if unanswered:
-        fix = "check-jobmanager"
-    elif job.state == "UNKNOWN":
-        fix = "submit-job"
-    elif job.state == "RUNNING":
-        fix = "check-task-managers" if error is None else "fetch-metrics"
-    return JobNotRunning(
-        severity="critical", state=job.state, error=error, unanswered=unanswered, restarts=job.restarts,
-        operator_gone=job.operator_gone, fixes=() if job.operator_gone else (Fix(code=fix),),
-    )  # fmt: skip
-
-
-def _broker_silent(given: DiagnosisInput) -> str | None:
-    """The line about a broker that does not answer, if there is one."""
-    note = next((note for note in given.snapshot.notes if note.code == "broker_silent"), None)
-    return None if note is None else str(note.args.get("why") or "")
-
-
-def pause_unknown(given: DiagnosisInput) -> PauseUnknown | None:
-    """A pause of unknown cause is neither an all-clear nor a fault."""
-    silent = next((note.args.get("silent_ms") for note in given.snapshot.notes if note.code in _PAUSES), None)
-    if not isinstance(silent, int):
-        return None
-    return PauseUnknown(severity="info", size=silent, silent_ms=silent, fixes=(Fix(code="check-query"),))
-
-
-def _is_continuous(given: DiagnosisInput) -> bool:
-    return any(note.code == "continuous" for note in given.snapshot.notes)
-
-
-def _is_topic(given: DiagnosisInput) -> bool:
-    source = given.snapshot.source
-    return source is not None and source.kind in ("topic", "group")
-
-
-def engine_starting(given: DiagnosisInput) -> EngineStarting | None:
-    """The start is not over: nothing to judge yet."""
-    if given.snapshot.state != "starting":
-        return None
-    running = next((step.name for step in given.snapshot.steps if step.seconds is None), None)
-    return EngineStarting(severity="info", step=running, fixes=(Fix(code="wait"),))
-
-
-def source_paused(given: DiagnosisInput) -> SourcePaused | None:
-    """A pause is intentional, but it freezes the watermark."""
-    if given.snapshot.state != "paused":
-        return None
-    return SourcePaused(severity="info", fixes=(Fix(code="resume-source"),))
-
-
-def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | SourceUnreachable | None:
-    """An incomplete snapshot is not an all-clear, also for a run that is paused or has ended."""
-    left_out = next((note.args.get("channels") for note in given.snapshot.notes if note.code == _TOO_LONG), None)
-    if isinstance(left_out, int):
-        fixes = (Fix(code="lower-max-channels"),)
-        return PartlyUnknown(severity="warning", size=left_out, unknown=None, left_out=left_out, fixes=fixes)
-    if given.snapshot.state != "partial":
-        return None
-    windows = given.snapshot.windows
-    fixes = (Fix(code="check-source"),)
-    if (why := _broker_silent(given)) is not None:
-        return SourceUnreachable(severity="warning", size=float("inf"), why=why, fixes=fixes)
-    if pause_unknown(given) is not None or _is_continuous(given):
-        return None
-    return PartlyUnknown(severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=fixes)
-
-
-def no_records(given: DiagnosisInput) -> NoRecords | None:
+@rule(NoRecords, accounts_for=("unknown",), before_data=True)
+def no_records(facts: DiagnosisInput) -> NoRecords | None:
     """No record within a minute after the start."""
-    snapshot, past = given.snapshot, given.past
-    if given.ended or snapshot.state not in ("live", "partial") or snapshot.totals.records is None:
+    snapshot, past = facts.snapshot, facts.past
+    if facts.ended or snapshot.state not in ("live", "partial") or snapshot.totals.records is None:
         return None
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
     if snapshot.totals.records or snapshot.totals.malformed or watched_ms < MINUTE:
         return None
     return NoRecords(
-        severity="warning",
-        watched_ms=watched_ms,
-        known_channels=len(given.channels),
-        fixes=(Fix(code="check-producers"),),
+        severity="warning", watched_ms=watched_ms, known_channels=len(facts.channels), fixes=(CHECK_PRODUCERS,)
     )

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
 
-from ..snapshot import ChannelView, Snapshot, WhatIf, WhatIfIdle
+from ..snapshot import ChannelView, Snapshot, VerdictName, WhatIf, WhatIfIdle
 from ..snapshot.flink_job import FlinkJob
+from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..watermarks.settings import Session, Sliding, Tumbling
 from .finding import Severity
@@ -44,7 +45,7 @@ class DiagnosisInput:
     @property
     def is_attached(self) -> bool:
         """The query belongs to another program."""
-        return self.snapshot.origin is not None
+        return self.snapshot.is_attached
 
     @property
     def has_valve(self) -> bool:
@@ -119,6 +120,11 @@ class DiagnosisInput:
             since = point.now_ms if since is None else min(since, point.now_ms)
         return None if since is None else max(self.now_ms - since, 0)
 
+    @cached_property
+    def verdict(self) -> VerdictName:
+        """The snapshot's verdict; unknown once its engine is lost."""
+        return judgement.verdict_of(self.snapshot, lost=None if self.lost is None else "engine_lost").verdict
+
     def channel(self, name: str) -> ChannelView | None:
         """The channel with that name."""
         return next((view for view in self.channels if view.channel == name), None)
@@ -150,6 +156,11 @@ class DiagnosisInput:
         """What the idle timeout in force would have given from the start."""
         idle = self.settings.idle_after_ms
         return next((row for row in self.snapshot.whatif_idle or () if row.idle_after_ms == idle), None)
+
+
+def verdict_at(snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None) -> VerdictName:
+    """The verdict behind the findings for the same arguments."""
+    return DiagnosisInput(snapshot, past, lost=lost).verdict
 
 
 def share(part: int | None, whole: int | None) -> float | None:

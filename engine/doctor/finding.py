@@ -1,83 +1,59 @@
-"""The result of a rule: code, severity, channels, numbers and fixes; `tui/words` has the words."""
+"""What a rule finds: severity, channels, numbers and fixes, and the building blocks of its words."""
 
+from collections.abc import Sequence
+from datetime import tzinfo
 from typing import Literal
 
 from msgspec import Struct
+
+from ..snapshot import FlinkJob, Snapshot, VerdictName
+from ..text import formatting as f
+from ..text.formatting import horizon_words, name
+from ..verdict.applied_now import ProposedSetting, now_gain_ms
+from ..verdict.job_line import line_in_job
 
 Severity = Literal["critical", "warning", "info"]
 """Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing. The worst comes
 first.
 """
+MAX_NAMED = 3
+"""Channels that a sentence names, at most."""
 
-FixCode = Literal[
-    "set-idle-timeout",
-    "add-idle-timeout",
-    "lengthen-idle-timeout",
-    "shorten-idle-timeout",
-    "set-lateness",
-    "lengthen-lateness",
-    "use-strategy-with-lateness",
-    "set-future-guard",
-    "drop-future-rows",
-    "filter-future-records",
-    "set-time-unit",
-    "set-time-column",
-    "convert-to-utc",
-    "correct-clock",
-    "fix-cause",
-    "set-max-drift",
-    "check-channels",
-    "check-producers",
-    "check-record",
-    "send-heartbeats",
-    "add-readers",
-    "add-capacity",
-    "speed-up-batches",
-    "lengthen-trigger",
-    "free-watermark",
-    "add-watermark",
-    "tap-events",
-    "split-query",
-    "feed-input",
-    "use-max-policy",
-    "fill-event-time",
-    "event-time-after-1970",
-    "shorten-delay",
-    "remove-upper-watermark",
-    "watermark-the-source",
-    "keep-event-time",
-    "key-with-window",
-    "bound-join",
-    "dedup-with-time",
-    "check-input",
-    "tap-input",
-    "check-engine",
-    "check-query",
-    "check-job",
-    "check-jobmanager",
-    "check-task-managers",
-    "fetch-metrics",
-    "submit-job",
-    "check-source",
-    "lower-max-channels",
-    "resume-source",
-    "see-blockers",
-    "see-progress",
-    "see-late-records",
-    "see-operators",
-    "check-operator",
-    "collect-late-records",
-    "set-watermark-strategy",
-    "check-event-time",
-    "attach-reports",
-    "wait",
-]
+n = f.counted
 
 
-class Fix(Struct, frozen=True, kw_only=True):
-    """One action; `value_ms` is the setting's new value (None: off, or the fix has no value)."""
+class Context(Struct, frozen=True):
+    """What the words for a finding depend on besides its own numbers."""
 
-    code: FixCode
+    snapshot: Snapshot
+    zone: tzinfo | None
+
+    @property
+    def of_flink(self) -> bool:
+        """Whether the target is a Flink job."""
+        return isinstance(self.snapshot.target, FlinkJob)
+
+
+class Explanation(Struct, frozen=True):
+    """The words for a finding."""
+
+    title: str
+    impact: str
+    """The effect on the results."""
+    cause: str
+    evidence: Sequence[str]
+    screens: Sequence[str] = ()
+    """The further screens that show it, the best first."""
+    channel: str | None = None
+    """The channel whose page shows it best."""
+
+
+class Fix(Struct, frozen=True):
+    """One action: an imperative, or a setting that a screen can preview (`value_ms` None: off)."""
+
+    code: str
+    text: str = ""
+    """The imperative; that of a setting is made from the numbers below."""
     value_ms: int | None = None
     gain_ms: int | None = None
     """How much further the watermark would be (event time)."""
@@ -88,16 +64,60 @@ class Fix(Struct, frozen=True, kw_only=True):
     """`late_share` is over the records of the last `horizon_ms`; None: since the start."""
     later_ms: float | None = None
     """How much later results would come (below 0: sooner)."""
-    unit: str | None = None
 
     @property
-    def previewable(self) -> bool:
-        """Whether it is a setting with a value that a screen can preview."""
-        return self.code in ("set-idle-timeout", "set-lateness")
+    def proposed(self) -> ProposedSetting | None:
+        """The setting that a screen can preview."""
+        idle = self.code == "set-idle-timeout"
+        if not idle and (self.code != "set-lateness" or self.value_ms is None):
+            return None
+        return ProposedSetting(idle, self.value_ms)
+
+    def words(self, snapshot: Snapshot) -> str:
+        """The fix as an imperative; a setting with the line of the job that sets it, and its effects."""
+        if self.text:
+            return self.text
+        idle = self.code == "set-idle-timeout"
+        if idle and self.value_ms is None:
+            what = "Switch the idle timeout off"
+        else:
+            what = f"Set {'an idle timeout' if idle else 'lateness'} of {f.setting(self.value_ms)}"
+        line = line_in_job(snapshot, self.value_ms, idle=idle)
+        how = f" in the job: {line}" if line is not None else ""
+        effects = "; ".join(self._effects(snapshot))
+        return what + how + (f" ({effects})" if effects else "")
+
+    def _effects(self, snapshot: Snapshot) -> list[str]:
+        out: list[str] = []
+        if self.gain_ms:
+            out.append(self._gain(self.gain_ms, snapshot))
+        if self.more_late:
+            out.append(
+                f"{f.count(abs(self.more_late))} {'more' if self.more_late > 0 else 'fewer'} late records so far"
+            )
+        if self.late_share is not None:
+            when = "so far" if self.horizon_ms is None else f"in the {horizon_words(self.horizon_ms)}"
+            out.append(f"{f.share(self.late_share)} late {when}")
+        if self.later_ms is not None and round(self.later_ms):
+            side = "later" if self.later_ms > 0 else "sooner"
+            out.append(f"results {f.duration(round(abs(self.later_ms)))} {side}")
+        return out
+
+    def _gain(self, gain_ms: int, snapshot: Snapshot) -> str:
+        """How much the watermark gains: at the next emit, and, where that differs, with the setting from the start."""
+        now_ms = None if self.proposed is None else now_gain_ms(snapshot, self.proposed)
+        if gain_ms > 0 and now_ms is not None and now_ms != gain_ms:
+            at_once = f"gains {f.duration(now_ms)}" if now_ms else "gains nothing"
+            return f"the watermark {at_once} at once ({f.duration(gain_ms)} if set from the start)"
+        return f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
 
 
 class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
-    """One problem; `size` orders findings of one severity (a share, ms or a count: larger is worse)."""
+    """One problem; `size` orders findings of one severity (a share, ms or a count: larger is worse).
+
+    The docstring of a finding is what `wmtop explain CODE` prints: what it means, then one paragraph each that begins
+    with "Recognised by:" and "What to do:".
+    """
 
     severity: Severity
     size: float = 0.0
@@ -110,3 +130,88 @@ class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
     def code(self) -> str:
         """The finding's name in JSON."""
         return str(type(self).__struct_config__.tag)
+
+    def words(self, context: Context) -> Explanation:
+        """The finding in words."""
+        raise NotImplementedError
+
+    def explains(self, verdict: VerdictName) -> bool:
+        """Whether this one does account for a verdict for which its rule says that such findings do."""
+        return True
+
+
+def span(ms: float | None) -> str:
+    """A duration, `–` where it is not known."""
+    return f.UNKNOWN if ms is None else f.duration(round(ms))
+
+
+def names(channels: Sequence[str]) -> str:
+    """`F9`, `F9 and YV`, `F9, YV, VX and 12 more channels`."""
+    shown = [name(channel) for channel in channels[:MAX_NAMED]]
+    rest = len(channels) - len(shown)
+    if rest:
+        return f"{', '.join(shown)} and {n(rest, 'more channel')}"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def verb(channels: Sequence[str], singular: str, plural: str) -> str:
+    """The form of the verb for these channels."""
+    return singular if len(channels) == 1 else plural
+
+
+def only(channels: Sequence[str]) -> str | None:
+    """The channel, if there is exactly one."""
+    return channels[0] if len(channels) == 1 else None
+
+
+def column(text: str | None) -> str:
+    """The time column by its name."""
+    return "the time column" if text is None else f"column {name(text)}"
+
+
+WAIT = Fix("wait", "Wait: this needs more time or data")
+ADD_READERS = Fix(
+    "add-readers", "Add readers, or make the sink faster: the records are there, but they are not read in time"
+)
+ADD_WATERMARK = Fix("add-watermark", "Call withWatermark before the first stateful operator")
+CHECK_JOB = Fix("check-job", "Look at the job's exceptions in Flink's web UI, and at the JobManager's log")
+CHECK_PRODUCERS = Fix("check-producers", "Check the producers: none of them sends data")
+CHECK_QUERY = Fix("check-query", "Check the query: is its process running, and what does its log say?")
+CONVERT_TO_UTC = Fix(
+    "convert-to-utc", "Convert the times to UTC where they are written, or write them with an offset (+02:00)"
+)
+SEE_OPERATORS = Fix("see-operators", "See where the watermark gets lost (Operators, key o)")
+_IDLE_EXAMPLE_MS = 60_000
+
+
+def check_channels(channels: Sequence[str], what: tuple[str, str]) -> Fix:
+    """To find out why channels have no data or are behind: the verb for one of them, and for several."""
+    which = f"{names(channels)} {verb(channels, *what)}"
+    return Fix("check-channels", f"Find out why {which}: producer, network, an unused partition?")
+
+
+def change_idle_timeout(snapshot: Snapshot, how: Literal["add", "lengthen", "shorten"]) -> Fix:
+    """To set another idle timeout where none that is known to be better can be named."""
+    if how == "add" and (line := line_in_job(snapshot, _IDLE_EXAMPLE_MS, idle=True)) is not None:
+        text = "Set an idle timeout a little longer than the channels' usual pause in the job, for example " + line
+        return Fix("add-idle-timeout", text)
+    text, key = {
+        "add": ("Set an idle timeout a little longer than the channels' usual pause", "]"),
+        "lengthen": ("Set an idle timeout longer than the channels' usual pause", "]"),
+        "shorten": ("Set a shorter idle timeout, a little longer than the usual pause", "["),
+    }[how]
+    key = f"key {key}, " if snapshot.whatif_idle else ""  # the key previews only where there are timeouts to choose
+    return Fix(f"{how}-idle-timeout", f"{text} ({key}--idle-after)")
+
+
+def lengthen_lateness(snapshot: Snapshot, value_ms: int | None = None) -> Fix:
+    """To set a longer lateness, in the job if it is attached; `value_ms` None: how long is not known."""
+    text = "Set a longer lateness (watermark delay)"
+    if snapshot.is_attached:
+        needed = None if value_ms is None else line_in_job(snapshot, value_ms)
+        line = line_in_job(snapshot, 2 * (snapshot.settings.lateness_ms or 0) or 10_000)
+        if needed is not None:
+            text = f"Set a longer delay in the job: {needed}"
+        elif line is not None:
+            text = f"Set a longer delay in the job, for example {line}"
+    return Fix("lengthen-lateness", text, value_ms)

@@ -1,9 +1,25 @@
-"""Rules about a Flink job: it restarts again and again, drops late records, or an operator gets no watermark."""
+"""A Flink job: it restarts again and again, drops late records, or an operator gets no watermark."""
 
+from ..snapshot import VerdictName
 from ..snapshot.flink_job import FlinkJob, FlinkVertex
+from ..text import formatting as f
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity
-from .finding import Finding, Fix, Severity
-from .progress import verdict_of
+from .finding import (
+    ADD_READERS,
+    CHECK_JOB,
+    SEE_OPERATORS,
+    Context,
+    Explanation,
+    Finding,
+    Fix,
+    Severity,
+    lengthen_lateness,
+    n,
+    names,
+    only,
+    span,
+)
+from .rules import rule
 
 RECENT_MS = 10 * MINUTE
 """A restart is recent for so long; a job that restarts at least as often as this is in a loop."""
@@ -16,6 +32,7 @@ FEW_SHARE = 0.001
 FAR_MS = 10 * MINUTE
 """An operator so far behind the one that is shown is not just slower."""
 
+
 READS = ("slow_reader", "backlog", "back_pressured")
 """Causes of a watermark that is behind because records are not read in time."""
 LATE_MS = 5 * MINUTE
@@ -24,10 +41,25 @@ MIN_UNREAD_S = 60
 """Seconds of reading that the unread records are worth; fewer are on their way."""
 CATCHES_UP = 1.1
 """The speed from which a backlog is worked off."""
+COLLECT_LATE_RECORDS = Fix(
+    "collect-late-records", "Collect late records in a side output (sideOutputLateData): it shows how late they are"
+)
+SET_WATERMARK_STRATEGY = Fix(
+    "set-watermark-strategy", "Give the source a watermark strategy and a timestamp assigner (in SQL: WATERMARK FOR)"
+)
+CHECK_OPERATOR = Fix(
+    "check-operator",
+    "Look at what that operator waits for: an async call without an answer (set a timeout), or its own watermark",
+)
 
 
 class JobRestarts(Finding, frozen=True, kw_only=True, tag="job-restarts"):
-    """The job runs, and was restarted lately: what it did since its last checkpoint is done again."""
+    """The Flink job was restarted lately, or restarts again and again. Work since the last checkpoint is repeated.
+
+    Recognised by: a restart in the last 10 minutes; a loop from 3 restarts on, one every 10 minutes or more often.
+
+    What to do: look at the job's exceptions in Flink's web UI. A rescale counts as a restart as well.
+    """
 
     restarts: int
     ago_ms: int
@@ -38,93 +70,25 @@ class JobRestarts(Finding, frozen=True, kw_only=True, tag="job-restarts"):
     """The last failure that Flink reports."""
     loop: bool
 
-
-class LateDrops(Finding, frozen=True, kw_only=True, tag="late-drops"):
-    """Window operators of the job drop late records."""
-
-    late: int
-    at_least: bool
-    tasks: tuple[str, ...]
-    """The names of those that do, most records first."""
-    recent: int | None
-    """Those in the last `watched_ms`; None: not watched for long enough."""
-    watched_ms: int
-    lost_share: float | None
-    """`recent` of the records that these operators took in; None: not known."""
-
-
-class SourceSendsNoWatermark(Finding, frozen=True, kw_only=True, tag="source-without-watermark"):
-    """Records come, and their source sends no watermark: windows by event time never fire."""
-
-    operator: str | None
-    fires: bool
-    """The operator sends results all the same: its windows go by processing time, or by a trigger of their own."""
+    def words(self, context: Context) -> Explanation:
+        evidence = [f"{n(self.restarts, 'restart')}, the last one {span(self.ago_ms)} ago"]
+        if self.every_ms is not None and self.restarts > 1:
+            evidence.append(f"On average every {span(self.every_ms)} since the job was submitted")
+        return Explanation(
+            "The job fails and restarts again and again" if self.loop else "The job was restarted",
+            f"{evidence[0]}: work since the last checkpoint is repeated",
+            "Flink reports no failure: it may have been rescaled."
+            if self.error is None
+            else f"Its last failure: {f.clean(self.error)}",
+            evidence,
+            ("Progress", "Operators"),
+        )
 
 
-class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
-    """A window operator other than the one that is shown has no watermark, or one far behind."""
-
-    tasks: tuple[str, ...]
-    """The names of those concerned, the worst first."""
-    behind_ms: int | None
-    """How far the first one is behind the operator that is shown; None: it has no watermark."""
-    stuck_ms: int | None = None
-    """How long its watermark has been stuck while that of the operator that is shown advances; None: it is not."""
-    silent_input: str | None
-    """The name of a task that it reads and that sends no watermark."""
-
-
-class OperatorKeepsBack(Finding, frozen=True, kw_only=True, tag="operator-keeps-watermark"):
-    """An operator on the way does not send the watermark that it has received, and the windows below it wait."""
-
-    task: str
-    """The name of its task."""
-    stuck_ms: int
-
-
-class ReadsTooSlowly(Finding, frozen=True, kw_only=True, tag="source-too-slow"):
-    """A source has many unread records, and the watermark does not catch up with the clock."""
-
-    behind_ms: int
-    """How far the watermark is behind the clock."""
-    unread: int
-    at_least: bool
-    """`unread` is what the sources themselves report."""
-    speed: float
-
-
-def reads_too_slowly(given: DiagnosisInput) -> ReadsTooSlowly | None:
-    """A watermark that advances at the speed of the clock is not fine while it is far behind it and records wait."""
-    job, level, speed = given.running_job, given.snapshot.level, given.snapshot.verdict.speed
-    if job is None or level.holder is None or level.holder.cause not in READS or speed is None or speed >= CATCHES_UP:
-        return None
-    known = [view.backlog for view in given.channels if view.backlog is not None]
-    unread = sum(known) if known else sum(one.pending or 0 for one in job.vertices)
-    if not unread or (level.behind_clock_ms or 0) < LATE_MS or verdict_of(given) == "stalled":
-        return None
-    if not _is_much(unread, given, job, level.holder.channel):
-        return None
-    return ReadsTooSlowly(
-        severity="warning",
-        size=level.behind_clock_ms or 0,
-        channels=(level.holder.channel,),
-        behind_ms=level.behind_clock_ms or 0,
-        unread=unread,
-        at_least=not known,
-        speed=speed,
-        fixes=(Fix(code="add-readers"), Fix(code="see-operators")),
-    )
-
-
-def _is_much(unread: int, given: DiagnosisInput, job: FlinkJob, holder: str) -> bool:
-    """Whether unread records explain the distance from the clock: it may be out-of-orderness that the job allows."""
-    end_ms = next((view.behind_end_ms for view in given.channels if view.channel == holder), None)
-    return unread >= MIN_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms >= LATE_MS
-
-
-def job_restarts(given: DiagnosisInput) -> JobRestarts | None:
+@rule(JobRestarts)
+def job_restarts(facts: DiagnosisInput) -> JobRestarts | None:
     """Between two restarts a job looks healthy."""
-    job = given.running_job
+    job = facts.running_job
     if job is None or not job.restarts or job.clock_ms is None or job.running_ms is None:
         return None
     ago_ms = max(0, job.clock_ms - job.running_ms)
@@ -141,18 +105,53 @@ def job_restarts(given: DiagnosisInput) -> JobRestarts | None:
         every_ms=every_ms,
         error=job.failure,
         loop=loop,
-        fixes=(Fix(code="check-job"),),
+        fixes=(CHECK_JOB,),
     )
 
 
-def late_drops(given: DiagnosisInput) -> LateDrops | None:
+class LateDrops(Finding, frozen=True, kw_only=True, tag="late-drops"):
+    """Window operators of the job drop late records.
+
+    Recognised by: `numLateRecordsDropped` of the job's operators.
+
+    What to do: set a longer out-of-orderness in the job; collect late records in a side output to see how late they
+    are.
+    """
+
+    late: int
+    at_least: bool
+    tasks: tuple[str, ...]
+    """The names of those that do, most records first."""
+    recent: int | None
+    """Those in the last `watched_ms`; None: not watched for long enough."""
+    watched_ms: int
+    lost_share: float | None
+    """`recent` of the records that these operators took in; None: not known."""
+
+    def words(self, context: Context) -> Explanation:
+        least = "≥ " if self.at_least else ""
+        evidence = [f"{least}{n(self.late, 'record')} since the start, by numLateRecordsDropped of {names(self.tasks)}"]
+        if self.recent is not None:
+            part = "" if self.lost_share is None else f", {f.share(self.lost_share)} of what these operators took in"
+            evidence.append(f"In the last {span(self.watched_ms)}: {f.count(self.recent)}{part}")
+        return Explanation(
+            "Window operators drop late records",
+            f"{least}{n(self.late, 'record')} lost" + ("; none of them lately" if self.recent == 0 else ""),
+            "The watermark had passed the end of their windows, and the allowed lateness.",
+            [*evidence, "How late they are is not in Flink's REST API"],
+            ("Operators",),
+        )
+
+
+@rule(LateDrops, suppressed_by=("event-time-stuck",))
+def late_drops(facts: DiagnosisInput) -> LateDrops | None:
     """The records are counted where they are dropped, with their number and not with how late they are."""
-    job = given.snapshot.flink
+    job = facts.snapshot.flink
     dropping = [] if job is None else [one for one in job.vertices if one.late]
     if not dropping:
         return None
     dropping.sort(key=lambda one: -(one.late or 0))
-    past = given.last(RECENT_MS)
+    past = facts.last(RECENT_MS)
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
     recent = max(0, past[-1].late - past[0].late) if watched_ms >= MIN_MS else None
     lost = None if recent is None else _share(recent, watched_ms, dropping)
@@ -167,7 +166,9 @@ def late_drops(given: DiagnosisInput) -> LateDrops | None:
         watched_ms=watched_ms,
         lost_share=lost,
         # A longer delay does not help where a timestamp ahead of the clock has moved the watermark.
-        fixes=(*(() if _is_ahead(given) else (Fix(code="lengthen-lateness"),)), Fix(code="collect-late-records")),
+        fixes=(COLLECT_LATE_RECORDS,)
+        if _is_ahead(facts)
+        else (lengthen_lateness(facts.snapshot), COLLECT_LATE_RECORDS),
     )
 
 
@@ -178,10 +179,50 @@ def _share(recent: int, watched_ms: int, dropping: list[FlinkVertex]) -> float |
     return min(1.0, recent / taken) if len(rates) == len(dropping) and taken else None
 
 
-def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | None:
+def _is_ahead(facts: DiagnosisInput) -> bool:
+    watermark_ms, now_ms = facts.watermark_ms, facts.now_ms
+    return watermark_ms is not None and now_ms is not None and watermark_ms > now_ms
+
+
+class SourceSendsNoWatermark(Finding, frozen=True, kw_only=True, tag="source-without-watermark"):
+    """Records come, but their source sends no watermark. Windows by event time never fire.
+
+    Recognised by: a minute after the start the watermark is still Flink's lowest value while the source sends records.
+
+    What to do: give the source a watermark strategy and a timestamp assigner (in SQL: WATERMARK FOR).
+    """
+
+    fires: bool
+    """The operator sends results all the same: its windows go by processing time, or by a trigger of their own."""
+
+    def words(self, context: Context) -> Explanation:
+        if self.fires:
+            cause = (
+                "It fires all the same, so its windows go by processing time or by a trigger, and need no watermark."
+            )
+        else:
+            cause = (
+                "Without a watermark strategy, and without timestamps, Flink has no event time; records stay in state."
+            )
+        return Explanation(
+            "The source sends no watermark",
+            "No effect on windows by processing time" if self.fires else "Windows by event time never fire",
+            cause,
+            [f"Records come from {names(self.channels)}, and its watermark is still Flink's lowest value"],
+            ("Operators",),
+            only(self.channels),
+        )
+
+    def explains(self, verdict: VerdictName) -> bool:
+        """Windows by processing time need no watermark, so that its absence stalls none."""
+        return verdict != "stalled" or not self.fires
+
+
+@rule(SourceSendsNoWatermark, accounts_for=("stalled", "unknown"))
+def source_without_watermark(facts: DiagnosisInput) -> SourceSendsNoWatermark | None:
     """A minute after the start of the job: before, a source may not have had its first record."""
-    job, holder = given.running_job, given.snapshot.level.holder
-    if job is None or given.watermark_ms is not None or holder is None or holder.cause != "no_watermark":
+    job, holder = facts.running_job, facts.snapshot.level.holder
+    if job is None or facts.watermark_ms is not None or holder is None or holder.cause != "no_watermark":
         return None
     if not _runs_long(job):
         return None
@@ -190,22 +231,61 @@ def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | 
     return SourceSendsNoWatermark(
         severity="info" if fires else "critical",
         channels=(holder.channel,),
-        operator=None if chosen is None else chosen.name,
         fires=fires,
-        fixes=(Fix(code="set-watermark-strategy"),),
+        fixes=(SET_WATERMARK_STRATEGY,),
     )
 
 
-def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
+class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
+    """A window operator other than the one that is shown has no watermark, or is far behind.
+
+    Recognised by: its watermark is missing, 10 minutes behind, or stuck for a minute while that of the shown operator
+    advances.
+
+    What to do: see on the Operators screen where its watermark gets lost; choose it with --operator.
+    """
+
+    tasks: tuple[str, ...]
+    """The names of those concerned, the worst first."""
+    behind_ms: int | None
+    """How far the first one is behind the operator that is shown; None: it has no watermark."""
+    stuck_ms: int | None = None
+    """How long its watermark has been stuck while that of the operator that is shown advances; None: it is not."""
+    silent_input: str | None
+    """The name of a task that it reads and that sends no watermark."""
+
+    def words(self, context: Context) -> Explanation:
+        which = names(self.tasks)
+        if self.behind_ms is None:
+            title, impact = f"No watermark reaches {which}", "Its windows do not fire"
+            cause = "No task that it reads has sent a watermark."
+            if self.silent_input is not None:
+                cause = (
+                    f"{names((self.silent_input,))} sends none: it has sent no record that a watermark could come from."
+                )
+        else:
+            title = f"{which} {'is' if len(self.tasks) == 1 else 'are'} far behind"
+            impact = f"Its windows fire {span(self.behind_ms)} of event time later"
+            cause = "Its inputs are behind those of the operator that is shown."
+        if self.stuck_ms is not None:
+            title = f"The watermark of {names(self.tasks[:1])} is stuck for {span(self.stuck_ms)}"
+            impact = "Its windows do not fire"
+        shown = context.snapshot.job.chosen
+        of = "another operator" if shown is None else names((shown.name,))
+        return Explanation(title, impact, cause, [f"The verdict is about {of}, not about {which}"], ("Operators",))
+
+
+@rule(OperatorBehind)
+def operator_behind(facts: DiagnosisInput) -> OperatorBehind | None:
     """The verdict is about one operator; windows further down may be stuck while that one moves."""
-    job = given.running_job
+    job = facts.running_job
     chosen = None if job is None else job.chosen
     if job is None or chosen is None or chosen.input_ms is None or not _runs_long(job):
         return None
     others = [one for one in job.vertices if one.windowed and one.id != chosen.id and one.status == "RUNNING"]
     behind = [(_behind_ms(one, chosen.input_ms), one) for one in others]
     found = sorted(
-        ((ms, one) for ms, one in behind if ms is None or ms >= FAR_MS or _stuck_ms(given, one) is not None),
+        ((ms, one) for ms, one in behind if ms is None or ms >= FAR_MS or _stuck_ms(facts, one) is not None),
         key=lambda pair: (pair[0] is not None, -(pair[0] or 0)),
     )
     if not found:
@@ -213,7 +293,7 @@ def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
     first_ms, first = found[0]
     tasks = {one.id: one for one in job.vertices}
     silent = [tasks[id].name for id in first.inputs if id in tasks and tasks[id].output_ms is None]
-    stuck_ms = _stuck_ms(given, first)
+    stuck_ms = _stuck_ms(facts, first)
     return OperatorBehind(
         severity="warning" if stuck_ms is None else "critical",
         size=len(found),
@@ -221,39 +301,15 @@ def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
         behind_ms=first_ms,
         stuck_ms=stuck_ms,
         silent_input=silent[0] if first_ms is None and silent else None,
-        fixes=(Fix(code="see-operators"),),
+        fixes=(SEE_OPERATORS,),
     )
 
 
-def operator_keeps_back(given: DiagnosisInput) -> OperatorKeepsBack | None:
-    """Its watermark is frozen while the one that it receives is past it: async I/O waits for an answer, for example."""
-    job, holder = given.running_job, given.snapshot.level.holder
-    if job is None or holder is None or holder.cause != "kept_back":
-        return None
-    stuck_ms = given.frozen_ms or 0
-    task = next((one for one in job.vertices if one.id == job.held_in), None)
-    if task is None or (stuck_ms < MINUTE and given.snapshot.verdict.verdict != "stalled"):
-        return None
-    return OperatorKeepsBack(
-        severity="critical",
-        size=stuck_ms,
-        channels=(holder.channel,),
-        task=task.name,
-        stuck_ms=stuck_ms,
-        fixes=(Fix(code="check-operator"),),
-    )
-
-
-def _is_ahead(given: DiagnosisInput) -> bool:
-    watermark_ms, now_ms = given.watermark_ms, given.now_ms
-    return watermark_ms is not None and now_ms is not None and watermark_ms > now_ms
-
-
-def _stuck_ms(given: DiagnosisInput, one: FlinkVertex) -> int | None:
+def _stuck_ms(facts: DiagnosisInput, one: FlinkVertex) -> int | None:
     """How long a task's watermark has not moved, from a minute on, if the shown operator's has."""
-    if one.input_ms is None or one.since_ms is None or given.now_ms is None:
+    if one.input_ms is None or one.since_ms is None or facts.now_ms is None:
         return None
-    stuck_ms, shown_ms = given.now_ms - one.since_ms, given.frozen_ms
+    stuck_ms, shown_ms = facts.now_ms - one.since_ms, facts.frozen_ms
     return stuck_ms if stuck_ms >= MINUTE and shown_ms is not None and shown_ms < MINUTE // 2 else None
 
 
@@ -263,3 +319,105 @@ def _behind_ms(one: FlinkVertex, watermark_ms: int) -> int | None:
 
 def _runs_long(job: FlinkJob) -> bool:
     return job.clock_ms is not None and job.running_ms is not None and job.clock_ms - job.running_ms >= MINUTE
+
+
+class OperatorKeepsBack(Finding, frozen=True, kw_only=True, tag="operator-keeps-watermark"):
+    """An operator does not send on the watermark that it receives. The windows below it wait.
+
+    Recognised by: the watermark that it receives is past the one that it sends, which has not moved for a minute.
+
+    What to do: look at what it waits for: an async call without an answer, or a watermark of its own.
+    """
+
+    task: str
+    """The name of its task."""
+    stuck_ms: int
+
+    def words(self, context: Context) -> Explanation:
+        which, stuck = names((self.task,)), span(self.stuck_ms)
+        return Explanation(
+            f"{which} does not send on the watermark that it receives",
+            f"No window below it has fired for {stuck}",
+            "An operator in it waits: records that it has not passed on hold the watermark back.",
+            [f"The watermark that it receives is past the one that it sends, which has not moved for {stuck}"],
+            ("Operators",),
+            only(self.channels),
+        )
+
+
+@rule(OperatorKeepsBack, accounts_for=("stalled", "unknown"))
+def operator_keeps_back(facts: DiagnosisInput) -> OperatorKeepsBack | None:
+    """Its watermark is frozen while the one that it receives is past it: async I/O waits for an answer, for example."""
+    job, holder = facts.running_job, facts.snapshot.level.holder
+    if job is None or holder is None or holder.cause != "kept_back":
+        return None
+    stuck_ms = facts.frozen_ms or 0
+    task = next((one for one in job.vertices if one.id == job.held_in), None)
+    if task is None or (stuck_ms < MINUTE and facts.snapshot.verdict.verdict != "stalled"):
+        return None
+    return OperatorKeepsBack(
+        severity="critical",
+        size=stuck_ms,
+        channels=(holder.channel,),
+        task=task.name,
+        stuck_ms=stuck_ms,
+        fixes=(CHECK_OPERATOR,),
+    )
+
+
+class ReadsTooSlowly(Finding, frozen=True, kw_only=True, tag="source-too-slow"):
+    """The job does not catch up with its sources: records wait, and event time advances no faster than the clock.
+
+    Recognised by: the watermark is at least 5 minutes behind the clock, a minute of reading or more is unread, and
+    event time advances at less than 1.1 times the speed of the clock.
+
+    What to do: add readers, or make the busy operator or the sink faster.
+    """
+
+    behind_ms: int
+    """How far the watermark is behind the clock."""
+    unread: int
+    at_least: bool
+    """`unread` is what the sources themselves report."""
+    speed: float
+
+    def words(self, context: Context) -> Explanation:
+        least = "≥ " if self.at_least else ""
+        return Explanation(
+            "The job does not catch up with its sources",
+            f"The watermark is {span(self.behind_ms)} behind the clock",
+            "Records wait to be read, and event time advances no faster than the clock.",
+            [f"{least}{n(self.unread, 'record')} unread", f"Event time advances at ×{self.speed:.1f} of the clock"],
+            ("Progress", "Operators"),
+            only(self.channels),
+        )
+
+
+@rule(ReadsTooSlowly, accounts_for=("slow",))
+def reads_too_slowly(facts: DiagnosisInput) -> ReadsTooSlowly | None:
+    """A watermark that advances at the speed of the clock is not fine while it is far behind it and records wait."""
+    job, level, speed = facts.running_job, facts.snapshot.level, facts.snapshot.verdict.speed
+    if job is None or level.holder is None or level.holder.cause not in READS or speed is None or speed >= CATCHES_UP:
+        return None
+    known = [view.backlog for view in facts.channels if view.backlog is not None]
+    unread = sum(known) if known else sum(one.pending or 0 for one in job.vertices)
+    if not unread or (level.behind_clock_ms or 0) < LATE_MS or facts.verdict == "stalled":
+        return None
+    if not _is_much(unread, facts, job, level.holder.channel):
+        return None
+    return ReadsTooSlowly(
+        severity="warning",
+        size=level.behind_clock_ms or 0,
+        channels=(level.holder.channel,),
+        behind_ms=level.behind_clock_ms or 0,
+        unread=unread,
+        at_least=not known,
+        speed=speed,
+        fixes=(ADD_READERS, SEE_OPERATORS),
+    )
+
+
+def _is_much(unread: int, facts: DiagnosisInput, job: FlinkJob, holder: str) -> bool:
+    """Whether unread records explain the distance from the clock: it may be out-of-orderness that the job allows."""
+    end_ms = next((view.behind_end_ms for view in facts.channels if view.channel == holder), None)
+    return unread >= MIN_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms >= LATE_MS

@@ -1,16 +1,30 @@
-"""Rules about idleness: flapping channels, channels that come back late, and a timeout longer than any channel
-needs.
-"""
+"""Channels without data: none has any, only realigning ones have, idle timeouts that are too short or too long."""
 
 from statistics import median
 
-from ..snapshot import ChannelView
-from .diagnosis_input import DiagnosisInput, loss_severity, share
-from .finding import Finding, Fix
+from ..snapshot import ChannelView, OpenWindow
+from ..text import formatting as f
+from .blocking import idle_fix, timeout_words
+from .diagnosis_input import MINUTE, DiagnosisInput, loss_severity, share
+from .finding import (
+    CHECK_PRODUCERS,
+    Context,
+    Explanation,
+    Finding,
+    Fix,
+    change_idle_timeout,
+    check_channels,
+    n,
+    names,
+    only,
+    span,
+    verb,
+)
+from .rules import rule
 
 FLAPS, ROUNDS = 6, 2
 """Flapping: at least this many changes, and less than this many idle timeouts from one idle status to the next."""
-RETURNS, RETURN_SHARE, RETURN_TIMES, RETURN_LEAST = 4, 0.02, 3, 20
+RETURNS, RETURN_SHARE, RETURN_TIMES, MIN_RETURN_LATE = 4, 0.02, 3, 20
 """Late after idleness: least number of changes, and of the channels' records the least late share, as a multiple of the
 other channels' share, and the least number of late ones.
 """
@@ -22,55 +36,217 @@ result.
 """
 
 
+class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
+    """No channel receives data. The watermark is frozen until new data arrives.
+
+    Recognised by: the newest record of all channels is older than a result normally takes (at least a minute), and no
+    record is unread.
+
+    What to do: check the producers. A heartbeat record keeps event time moving while there is no data.
+    """
+
+    quiet_ms: int
+    """Time since the newest record of all."""
+    idle: bool
+    """Whether all channels are idle already."""
+    gain_ms: int | None
+    """How far an idle timeout would still advance the watermark: up to the fastest channel (0: not at all)."""
+    windows: int
+    """Open windows that only new data can close."""
+    records: int | None
+    end_ms: int | None
+    """The end of the last of these windows."""
+    short_ms: int | None
+    """How much event time is missing until that end."""
+    idle_after_ms: int | None
+
+    def words(self, context: Context) -> Explanation:
+        idle = "; all channels are idle" if self.idle else ""
+        evidence = [
+            f"Newest record of all {n(len(self.channels), 'channel')}: {span(self.quiet_ms)} ago",
+            f"Idle timeout: {timeout_words(self.idle_after_ms, context)}{idle}",
+        ]
+        if self.gain_ms and not self.idle:
+            evidence.append(f"The slowest channel is {span(self.gain_ms)} behind the fastest")
+        if self.windows and self.end_ms is not None:
+            end = f.second(self.end_ms, context.zone)
+            evidence.append(f"The window until {end} is {span(self.short_ms)} of event time short")
+        impact = "The watermark is frozen until new data arrives"
+        if self.windows:
+            impact = f"{n(self.windows, 'window')} ({n(self.records, 'record')}) cannot fire until new data arrives"
+        cause = "A watermark advances only with records."
+        if self.gain_ms and self.idle_after_ms is None and not context.of_flink:
+            cause += " Without an idle timeout it stays at the slowest channel."
+        who = "All channels are idle" if self.idle else "No channel has data"
+        return Explanation(f"{who}: no record for {span(self.quiet_ms)}", impact, cause, evidence, ("Windows", "Time"))
+
+
+@rule(NoData, accounts_for=("stalled", "slow", "unknown"))
+def no_data(facts: DiagnosisInput) -> NoData | None:
+    """No channel has data for longer than patience, and no record is unread."""
+    snapshot, settings = facts.snapshot, facts.settings
+    if facts.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
+        return None
+    views = [view for view in facts.channels if view.state not in ("never_seen", "finished")]
+    quiet = [view.quiet_ms for view in views]
+    known = [ms for ms in quiet if ms is not None]
+    if not known or len(known) < len(quiet) or any(view.backlog or view.held_back for view in facts.channels):
+        return None
+    idle_after, all_idle = settings.idle_after_ms, all(view.state == "idle" for view in views)
+    gain_ms = _freed_by_idling(facts)
+    patience = facts.patience_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)
+    if min(known) < patience:
+        return None
+    stuck = idle_after is None and facts.has_valve and gain_ms is not None and gain_ms >= facts.scale_ms
+    stranded = _stranded(facts, idles=idle_after is not None) if facts.unbounded else []
+    if not stuck and not facts.unbounded:
+        return None  # a replay: its clock will reach the next record, or the end
+    end_ms = max((window.end_ms for window in stranded), default=None)
+    level = facts.watermark_ms
+    return NoData(
+        severity="critical" if stuck else "warning" if stranded or idle_after is None else "info",
+        size=min(known),
+        channels=tuple(view.channel for view in views),
+        quiet_ms=min(known),
+        idle=all_idle,
+        gain_ms=gain_ms,
+        windows=len(stranded),
+        records=sum(window.records or 0 for window in stranded) if stranded else None,
+        end_ms=end_ms,
+        short_ms=None if end_ms is None or level is None else end_ms - 1 - level,
+        idle_after_ms=idle_after,
+        fixes=_no_data_fixes(facts, stuck=stuck),
+    )
+
+
+def _no_data_fixes(facts: DiagnosisInput, *, stuck: bool) -> tuple[Fix, ...]:
+    heartbeats = Fix("send-heartbeats", "Let producers send a heartbeat record while they have no data")
+    fixes = [CHECK_PRODUCERS, heartbeats]
+    if stuck:
+        fixes.insert(0, idle_fix(facts, {view.channel for view, _ in facts.active}))
+    return tuple(fixes)
+
+
+def _freed_by_idling(facts: DiagnosisInput) -> int | None:
+    """What the watermark would gain if all channels turned idle: Flink then flushes the greatest one."""
+    if not facts.has_valve or facts.fastest_ms is None or facts.watermark_ms is None:
+        return None
+    return max(facts.fastest_ms - facts.watermark_ms, 0)
+
+
+def _stranded(facts: DiagnosisInput, *, idles: bool) -> list[OpenWindow]:
+    """Open windows that the watermark cannot reach without another record."""
+    reach_ms = facts.fastest_ms if idles and facts.has_valve else facts.watermark_ms
+    return [window for window in facts.snapshot.windows.open if reach_ms is None or window.end_ms - 1 > reach_ms]
+
+
+class OnlyRealigning(Finding, frozen=True, kw_only=True, tag="only-realigning"):
+    """All data comes from channels that are back from idle and still behind the watermark. It cannot advance, and
+    records of closed windows are dropped.
+
+    Recognised by: every channel is idle or realigning, and the watermark is stalled, or frozen for longer than a result
+    takes.
+
+    What to do: set a longer idle timeout, so that these channels do not turn idle; check why the others have no data.
+    """
+
+    short_ms: int
+    """How far the fastest of them is behind the watermark, in event time."""
+    frozen_ms: int | None
+    late: int | None
+
+    def words(self, context: Context) -> Explanation:
+        late = [] if self.late is None else [f"{n(self.late, 'record')} of these channels late so far"]
+        return Explanation(
+            f"Only {names(self.channels)} {verb(self.channels, 'has', 'have')} data, from before the watermark",
+            "The watermark is frozen; records of closed windows are dropped",
+            "Channels that return from idle do not count until they reach the watermark; all other channels are idle.",
+            [f"{span(self.short_ms)} of event time to the watermark", f"Unchanged for {span(self.frozen_ms)}", *late],
+            ("Time", "Windows"),
+            only(self.channels),
+        )
+
+
+@rule(OnlyRealigning, accounts_for=("stalled",))
+def only_realigning(facts: DiagnosisInput) -> OnlyRealigning | None:
+    """Channels are realigning, all others are idle, for some time."""
+    level = facts.watermark_ms
+    views = [view for view in facts.channels if view.state not in ("idle", "never_seen", "finished")]
+    if facts.ended or level is None or not views or any(view.state != "catching_up" for view in views):
+        return None
+    marks = [view.watermark_ms for view in views if view.watermark_ms is not None]
+    frozen = facts.frozen_ms
+    if not marks or max(marks) >= level:
+        return None
+    if facts.verdict != "stalled" and (frozen or 0) < max(MINUTE, facts.scale_ms):
+        return None
+    lates, channels = [view.late for view in views], tuple(view.channel for view in views)
+    return OnlyRealigning(
+        severity="critical",
+        size=level - max(marks),
+        channels=channels,
+        short_ms=level - max(marks),
+        frozen_ms=frozen,
+        late=None if None in lates else sum(late or 0 for late in lates),
+        fixes=(
+            change_idle_timeout(facts.snapshot, "lengthen"),
+            check_channels(channels, ("fell behind", "fell behind")),
+        ),
+    )
+
+
 class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idleness"):
-    """Channels turn idle and come back again and again; the first one most often, once per `round_ms`."""
+    """Channels turn idle and come back again and again. The watermark advances without them, and their next records can
+    be late.
+
+    Recognised by: at least 6 changes between active and idle, one idle status at least every 2 idle timeouts.
+
+    What to do: set an idle timeout longer than the channels' usual pause.
+    """
 
     flaps: int
     round_ms: int
     late: int | None
     idle_after_ms: int
 
-
-class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
-    """Channels turn idle, the watermark advances without them, and their next records are late."""
-
-    late: int
-    late_share: float
-    others_share: float
-    """The late share of all other channels."""
-    idle_after_ms: int
-    try_idle_ms: int | None
-    """The idle timeout (None: off) under which `saved` of these records would have been on time."""
-    saved: int
-
-
-class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-too-long"):
-    """The idle timeout is far longer than any pause that ended, and a channel has held the watermark back for all of
-    it.
-    """
-
-    idle_after_ms: int
-    longest_pause_ms: int
+    def words(self, context: Context) -> Explanation:
+        lost = f"{n(self.late, 'record')} of {'it' if len(self.channels) == 1 else 'them'} late so far"
+        return Explanation(
+            f"{names(self.channels)} {verb(self.channels, 'turns', 'turn')} idle again and again",
+            lost if self.late else "None of their records is late so far",
+            "The idle timeout is about as long as the channels' usual pause: the watermark advances without them, and "
+            "what they send next can be late.",
+            [
+                f"{n(self.flaps, 'change')} between active and idle since the start",
+                f"Idle every {span(self.round_ms)}, with an idle timeout of {f.setting(self.idle_after_ms)}",
+                lost,
+            ],
+            ("Lateness",),
+            only(self.channels),
+        )
 
 
-def flapping_idleness(given: DiagnosisInput) -> FlappingIdleness | None:
+@rule(FlappingIdleness)
+def flapping_idleness(facts: DiagnosisInput) -> FlappingIdleness | None:
     """Channels whose usual pause is about as long as the idle timeout."""
-    idle_after_ms = given.settings.idle_after_ms
-    if given.ended or idle_after_ms is None:
+    idle_after_ms = facts.settings.idle_after_ms
+    if facts.ended or idle_after_ms is None:
         return None
     flapping = [
         (view.round_ms, view)
-        for view in given.channels
+        for view in facts.channels
         if view.round_ms is not None and (view.flaps or 0) >= FLAPS and view.round_ms < ROUNDS * idle_after_ms
     ]
     if not flapping:
         return None
     flapping.sort(key=lambda pair: pair[0])
     late = _sum_late([view for _, view in flapping])
-    lost = share(late, given.snapshot.totals.records) or 0.0
+    lost = share(late, facts.snapshot.totals.records) or 0.0
     longest, flaps = max(length for length, _ in flapping), sum(view.flaps or 0 for _, view in flapping)
-    longer = next((ms for ms in _timeouts(given) if ms > idle_after_ms and ms >= longest), None)
-    fix = Fix(code="lengthen-idle-timeout") if longer is None else Fix(code="set-idle-timeout", value_ms=longer)
+    longer = next((ms for ms in _timeouts(facts) if ms > idle_after_ms and ms >= longest), None)
+    fix = Fix("set-idle-timeout", value_ms=longer)
+    if longer is None:
+        fix = change_idle_timeout(facts.snapshot, "lengthen")
     return FlappingIdleness(
         severity="warning" if lost >= LOST else "info",
         size=lost if lost >= LOST else flaps,
@@ -83,29 +259,66 @@ def flapping_idleness(given: DiagnosisInput) -> FlappingIdleness | None:
     )
 
 
-def late_after_idle(given: DiagnosisInput) -> LateAfterIdle | None:
+class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
+    """Channels turn idle, the watermark advances without them, and the records that they send next are late.
+
+    Recognised by: at least 2 % of their records are late, 3 times the share of the other channels, and a longer idle
+    timeout would have kept half of them.
+
+    What to do: set the idle timeout that the finding names.
+    """
+
+    late: int
+    late_share: float
+    others_share: float
+    """The late share of all other channels."""
+    idle_after_ms: int
+    try_idle_ms: int | None
+    """The idle timeout (None: off) under which `saved` of these records would have been on time."""
+    saved: int
+
+    def words(self, context: Context) -> Explanation:
+        tried = "switched off" if self.try_idle_ms is None else f"of {f.setting(self.try_idle_ms)}"
+        return Explanation(
+            f"{names(self.channels)} {verb(self.channels, 'returns', 'return')} from idle too late",
+            f"{n(self.saved, 'record')} lost that a longer idle timeout would have kept",
+            "A channel that pauses for longer than the idle timeout no longer holds back the watermark; the records it "
+            "sends next find their windows closed.",
+            [
+                f"{f.share(self.late_share)} of the records of these channels are late ({f.count(self.late)}), "
+                f"{f.share(self.others_share)} of all others",
+                f"With the idle timeout {tried}, {f.count(self.saved)} fewer would have been late",
+                f"Idle timeout: {f.setting(self.idle_after_ms)}",
+            ],
+            ("Lateness",),
+            only(self.channels),
+        )
+
+
+@rule(LateAfterIdle)
+def late_after_idle(facts: DiagnosisInput) -> LateAfterIdle | None:
     """Channels that come back from idle with far more late records than the others, and fewer under a longer
     timeout.
     """
-    own, idle_after_ms = given.own_idle, given.settings.idle_after_ms
+    own, idle_after_ms = facts.own_idle, facts.settings.idle_after_ms
     if own is None or idle_after_ms is None:
         return None
-    often = max(RETURNS, 2 * median([view.flaps or 0 for view in given.channels] or [0]))
-    back = [view for view in given.channels if (view.flaps or 0) >= often and view.late is not None]
-    stayed = [view for view in given.channels if (view.flaps or 0) < often]
+    often = max(RETURNS, 2 * median([view.flaps or 0 for view in facts.channels] or [0]))
+    back = [view for view in facts.channels if (view.flaps or 0) >= often and view.late is not None]
+    stayed = [view for view in facts.channels if (view.flaps or 0) < often]
     late, late_share = _sum_late(back), share(_sum_late(back), sum(view.records or 0 for view in back)) or 0.0
     others_share = share(_sum_late(stayed), sum(view.records or 0 for view in stayed))
-    if others_share is None or late < RETURN_LEAST or late_share < max(RETURN_SHARE, RETURN_TIMES * others_share):
+    if others_share is None or late < MIN_RETURN_LATE or late_share < max(RETURN_SHARE, RETURN_TIMES * others_share):
         return None
-    rows = {row.idle_after_ms: row for row in given.snapshot.whatif_idle or ()}
-    longer = [*(ms for ms in _timeouts(given) if ms > idle_after_ms), None]
+    rows = {row.idle_after_ms: row for row in facts.snapshot.whatif_idle or ()}
+    longer = [*(ms for ms in _timeouts(facts) if ms > idle_after_ms), None]
     better = next((rows[ms] for ms in longer if ms in rows and own.late - rows[ms].late >= late / 2), None)
     if better is None:
         return None
     worst = sorted((view for view in back if view.late), key=lambda view: -(view.late or 0))
     saved, then, now = own.late - better.late, better.watermark_ms, own.watermark_ms
     gain_ms = None if then is None or now is None else min(then - now, 0)
-    lost = share(saved, given.snapshot.totals.records)
+    lost = share(saved, facts.snapshot.totals.records)
     return LateAfterIdle(
         severity=loss_severity(lost),
         size=lost or 0.0,
@@ -116,23 +329,53 @@ def late_after_idle(given: DiagnosisInput) -> LateAfterIdle | None:
         idle_after_ms=idle_after_ms,
         try_idle_ms=better.idle_after_ms,
         saved=saved,
-        fixes=(Fix(code="set-idle-timeout", value_ms=better.idle_after_ms, more_late=-saved, gain_ms=gain_ms),),
+        fixes=(Fix("set-idle-timeout", value_ms=better.idle_after_ms, more_late=-saved, gain_ms=gain_ms),),
     )
 
 
-def idle_timeout_too_long(given: DiagnosisInput) -> IdleTimeoutTooLong | None:
+class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-too-long"):
+    """The idle timeout is far longer than any pause. A channel that stops holds back the watermark for all of it.
+
+    Recognised by: the idle timeout is at least 60 times the longest pause after which a channel came back, and a
+    channel is idle for good.
+
+    What to do: set a shorter idle timeout.
+    """
+
+    idle_after_ms: int
+    longest_pause_ms: int
+
+    def words(self, context: Context) -> Explanation:
+        idle = f.setting(self.idle_after_ms)
+        return Explanation(
+            f"The idle timeout of {idle} is far longer than any pause",
+            f"{names(self.channels)} held back the watermark for {idle} before turning idle",
+            "A channel that stops holds back the watermark for the whole idle timeout.",
+            [
+                f"Longest pause after which a channel came back: {span(self.longest_pause_ms)}",
+                f"Idle now: {names(self.channels)}",
+            ],
+            ("Lateness",),
+            only(self.channels),
+        )
+
+
+@rule(IdleTimeoutTooLong)
+def idle_timeout_too_long(facts: DiagnosisInput) -> IdleTimeoutTooLong | None:
     """A channel is idle, or on its way there, and no pause of the others justifies so long a timeout."""
-    idle_after = given.settings.idle_after_ms
-    if given.ended or idle_after is None or not given.has_valve or idle_after < PAUSES * given.scale_ms:
+    idle_after = facts.settings.idle_after_ms
+    if facts.ended or idle_after is None or not facts.has_valve or idle_after < PAUSES * facts.scale_ms:
         return None
-    gone = [view for view in given.channels if view.state == "idle" and view.flaps == 1]
-    pauses = [view.longest_quiet_ms for view in given.channels if view.longest_quiet_ms is not None]
-    if not gone or not pauses or len(gone) == len(given.channels) or max(pauses) * PAUSES > idle_after:
+    gone = [view for view in facts.channels if view.state == "idle" and view.flaps == 1]
+    pauses = [view.longest_quiet_ms for view in facts.channels if view.longest_quiet_ms is not None]
+    if not gone or not pauses or len(gone) == len(facts.channels) or max(pauses) * PAUSES > idle_after:
         return None
-    rows = given.snapshot.whatif_idle or ()
+    rows = facts.snapshot.whatif_idle or ()
     enough = [row.idle_after_ms for row in rows if row.idle_after_ms is not None and row.idle_after_ms > max(pauses)]
     shorter = min((ms for ms in enough if ms < idle_after), default=None)
-    fix = Fix(code="shorten-idle-timeout") if shorter is None else Fix(code="set-idle-timeout", value_ms=shorter)
+    fix = Fix("set-idle-timeout", value_ms=shorter)
+    if shorter is None:
+        fix = change_idle_timeout(facts.snapshot, "shorten")
     return IdleTimeoutTooLong(
         severity="info",
         size=idle_after,
@@ -147,6 +390,6 @@ def _sum_late(views: list[ChannelView]) -> int:
     return sum(view.late or 0 for view in views)
 
 
-def _timeouts(given: DiagnosisInput) -> list[int]:
+def _timeouts(facts: DiagnosisInput) -> list[int]:
     """The idle timeouts of the what-if, without the one in force, the shortest first."""
-    return sorted(row.idle_after_ms for row in given.snapshot.whatif_idle or () if row.idle_after_ms is not None)
+    return sorted(row.idle_after_ms for row in facts.snapshot.whatif_idle or () if row.idle_after_ms is not None)

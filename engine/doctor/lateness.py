@@ -1,4 +1,4 @@
-"""Rules about lateness: too small, larger than needed, a burst of late records, rows that Spark drops.
+"""Lateness: too small, larger than needed, a burst of late records, rows that Spark drops, what late records share.
 
 The recommended value is judged by recent records (semantics 11.4) if enough of them came, else by all since the start.
 """
@@ -6,11 +6,15 @@ The recommended value is judged by recent records (semantics 11.4) if enough of 
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..snapshot import RecentRow, WhatIf
+from ..snapshot import ExplainedColumn, ExplainedValue, RecentRow, WhatIf
+from ..text import formatting as f
+from ..text.formatting import horizon_words
 from ..watermarks.lateness import FEW_LATE, HOUR, recommended_lateness_ms, wilson_interval
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
-from .finding import Finding, Fix
+from .finding import WAIT, Context, Explanation, Finding, Fix, lengthen_lateness, n, span
+from .rules import rule
 
 ENOUGH = 1_000
 """Records that a share needs to be meaningful."""
@@ -26,48 +30,8 @@ KEPT_SHARE, ENOUGH_KEPT, SHORTER, SOONER = 0.999, 10_000, 3, 0.5
 """Lateness is too large if one third of it (3) keeps this share of at least this many records on time, and saves this
 part of the time from a window's start to its result.
 """
-
-
-class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
-    """Too many records are late: since the start, or (`burst`) in the last minutes."""
-
-    late: int
-    late_share: float
-    recent_share: float | None
-    lateness_ms: int | None
-    burst: bool
-    """Only lately: the share since the start is small."""
-    horizon_ms: int | None = None
-    """The fix is judged by the records of the last `horizon_ms`; None: since the start."""
-
-
-class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
-    """An attached query drops rows behind its watermark; how late they are is not counted."""
-
-    rows: int
-    lateness_ms: int | None
-    column: str | None
-    behind_ms: int | None
-    """How far the earliest of them was behind the newest event time; None: not known."""
-    restarted: bool
-    """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
-    frozen_ms: int | None
-    """Event time missing until the delay in force sets the watermark again; None: not known, or caught up."""
-
-
-class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
-    """Results wait for records that never come."""
-
-    lateness_ms: int
-    late_share: float
-    enough_ms: int
-    """The lateness at which 99.9 % would have been on time."""
-    enough_share: float
-    sooner_ms: float
-    horizon_ms: int | None = None
-    """Judged by the records of the last `horizon_ms`; None: since the start."""
-    withheld: int = 0
-    """No window has fired yet, and this many would have fired with the shorter lateness."""
+TAP_INPUT = Fix("tap-input", "Count how late the rows are: put a tap (one line) before withWatermark")
+SEE_LATE_RECORDS = Fix("see-late-records", "See when late records come and how late they are (Lateness, key l)")
 
 
 class _Sample(Struct, frozen=True):
@@ -88,29 +52,77 @@ class _Sample(Struct, frozen=True):
         return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
 
 
-def _samples(given: DiagnosisInput) -> list[_Sample]:
+def _samples(facts: DiagnosisInput) -> list[_Sample]:
     """The samples of the recent horizons, the shortest first, then all since the start."""
     recent = [
         _Sample(part.horizon_ms, part.records, part.rows)
-        for part in given.snapshot.whatif_recent or ()
+        for part in facts.snapshot.whatif_recent or ()
         if part.horizon_ms is not None
     ]
-    return [*recent, _Sample(None, given.snapshot.totals.records or 0, given.snapshot.whatif or [])]
+    return [*recent, _Sample(None, facts.snapshot.totals.records or 0, facts.snapshot.whatif or [])]
 
 
-def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
+class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
+    """Too many records come after their windows have closed and are dropped.
+
+    Recognised by: more than 2.3 % of the records are late, since the start and lately; or a burst: lately 4 times the
+    share since the start.
+
+    What to do: set the lateness that the finding names; in a burst, look first at when and where the late records come
+    from.
+    """
+
+    late: int
+    late_share: float
+    recent_share: float | None
+    lateness_ms: int | None
+    burst: bool
+    """Only lately: the share since the start is small."""
+    horizon_ms: int | None = None
+    """The fix is judged by the records of the last `horizon_ms`; None: since the start."""
+
+    def words(self, context: Context) -> Explanation:
+        share = f.share(self.late_share)
+        recent = [] if self.recent_share is None else [f"In the last minutes: {f.share(self.recent_share)}"]
+        evidence = [
+            f"{f.count(self.late)} records came after their windows had closed: {share} since the start",
+            *recent,
+            f"Lateness: {'none' if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+        ]
+        if self.horizon_ms is not None:
+            evidence.append(f"The fix is judged by the records of the {horizon_words(self.horizon_ms)}")
+        if self.burst:
+            return Explanation(
+                "A burst of late records",
+                f"{f.share(self.recent_share)} of the records of the last minutes are dropped",
+                "Records come far later than they usually do: a delayed producer, a replay, a channel back from an "
+                "outage.",
+                evidence,
+                ("History", "Lateness"),
+            )
+        return Explanation(
+            "Lateness is too small",
+            f"{share} of the records are dropped ({f.count(self.late)})",
+            "Records come later than the watermark allows for.",
+            evidence,
+            ("Lateness",),
+        )
+
+
+@rule(LatenessTooSmall, suppressed_by=("wrong-unit",))
+def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
     """More records are late than two standard deviations, since the start and lately."""
-    totals, settings = given.snapshot.totals, given.settings
+    totals, settings = facts.snapshot.totals, facts.settings
     late_share = share(totals.late, totals.records)
     if late_share is None or not _says_something(totals.late or 0, totals.records or 0):
         return None
-    recent = _recent_share(given)
+    recent = _recent_share(facts)
     burst = late_share <= LOST_SHARE
     if (late_share if recent is None else recent) <= LOST_SHARE:
         return None
     if burst and (recent is None or recent < BURST_TIMES * late_share):
         return None
-    sample = _needing(given)
+    sample = _needing(facts)
     return LatenessTooSmall(
         severity=loss_severity(recent if burst else late_share),
         size=recent if burst and recent is not None else late_share,
@@ -120,7 +132,7 @@ def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
         lateness_ms=settings.lateness_ms,
         burst=burst,
         horizon_ms=sample.horizon_ms,
-        fixes=_longer(given, sample, burst=burst),
+        fixes=_longer(facts, sample, burst=burst),
     )
 
 
@@ -129,26 +141,26 @@ def _says_something(late: int, records: int) -> bool:
     return records >= ENOUGH or (late >= FEW_LATE and (wilson_interval(late, records)[0] or 0) > 2 * LOST_SHARE)
 
 
-def _needing(given: DiagnosisInput) -> _Sample:
+def _needing(facts: DiagnosisInput) -> _Sample:
     """The shortest horizon with enough records that are late under the lateness in force; else all since the start."""
-    *recent, whole = _samples(given)
+    *recent, whole = _samples(facts)
     for sample in recent:
-        own = sample.at(given.settings.lateness_ms)
+        own = sample.at(facts.settings.lateness_ms)
         if sample.records >= ENOUGH and own is not None and own.late >= FEW_LATE:
             return sample
     return whole
 
 
-def _longer(given: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix, ...]:
+def _longer(facts: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix, ...]:
     """The lateness with which 99 % would have been on time, if there is one."""
-    if given.settings.lateness_ms is None:
-        return (Fix(code="use-strategy-with-lateness"),)
+    if facts.settings.lateness_ms is None:
+        return (Fix("use-strategy-with-lateness", "Use a strategy with lateness (--strategy bounded --lateness D)"),)
     # The records since the start do not describe a burst.
     needed = None if burst and sample.horizon_ms is None else sample.enough(WANTED)
-    if needed is None or needed.lateness_ms <= given.settings.lateness_ms:
-        return (Fix(code="see-late-records"),)  # earlier settings let through what is late now
-    whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == needed.lateness_ms), None)
-    later_ms = _delay(whole, given.own_lateness)
+    if needed is None or needed.lateness_ms <= facts.settings.lateness_ms:
+        return (SEE_LATE_RECORDS,)  # earlier settings let through what is late now
+    whole = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == needed.lateness_ms), None)
+    later_ms = _delay(whole, facts.own_lateness)
     return (
         Fix(
             code="set-lateness",
@@ -160,58 +172,79 @@ def _longer(given: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix
     )
 
 
-def dropped(given: DiagnosisInput) -> Dropped | None:
-    """Rows that Spark reports as dropped, if the records are not counted."""
-    spark, settings = given.snapshot.spark, given.settings
-    if not spark.dropped_at_least or given.snapshot.totals.late is not None:
+def _recent_share(facts: DiagnosisInput) -> float | None:
+    """The late share over the history; None if too few records came."""
+    if not facts.past:
         return None
-    columns = [node.column for node in spark.nodes or ()]
-    behind_ms, delay_ms, frozen_ms = spark.dropped_behind_ms, settings.lateness_ms, spark.frozen_ms
-    restarted = bool(frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
-    return Dropped(
-        severity="warning",
-        size=share(spark.dropped_at_least, given.snapshot.totals.records) or 0.0,
-        rows=spark.dropped_at_least,
-        lateness_ms=settings.lateness_ms,
-        column=columns[0] if len(columns) == 1 else None,
-        behind_ms=behind_ms,
-        restarted=restarted,
-        frozen_ms=frozen_ms,
-        fixes=(Fix(code="wait"),)
-        if restarted
-        else (Fix(code="lengthen-lateness", value_ms=_covering(behind_ms)), Fix(code="tap-input")),
-    )
+    records = facts.past[-1].records - facts.past[0].records
+    return (facts.past[-1].late - facts.past[0].late) / records if records >= ENOUGH else None
 
 
-def _covering(behind_ms: int | None) -> int | None:
-    """A round delay that is longer; None: not known, or so long that those rows are rather wrong than late."""
-    if behind_ms is None or behind_ms > MAX_DELAY_MS:
+def _delay(other: WhatIf | None, own: WhatIf | None) -> float | None:
+    if other is None or own is None or other.delay_ms is None or own.delay_ms is None:
         return None
-    steps = ((MINUTE, SECOND), (10 * MINUTE, 10 * SECOND), (10 * HOUR, MINUTE), (MAX_DELAY_MS, HOUR))
-    step = next(step for most, step in steps if behind_ms <= most)
-    return (behind_ms // step + 1) * step
+    return other.delay_ms - own.delay_ms
 
 
-def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
+class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
+    """Results wait for late records that do not come.
+
+    Recognised by: one third of the lateness would have kept 99.9 % of at least 10,000 records, and results would come
+    at least half sooner.
+
+    What to do: set the shorter lateness that the finding names.
+    """
+
+    lateness_ms: int
+    late_share: float
+    enough_ms: int
+    """The lateness at which 99.9 % would have been on time."""
+    enough_share: float
+    sooner_ms: float
+    horizon_ms: int | None = None
+    """Judged by the records of the last `horizon_ms`; None: since the start."""
+    withheld: int = 0
+    """No window has fired yet, and this many would have fired with the shorter lateness."""
+
+    def words(self, context: Context) -> Explanation:
+        closed = "on average over all closed windows" if not self.withheld else "no window has fired yet"
+        impact = f"Results could come {span(self.sooner_ms)} sooner"
+        if self.withheld:
+            impact = f"No result yet: {n(self.withheld, 'window')} would have fired with {f.setting(self.enough_ms)}"
+        return Explanation(
+            "Lateness is larger than needed",
+            impact,
+            "Every window waits for the whole lateness, whether records still come or not.",
+            [
+                f"Late with lateness {f.setting(self.enough_ms)}: {f.share(self.enough_share)}, "
+                f"with {f.setting(self.lateness_ms)}: {f.share(self.late_share)} ({horizon_words(self.horizon_ms)})",
+                f"Results {span(self.sooner_ms)} sooner, {closed}",
+            ],
+            ("Lateness",),
+        )
+
+
+@rule(LatenessTooLarge, suppressed_by=("processing-time",))
+def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     """One third of the lateness is enough for 999 of 1,000 records, and results would come clearly sooner."""
-    own, lateness_ms = given.own_lateness, given.settings.lateness_ms
-    sample = _supporting(given)
+    own, lateness_ms = facts.own_lateness, facts.settings.lateness_ms
+    sample = _supporting(facts)
     if own is None or not lateness_ms or sample is None:
         return None
     enough, own_late = sample.enough(KEPT_SHARE), sample.at(lateness_ms)
     if enough is None or own_late is None or enough.lateness_ms * SHORTER > lateness_ms:
         return None
-    whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == enough.lateness_ms), None)
+    whole = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == enough.lateness_ms), None)
     if whole is None:
         return None
-    withheld = _withheld(given, enough.lateness_ms)
+    withheld = _withheld(facts, enough.lateness_ms)
     if own.delay_ms is None or whole.delay_ms is None:
         if not withheld:
             return None  # the delay of results is not measured
         delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
     else:
         delay_ms, sooner_ms = own.delay_ms, own.delay_ms - whole.delay_ms
-    if sooner_ms < max(SECOND, SOONER * (given.window_ms + delay_ms)):
+    if sooner_ms < max(SECOND, SOONER * (facts.window_ms + delay_ms)):
         return None
     return LatenessTooLarge(
         severity="warning" if withheld else "info",
@@ -235,32 +268,169 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
     )
 
 
-def _withheld(given: DiagnosisInput, enough_ms: int) -> int:
+def _withheld(facts: DiagnosisInput, enough_ms: int) -> int:
     """How many of the listed open windows would have fired with that lateness, if none has fired yet."""
-    windows, times = given.snapshot.windows, [ms for view in given.channels if (ms := view.max_event_ms) is not None]
+    windows, times = facts.snapshot.windows, [ms for view in facts.channels if (ms := view.max_event_ms) is not None]
     if windows.fired != 0 or not times:
         return 0
     return sum(window.end_ms <= min(times) - enough_ms for window in windows.open)
 
 
-def _supporting(given: DiagnosisInput) -> _Sample | None:
+def _supporting(facts: DiagnosisInput) -> _Sample | None:
     """The longest recent horizon, at least one hour, with enough records; else all since the start; None: too few
     records.
     """
-    *recent, whole = _samples(given)
+    *recent, whole = _samples(facts)
     long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
     return next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
 
 
-def _recent_share(given: DiagnosisInput) -> float | None:
-    """The late share over the history; None if too few records came."""
-    if not given.past:
-        return None
-    records = given.past[-1].records - given.past[0].records
-    return (given.past[-1].late - given.past[0].late) / records if records >= ENOUGH else None
+class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
+    """Spark drops rows behind the watermark.
+
+    Recognised by: the query reports dropped rows. Spark counts them after partial aggregation, so the number is a lower
+    bound.
+
+    What to do: set a longer delay in `withWatermark`. A tap before it counts how late the rows are.
+    """
+
+    rows: int
+    lateness_ms: int | None
+    behind_ms: int | None
+    """How far the earliest of them was behind the newest event time; None: not known."""
+    restarted: bool
+    """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
+    frozen_ms: int | None
+    """Event time missing until the delay in force sets the watermark again; None: not known, or caught up."""
+
+    def words(self, context: Context) -> Explanation:
+        cause = "They came after the watermark had passed the end of their window."
+        if self.restarted:
+            cause = "After the restart with a longer delay the watermark stays where the shorter one had put it."
+            if self.frozen_ms:
+                cause += f" It advances again when event time has caught up by {span(self.frozen_ms)}."
+        behind = (
+            [] if self.behind_ms is None else [f"The earliest was {span(self.behind_ms)} behind the newest event time"]
+        )
+        return Explanation(
+            "Spark drops rows behind the watermark",
+            f"≥ {n(self.rows, 'row')} lost",
+            cause,
+            [
+                f"Spark counts ≥ {n(self.rows, 'row')} dropped, after partial aggregation: a lower bound",
+                *behind,
+                f"Watermark delay: {f.ELSEWHERE if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+            ],
+            ("Operators", "Progress"),
+        )
 
 
-def _delay(other: WhatIf | None, own: WhatIf | None) -> float | None:
-    if other is None or own is None or other.delay_ms is None or own.delay_ms is None:
+@rule(Dropped, suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
+def dropped(facts: DiagnosisInput) -> Dropped | None:
+    """Rows that Spark reports as dropped, if the records are not counted."""
+    spark, settings = facts.snapshot.spark, facts.settings
+    if not spark.dropped_at_least or facts.snapshot.totals.late is not None:
         return None
-    return other.delay_ms - own.delay_ms
+    behind_ms, delay_ms, frozen_ms = spark.dropped_behind_ms, settings.lateness_ms, spark.frozen_ms
+    restarted = bool(frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
+    return Dropped(
+        severity="warning",
+        size=share(spark.dropped_at_least, facts.snapshot.totals.records) or 0.0,
+        rows=spark.dropped_at_least,
+        lateness_ms=settings.lateness_ms,
+        behind_ms=behind_ms,
+        restarted=restarted,
+        frozen_ms=frozen_ms,
+        fixes=(WAIT,) if restarted else (lengthen_lateness(facts.snapshot, _covering(behind_ms)), TAP_INPUT),
+    )
+
+
+def _covering(behind_ms: int | None) -> int | None:
+    """A round delay that is longer; None: not known, or so long that those rows are rather wrong than late."""
+    if behind_ms is None or behind_ms > MAX_DELAY_MS:
+        return None
+    steps = ((MINUTE, SECOND), (10 * MINUTE, 10 * SECOND), (10 * HOUR, MINUTE), (MAX_DELAY_MS, HOUR))
+    step = next(step for most, step in steps if behind_ms <= most)
+    return (behind_ms // step + 1) * step
+
+
+_MIN_LATE, _MIN_RATIO, _MIN_SHARE, _MAX_ALSO = 20, 2.0, 0.2, 3
+_CLEAR_SHARE = 0.5
+CORRECT_CLOCK = Fix("correct-clock", "Set that producer's clock (NTP), or correct its times before they are read")
+FIX_CAUSE = Fix("fix-cause", "Fix what delays those records, or set a lateness that covers them")
+
+
+class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
+    """Many late records have one value of a column in common, which few of all records have.
+
+    Recognised by: `--explain`: the value has at least 20 % of the late records, and its records are late at least twice
+    as often as all others, beyond chance.
+
+    What to do: find what delays these records (a version, a device, a region, a clock that is behind), or set a
+    lateness that covers them.
+    """
+
+    column: str
+    value: str
+    late: int
+    late_share: float
+    share: float
+    lift: float
+    low: float
+    high: float
+    approximate: bool
+    also: tuple[tuple[str, str, float], ...] = ()
+    """Further values for which the same is true: column, value, share of the late records."""
+
+    def words(self, context: Context) -> Explanation:
+        about = "≈ " if self.approximate else ""
+        also = [f"Also {f.clean(column)} {f.clean(value)}: {f.share(share)}" for column, value, share in self.also]
+        return Explanation(
+            f"{f.clean(self.column)} {f.clean(self.value)} is {f.share(self.late_share)} of the late records",
+            f"and {about}{f.share(self.share)} of all: {self.lift:.1f} times its share",
+            "What these records have in common delays them: a version, a device, a region, a slow producer, or a "
+            "clock that is behind.",
+            [
+                f"{n(self.late, 'late record')}",
+                f"Lift {self.lift:.1f}, 95 % interval {self.low:.1f} to {self.high:.1f}",
+                *also,
+            ],
+            ("Who is late", "Lateness"),
+        )
+
+
+@rule(LateCause, suppressed_by=("wrong-unit",))
+def late_cause(facts: DiagnosisInput) -> LateCause | None:
+    """The value that most late records have but few of all records, beyond chance."""
+    columns = facts.snapshot.explain or ()
+    found = [cause for column in columns for value in column.values if (cause := _cause(column, value)) is not None]
+    found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))
+    if not found:
+        return None
+    return replace(found[0], also=tuple((it.column, it.value, it.late_share) for it in found[1 : 1 + _MAX_ALSO]))
+
+
+def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
+    """The finding about one value, if its records are late far more often than those without it."""
+    if not value.sure or value.lift is None or value.low is None or value.high is None or not column.late:
+        return None
+    share, late_share = value.records / column.records, value.late / column.late
+    if value.late < _MIN_LATE or late_share < _MIN_SHARE:
+        return None
+    others = (column.late - value.late) / max(column.records - value.records, 1)
+    if value.low * column.late / column.records < _MIN_RATIO * others:
+        return None
+    return LateCause(
+        severity="warning" if late_share >= _CLEAR_SHARE else "info",
+        size=late_share,
+        column=column.column,
+        value=value.value,
+        late=value.late,
+        late_share=late_share,
+        share=share,
+        lift=value.lift,
+        low=value.low,
+        high=value.high,
+        approximate=column.approximate,
+        fixes=(FIX_CAUSE, CORRECT_CLOCK, SEE_LATE_RECORDS),
+    )

@@ -1,37 +1,239 @@
-"""Whether event time moves, according to the history, and findings for verdicts that no other rule explains."""
+"""Whether event time advances: records that repeat their times, and findings for verdicts that no other explains."""
 
-from collections.abc import Sequence
-
-from ..snapshot import Snapshot, VerdictName
+from ..snapshot import ChannelView, FlinkJob
+from ..text import formatting as f
+from ..text.codes import NO_LINKS
+from ..text.flink_load import busiest_task
 from ..verdict import verdict as judgement
-from ..verdict.history import HistoryPoint
-from .diagnosis_input import SECOND, DiagnosisInput
-from .finding import Finding, Fix
+from ..verdict.judge import is_idle
+from ..verdict.verdict import reports_again
+from .diagnosis_input import MINUTE, SECOND, DiagnosisInput
+from .finding import SEE_OPERATORS, WAIT, Context, Explanation, Finding, Fix, n, names, only, span
+from .rules import rule
 
 STUCK_MS = 75 * SECOND
 """Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
 time has read records while the watermark was frozen."""
 UNMOVED_BATCHES = 3
 """Batches with new input that show that a query's watermark does not advance with what it reads."""
+CANNOT_TELL = "Cannot tell yet"
+"""How the title of a finding begins that there is no verdict yet."""
+
+
+SEE_PROGRESS = Fix("see-progress", "See where the time of a batch goes (Progress, key g)")
+
+
+def _check_event_time(facts: DiagnosisInput) -> Fix:
+    flink = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
+    where = flink if isinstance(facts.snapshot.target, FlinkJob) else "at the column given to withWatermark"
+    return Fix("check-event-time", f"Look at the timestamps of new records, and {where}")
+
+
+class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
+    """Records come, but none is newer than the newest before it. Event time does not advance.
+
+    Recognised by: the watermark has not advanced for 75 seconds while records are read, and no channel is ahead of the
+    others.
+
+    What to do: look at the timestamps of new records and at what assigns them.
+    """
+
+    frozen_ms: int
+    read_per_second: float
+    older: int = 0
+    """Channels with data whose event time is older still."""
+    newest: tuple[str, ...] = ()
+    """The channels with the newest event time, where none of them has data now."""
+
+    def words(self, context: Context) -> Explanation:
+        title = "Records come, but event time does not advance"
+        who: list[str] = []
+        if self.channels and self.older:
+            title = f"Event time of {names(self.channels)} does not advance, and no other channel is ahead"
+            who = [f"{n(self.older, 'other channel')} with data: older event times"]
+        elif self.channels:
+            who = [f"All channels with data: {names(self.channels)}"]
+        elif self.newest:
+            title = f"No channel with data has reached the event time of {names(self.newest)}"
+            who = [f"No data now from {names(self.newest)}, which had the newest event time"]
+        return Explanation(
+            title,
+            f"No window fires: the watermark has not advanced for {span(self.frozen_ms)}",
+            "No record is newer than the newest before it: they repeat their timestamps, or are old.",
+            [
+                f"{f.count(round(self.read_per_second))} records/s are read",
+                f"The newest event time has not advanced for {span(self.frozen_ms)}",
+                *who,
+            ],
+            ("Operators", "Progress"),
+            only(self.channels),
+        )
+
+
+@rule(EventTimeStuck, suppressed_by=("input-holds-back", "frozen-by-lateness"), accounts_for=("stalled", "unknown"))
+def event_time_stuck(facts: DiagnosisInput) -> EventTimeStuck | None:
+    """No channel is ahead, so none holds the others back: the records repeat their times, or are old."""
+    snapshot, frozen_ms = facts.snapshot, facts.frozen_ms
+    if facts.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
+        return None
+    read = None if snapshot.state not in ("live", "partial") else _read_per_second(facts, frozen_ms)
+    if not read:
+        return None
+    first, older = ([], 0) if isinstance(snapshot.target, FlinkJob) else _newest_with_data(facts, frozen_ms)
+    with_data = [view.channel for view in first if _has_data(facts, view, frozen_ms)]
+    return EventTimeStuck(
+        severity="critical" if isinstance(snapshot.target, FlinkJob) or facts.verdict == "stalled" else "warning",
+        size=frozen_ms,
+        channels=tuple(with_data),
+        frozen_ms=frozen_ms,
+        read_per_second=read,
+        older=older,
+        newest=() if with_data else tuple(view.channel for view in first),
+        fixes=(_check_event_time(facts),),
+    )
+
+
+def _newest_with_data(facts: DiagnosisInput, frozen_ms: int) -> tuple[list[ChannelView], int]:
+    """The channels with the newest event time, and how many others have data now."""
+    newest_ms = max((view.max_event_ms for view in facts.channels if view.max_event_ms is not None), default=None)
+    first = [view for view in facts.channels if newest_ms is not None and view.max_event_ms == newest_ms]
+    others = [view for view in facts.channels if view.max_event_ms is not None and view.max_event_ms != newest_ms]
+    return first, sum(_has_data(facts, view, frozen_ms) for view in others)
+
+
+def _has_data(facts: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
+    return view.quiet_ms is not None and view.quiet_ms < min(frozen_ms, facts.horizon_ms or frozen_ms) / 2
+
+
+def _read_per_second(facts: DiagnosisInput, frozen_ms: int) -> float | None:
+    """What a Flink job reads, or a Spark query whose newest records so far set its watermark."""
+    level, spark = facts.snapshot.level, facts.snapshot.spark
+    if isinstance(facts.snapshot.target, FlinkJob):
+        job = facts.running_job
+        held = level.holder is not None and level.holder.cause in ("behind", "stuck")
+        none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
+        return job.read_per_second if job is not None and held and none_ahead else None
+    if facts.watermark_ms is None or facts.watermark_ms > (facts.now_ms or 0):
+        return None  # a timestamp in the future set it
+    if is_idle(facts.snapshot):
+        return None  # the rate is that of its last batch
+    if _clock_of(facts, frozen_ms) != facts.watermark_ms or not _unmoved_by_its_last_rows(facts, frozen_ms):
+        return None
+    return spark.input_rows_per_second
+
+
+def _clock_of(facts: DiagnosisInput, frozen_ms: int) -> int | None:
+    """The watermark of a Spark query that its newest records give; None: not known, or an input's advances."""
+    spark = facts.snapshot.spark
+    nodes = spark.nodes or []
+    if len(nodes) == 1:
+        unknown = None in (spark.max_event_ms, nodes[0].delay_ms)
+        return None if unknown else (spark.max_event_ms or 0) - (nodes[0].delay_ms or 0)
+    clocks = [node.watermark_ms for node in nodes if node.watermark_ms is not None and node.pinned is None]
+    if not nodes or len(clocks) < len(nodes) or spark.policy is None or max(clocks) - min(clocks) >= frozen_ms // 2:
+        return None
+    return min(clocks) if spark.policy == "min" else max(clocks)
+
+
+def _unmoved_by_its_last_rows(facts: DiagnosisInput, frozen_ms: int) -> bool:
+    """Whether several batches had rows and left the watermark as it was; its last rows may be those that moved it."""
+    spark, now_ms = facts.snapshot.spark, facts.now_ms
+    if spark.batches_unmoved is not None:
+        return spark.batches_unmoved >= UNMOVED_BATCHES
+    begun_ms = spark.batch_timestamp_ms
+    if begun_ms is None or now_ms is None or spark.in_flight:
+        return False
+    return frozen_ms - (now_ms - begun_ms) >= MINUTE
 
 
 class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
-    """The watermark does not advance although data comes, and no other rule explains it."""
+    """The watermark does not advance although data comes, and no other finding explains it.
+
+    Recognised by: the verdict is `stalled`.
+
+    What to do: see on the Blockers screen which channels hold back the watermark.
+    """
 
     frozen_ms: int | None
     behind_fastest_ms: int | None
     moves_again: bool = False
     """It has advanced within the horizon: the verdict changes once that has lasted."""
 
+    def words(self, context: Context) -> Explanation:
+        if self.moves_again:
+            return Explanation(
+                "The watermark moves again",
+                "It was stalled until just now",
+                "A verdict changes once what it rests on has lasted.",
+                [f"Advanced {span(self.frozen_ms)} ago"],
+                ("History",),
+            )
+        by = f": {names(self.channels)} holds it back" if self.channels else ""
+        behind = (
+            [] if self.behind_fastest_ms is None else [f"{span(self.behind_fastest_ms)} behind the fastest channel"]
+        )
+        return Explanation(
+            f"The watermark is stalled{by}",
+            "No window fires",
+            "Data comes, but the watermark does not advance.",
+            [f"Unchanged for {span(self.frozen_ms)}", *behind],
+            ("Blockers", "Windows"),
+            self.channels[0] if self.channels else None,
+        )
+
+
+@rule(Stalled, last_resort="stalled")
+def watermark_stalled(facts: DiagnosisInput) -> Stalled:
+    """The verdict is stalled, and no other finding accounts for it."""
+    level, moves_again = facts.snapshot.level, judgement.moves_again(facts.snapshot)
+    see_blockers = Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)")
+    return Stalled(
+        severity="warning" if moves_again else "critical",
+        size=0.0 if moves_again else float(facts.frozen_ms or 0),
+        channels=() if moves_again or level.holder is None else (level.holder.channel,),
+        frozen_ms=facts.frozen_ms,
+        behind_fastest_ms=level.behind_fastest_ms,
+        moves_again=moves_again,
+        fixes=(WAIT,) if moves_again else (see_blockers,),
+    )
+
 
 class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
-    """The watermark advances, but event time loses ground, and no other rule explains it."""
+    """The watermark advances more slowly than the clock, and no other finding explains it. Results come later and
+    later.
+
+    Recognised by: the verdict is `slow`.
+
+    What to do: see on the Progress screen where the time of a batch goes; for a Flink job, on the Operators screen.
+    """
 
     behind_clock_ms: int | None
 
+    def words(self, context: Context) -> Explanation:
+        return Explanation(
+            "Event time loses ground",
+            "Results come later and later",
+            f"The watermark advances more slowly than the clock{busiest_task(context.snapshot)}.",
+            [f"Now {span(self.behind_clock_ms)} behind the clock"],
+            ("Progress", "History"),
+        )
+
+
+@rule(Slow, last_resort="slow")
+def watermark_slow(facts: DiagnosisInput) -> Slow:
+    """The verdict is slow, and no other finding accounts for it."""
+    fix = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
+    return Slow(severity="warning", behind_clock_ms=facts.snapshot.level.behind_clock_ms, fixes=(fix,))
+
 
 class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advancing"):
-    """Batches of an attached query read new input, and its watermark does not advance; why is not known from here."""
+    """Batches of an attached Spark query read new input, and its watermark does not advance. Why is not known from a
+    checkpoint.
+
+    Recognised by: at least 3 batches with new offsets, and an unchanged watermark for 75 seconds.
+
+    What to do: attach to the job's event log or call publish(spark) in the job: both show event times.
+    """
 
     frozen_ms: int
     batches: int
@@ -40,9 +242,57 @@ class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advanc
     silent: tuple[str, ...] = ()
     """The sources without new input in these batches, where others had some."""
 
+    def words(self, context: Context) -> Explanation:
+        silent = [f"No new input in them from {f.label(text, 120)}" for text in self.silent[:3]]
+        another = "An input without newer records may hold it back. " if self.inputs > 1 else ""
+        return Explanation(
+            "The watermark does not advance, although batches read new input",
+            "No window fires meanwhile; not an all-clear",
+            "The reason is not known from here. The new records may be no newer than those before. "
+            f"{another}A timestamp ahead of the others may have set it.",
+            [
+                f"The watermark has not advanced for at least {span(self.frozen_ms)}",
+                f"Offsets advanced in at least {f.count(self.batches)} batches since",
+                *silent,
+            ],
+            ("Operators", "Progress"),
+        )
+
+
+@rule(NotAdvancing, last_resort="unknown")
+def not_advancing(facts: DiagnosisInput) -> NotAdvancing | None:
+    """What a checkpoint shows of a frozen watermark: its batches' offsets advance, without event times."""
+    snapshot, frozen_ms = facts.snapshot, facts.frozen_ms
+    batches = snapshot.spark.batches_unmoved
+    if snapshot.state not in ("live", "partial") or judgement.lost_state(snapshot) is not None:
+        return None  # among them a query that pauses: what it read last need not be newer
+    if facts.watermark_ms is None or frozen_ms is None:
+        return None
+    if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
+        return None
+    sources = snapshot.sources or []
+    reported = (snapshot.origin or {}).get("rates") is not None
+    attach = "Attach to the job's event log, or call publish(spark) in the job: both show event times"
+    fixes = [_check_event_time(facts)] if reported else [Fix("attach-reports", attach), _check_event_time(facts)]
+    return NotAdvancing(
+        severity="warning",
+        size=frozen_ms,
+        frozen_ms=frozen_ms,
+        batches=batches,
+        inputs=len(sources),
+        silent=tuple(source.description for source in sources if source.batches_unmoved == 0),
+        fixes=tuple(fixes),
+    )
+
 
 class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
-    """Too little is known for a verdict, and no other rule explains it."""
+    """Too little is known for a verdict. This is not an all-clear.
+
+    Recognised by: the history is shorter than a verdict needs (a minute, or ten batches), or a fact that it needs is
+    not known.
+
+    What to do: wait. If the query has no watermark, a tap on its input shows event time.
+    """
 
     watched_ms: int
     attached: bool
@@ -51,76 +301,50 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
     without_links: bool = False
     """A Flink job in which no task reads another one: no task receives a watermark, and waiting does not help."""
 
+    def words(self, context: Context) -> Explanation:
+        if self.without_watermark:
+            return Explanation(
+                "Event time is not known: the query has no watermark",
+                "Not an all-clear: only its batches can be judged",
+                "Spark reports event time where a watermark is, and this query has no withWatermark.",
+                ["0 calls of withWatermark"],
+                ("Progress",),
+            )
+        if self.without_links:
+            cause = (
+                "All its operators are chained to the sources, and Flink reports the watermarks that a task receives."
+            )
+            tasks = context.snapshot.job.vertices
+            impact = "Not an all-clear: only its rates can be judged"
+            return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
+        verdict = context.snapshot.verdict
+        why = "A verdict needs at least a minute of history, or ten batches."
+        if self.attached:
+            why += " Some facts of an attached query are not known from here."
+        seen = [f"Watched for {span(self.watched_ms)}"]
+        title = CANNOT_TELL
+        if verdict.reason.code == "too_short" and verdict.reason.ms is not None:
+            needs = "10 batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
+            seen = [f"Observed for {span(verdict.reason.ms)}; the verdict needs {needs}"]
+            title += f": {span(verdict.reason.ms)} observed, a verdict needs {needs}"
+        elif verdict.reason.code == "not_known":
+            why = "Some of what a verdict needs is not known from here; the watermark does not move."
+        elif reports_again(context.snapshot):
+            why = "Data comes again; the verdict changes once that has lasted."
+        return Explanation(title, "Not an all-clear", why, seen, ("Progress",))
 
-def verdict_of(given: DiagnosisInput) -> VerdictName:
-    """The snapshot's verdict; unknown once its engine is lost."""
-    return judgement.verdict_of(given.snapshot, lost=None if given.lost is None else "engine_lost").verdict
 
-
-def verdict_at(snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None) -> VerdictName:
-    """The verdict behind the findings for the same arguments."""
-    return verdict_of(DiagnosisInput(snapshot, past, lost=lost))
-
-
-def _not_advancing(given: DiagnosisInput) -> NotAdvancing | None:
-    """What a checkpoint shows of a frozen watermark: its batches' offsets advance, without event times."""
-    snapshot, frozen_ms = given.snapshot, given.frozen_ms
-    batches = snapshot.spark.batches_unmoved
-    if snapshot.state not in ("live", "partial") or judgement.lost_state(snapshot) is not None:
-        return None  # among them a query that pauses: what it read last need not be newer
-    if given.watermark_ms is None or frozen_ms is None:
-        return None
-    if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
-        return None
-    sources = snapshot.sources or []
-    reported = (snapshot.origin or {}).get("rates") is not None
-    fixes = (Fix(code="check-event-time"),) if reported else (Fix(code="attach-reports"), Fix(code="check-event-time"))
-    return NotAdvancing(
-        severity="warning",
-        size=frozen_ms,
-        frozen_ms=frozen_ms,
-        batches=batches,
-        inputs=len(sources),
-        silent=tuple(source.description for source in sources if source.batches_unmoved == 0),
-        fixes=fixes,
+@rule(CannotTell, last_resort="unknown")
+def cannot_tell(facts: DiagnosisInput) -> CannotTell:
+    """The verdict is unknown, and no other finding accounts for it."""
+    past, bare, job = facts.past, facts.snapshot.spark.has_watermark is False, facts.running_job
+    alone = job is not None and bool(job.vertices) and not job.has_links
+    tap_events = Fix("tap-events", "To see its event time, put a tap (one line) on its input")
+    return CannotTell(
+        severity="info",
+        without_links=alone,
+        watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
+        attached=facts.is_attached,
+        without_watermark=bare,
+        fixes=(SEE_PROGRESS if alone else tap_events if bare else WAIT,),
     )
-
-
-def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
-    """The finding for a bad verdict that no rule has explained: a stalled watermark is never an all-clear."""
-    level = given.snapshot.level
-    if verdict == "stalled" and judgement.moves_again(given.snapshot):
-        return Stalled(
-            severity="warning",
-            frozen_ms=given.frozen_ms,
-            behind_fastest_ms=level.behind_fastest_ms,
-            moves_again=True,
-            fixes=(Fix(code="wait"),),
-        )
-    if verdict == "stalled":
-        return Stalled(
-            severity="critical",
-            size=float(given.frozen_ms or 0),
-            channels=() if level.holder is None else (level.holder.channel,),
-            frozen_ms=given.frozen_ms,
-            behind_fastest_ms=level.behind_fastest_ms,
-            fixes=(Fix(code="see-blockers"),),
-        )
-    if verdict == "slow":
-        code = "see-progress" if given.snapshot.flink is None else "see-operators"
-        return Slow(severity="warning", behind_clock_ms=level.behind_clock_ms, fixes=(Fix(code=code),))
-    if verdict == "unknown":
-        if (found := _not_advancing(given)) is not None:
-            return found
-        past, bare = given.past, given.snapshot.spark.has_watermark is False
-        job = given.running_job
-        alone = job is not None and bool(job.vertices) and not job.has_links
-        return CannotTell(
-            severity="info",
-            without_links=alone,
-            watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
-            attached=given.is_attached,
-            without_watermark=bare,
-            fixes=(Fix(code="see-progress" if alone else "tap-events" if bare else "wait"),),
-        )
-    return None

@@ -1,75 +1,231 @@
-"""Rules about Spark's clock: the fastest channel drives it, each node has its own, and delay 0 drops equal times."""
+"""Spark's clock: the fastest channel drives it, each input has its own, and delay 0 drops equal times."""
 
-from ..snapshot import ChannelView, OperatorKind, UnmovedReason
+from ..snapshot import ChannelView, UnmovedReason
+from ..text import formatting as f
+from ..text.formatting import name
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
-from .finding import Finding, Fix, FixCode
-from .progress import verdict_of
+from .finding import CHECK_QUERY, Context, Explanation, Finding, Fix, column, lengthen_lateness, n, names, only, span
+from .rules import rule
 
 SKEW_TIMES = 2
 """An input is far behind: so many times the longest delay, or a window, and a minute at least."""
-LOST_LEAST = 20
+MIN_LOST = 20
 """Fewer late records prove nothing."""
-MANAGE_THEIR_STATE: tuple[OperatorKind, ...] = ("map_groups_with_state", "transform_with_state", "limit")
-"""Operators that remove state by their own code and timers, or keep a single number: they need no watermark."""
+_QUERIES_NAMED = 3
+SPLIT_QUERY = Fix("split-query", "Or give the slow channels a query of their own")
+FEED_INPUT = Fix("feed-input", "Send a record to the input without data, for example a heartbeat")
+USE_MAX_POLICY = Fix(
+    "use-max-policy", "Or set spark.sql.streaming.multipleWatermarkPolicy=max, if that input may lose late rows"
+)
+CHECK_INPUT = Fix(
+    "check-input",
+    "Check that input: does its source still deliver, and how old are its event times? One newer record moves it",
+)
+REMOVE_UPPER_WATERMARK = Fix(
+    "remove-upper-watermark",
+    "Remove the second withWatermark: group the first result by window(window_time(window), ...), which keeps "
+    "the first watermark",
+)
 
 
 class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
-    """The fastest channel alone drives the clock, and every record of these channels is late."""
+    """Every record of some channels is late. Spark has one clock, which the fastest channel drives.
+
+    Recognised by: the newest record of these channels is older than the oldest open window, and at least half of their
+    records are late.
+
+    What to do: set a lateness that covers the distance, or give the slow channels a query of their own.
+    """
 
     behind_ms: int
     late: int | None
 
+    def words(self, context: Context) -> Explanation:
+        late = [] if self.late is None else [f"{n(self.late, 'record')} of these channels late so far"]
+        return Explanation(
+            f"{names(self.channels)} can only be late",
+            late[0] if late else f"All records of {n(len(self.channels), 'channel')} are dropped",
+            "Spark has one clock for all channels, and the fastest drives it: slower channels do not hold it back.",
+            [f"The newest record of {names(self.channels[:1])} is {span(self.behind_ms)} behind the watermark", *late],
+            ("Time", "Lateness"),
+            only(self.channels),
+        )
+
+
+@rule(LeftBehind)
+def left_behind(facts: DiagnosisInput) -> LeftBehind | None:
+    """Spark's one clock has passed everything that some channels still send."""
+    level = facts.watermark_ms
+    if facts.ended or facts.settings.strategy != "spark" or level is None:
+        return None
+    closed_ms = level - facts.window_ms - facts.settings.allowed_lateness_ms
+    lost = [
+        (view.max_event_ms, view)
+        for view in facts.channels
+        if view.max_event_ms is not None and view.max_event_ms < closed_ms and _loses(view, facts)
+    ]
+    if not lost:
+        return None
+    lost.sort(key=lambda pair: pair[0])
+    behind_ms = level - lost[0][0]
+    late = None if any(view.late is None for _, view in lost) else sum(view.late or 0 for _, view in lost)
+    size = share(late, facts.snapshot.totals.records) or len(lost) / len(facts.channels)
+    needed = behind_ms + (facts.settings.lateness_ms or 0)
+    edges = (row.lateness_ms for row in facts.snapshot.whatif or ())
+    covers = next((edge for edge in edges if edge >= needed), -(-needed // (60 * SECOND)) * 60 * SECOND)
+    return LeftBehind(
+        severity=loss_severity(size),
+        size=size,
+        channels=tuple(view.channel for _, view in lost),
+        behind_ms=behind_ms,
+        late=late,
+        fixes=(Fix("set-lateness", value_ms=covers), SPLIT_QUERY),
+    )
+
+
+def _loses(view: ChannelView, facts: DiagnosisInput) -> bool:
+    """Whether half of its records were late; for an attached query: whether it receives data."""
+    lost = share(view.late, view.records)
+    if lost is not None:
+        return lost >= 0.5 and (view.late or 0) >= MIN_LOST
+    recent_ms = max(10 * SECOND, facts.horizon_ms / 4)  # a batch may take long, and a trigger may pause
+    return facts.is_attached and view.quiet_ms is not None and view.quiet_ms < recent_ms
+
 
 class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
-    """The delay is 0: Spark drops every record whose event time is not greater than the greatest one of earlier
-    batches.
+    """The watermark delay is 0. Spark drops a record whose event time is not greater than the greatest of the batch
+    before; with windows, once its window has ended.
+
+    Recognised by: a delay of 0 in `withWatermark`.
+
+    What to do: set a delay that covers how far records are out of order.
     """
 
     column: str | None
     windowed: bool
     """Whether windows are known: a record is then lost only once its window has ended."""
 
-
-class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
-    """A watermark node never advances: its rows come from an operator that emits only when this watermark advances."""
-
-    columns: tuple[str | None, ...]
-    nodes: int
-
-
-class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"):
-    """Rows are read, but the watermark is still at 1970, and no node without rows explains it."""
-
-    nodes: int | None
-    reason: UnmovedReason | None
-    """The reason; None: not known."""
-    max_event_ms: int | None
-    delay_ms: int | None
+    def words(self, context: Context) -> Explanation:
+        impact = "Records with the same event time as the newest one before are dropped"
+        if self.windowed:
+            impact = "A record that is out of order by any amount is dropped once its window has ended"
+        return Explanation(
+            "The watermark delay is 0",
+            impact,
+            "Spark drops a row when its event time is at or before the watermark, and with delay 0 the watermark is "
+            "the newest event time of the batch before.",
+            [f"Delay of {column(self.column)}: 0s"],
+            ("Lateness", "Operators"),
+        )
 
 
-class NoWatermark(Finding, frozen=True, kw_only=True, tag="no-watermark"):
-    """The query keeps state but has no watermark: state is never removed."""
-
-    state_rows: int | None
-
-
-class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):
-    """Another query of the same application has failed."""
-
-    queries: tuple[str, ...]
-    error: str | None
+@rule(ZeroDelay)
+def zero_delay(facts: DiagnosisInput) -> ZeroDelay | None:
+    """Spark's rule is `event_time <= watermark`: with delay 0 an equal time in the next batch is dropped."""
+    if facts.ended or facts.settings.strategy != "spark":
+        return None
+    nodes = facts.snapshot.spark.nodes or ()
+    zero = [node.column for node in nodes if node.delay_ms == 0]
+    if not zero and facts.settings.lateness_ms != 0:
+        return None
+    windowed = facts.settings.window is not None or any(one.windowed for one in facts.snapshot.spark.operators or ())
+    return ZeroDelay(
+        severity="info" if windowed else "warning",
+        column=zero[0] if len(zero) == 1 else None,
+        windowed=windowed,
+        fixes=(lengthen_lateness(facts.snapshot),),
+    )
 
 
 class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data"):
-    """One of several watermark nodes has had no row; until it has, the query's watermark stays at 1970."""
+    """One of several inputs with a watermark has had no row. Until it has one, the query's watermark stays at 1970.
+
+    Recognised by: a `withWatermark` of the query without a row, under the policy min.
+
+    What to do: send a record to that input, or set the policy to max if that input may lose late rows.
+    """
 
     columns: tuple[str | None, ...]
     """The known event time columns of such nodes."""
     nodes: int
 
+    def words(self, context: Context) -> Explanation:
+        known = [name(text) for text in self.columns if text]
+        which = f" ({', '.join(known)})" if known else ""
+        return Explanation(
+            f"{n(len(self.columns), 'watermark node')}{which} without a row: the watermark stays at 1970",
+            "No window ever fires, and no state is released",
+            "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
+            [f"{len(self.columns)} of {n(self.nodes, 'watermark node')} without a row"],
+            ("Operators",),
+        )
+
+
+@rule(NodeWithoutData, accounts_for=("stalled", "unknown"))
+def node_without_data(facts: DiagnosisInput) -> NodeWithoutData | None:
+    """Under the policy "min" the query's watermark is the lowest of its nodes', and 1970 for a node without rows."""
+    nodes = facts.snapshot.spark.nodes or []
+    empty = [node for node in nodes if node.pinned == "no_input"]
+    if facts.over or not empty:
+        return None
+    return NodeWithoutData(
+        severity="critical",
+        size=len(empty),
+        columns=tuple(node.column for node in empty),
+        nodes=len(nodes),
+        fixes=(FEED_INPUT, USE_MAX_POLICY),
+    )
+
+
+class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
+    """A second `withWatermark` waits for the output of an operator that emits only when the watermark advances. Neither
+    ever happens.
+
+    Recognised by: a watermark in the plan above a stateful operator, still at 1970.
+
+    What to do: remove the second `withWatermark` and group by window_time of the first result.
+    """
+
+    columns: tuple[str | None, ...]
+    nodes: int
+
+    def words(self, context: Context) -> Explanation:
+        known = [name(text) for text in self.columns if text]
+        which = f" of {', '.join(known)}" if known else ""
+        return Explanation(
+            f"The watermark{which} waits for its own output: it stays at 1970",
+            "No window ever fires, and no state is released",
+            "This withWatermark is above a stateful operator that emits only when the watermark advances; the "
+            "watermark is the minimum over all nodes, this one included.",
+            [f"{len(self.columns)} of {n(self.nodes, 'watermark node')} above a stateful operator without output"],
+            ("Operators",),
+        )
+
+
+@rule(PinnedNode, accounts_for=("stalled", "unknown"))
+def pinned_node(facts: DiagnosisInput) -> PinnedNode | None:
+    """In a chain of stateful operators, a watermark above one of them that can never advance."""
+    nodes = facts.snapshot.spark.nodes or []
+    stuck = [node for node in nodes if node.pinned == "own_output"]
+    if facts.over or not stuck:
+        return None
+    return PinnedNode(
+        severity="critical",
+        size=len(stuck),
+        columns=tuple(node.column for node in stuck),
+        nodes=len(nodes),
+        fixes=(REMOVE_UPPER_WATERMARK,),
+    )
+
 
 class InputHoldsBack(Finding, frozen=True, kw_only=True, tag="input-holds-back"):
-    """One of several inputs sets the query's watermark, and the others are far ahead."""
+    """One of several inputs sets the query's watermark, and the others are far ahead. Their state grows.
+
+    Recognised by: under the policy min, one watermark is behind all others by at least a minute and twice the longest
+    delay or window.
+
+    What to do: check whether that input still delivers and how old its event times are. One newer record moves it.
+    """
 
     column: str | None
     delay_ms: int | None
@@ -80,93 +236,38 @@ class InputHoldsBack(Finding, frozen=True, kw_only=True, tag="input-holds-back")
     frozen_ms: int | None
     """For how long the watermark has not advanced."""
 
-
-def left_behind(given: DiagnosisInput) -> LeftBehind | None:
-    """Spark's one clock has passed everything that some channels still send."""
-    level = given.watermark_ms
-    if given.ended or given.settings.strategy != "spark" or level is None:
-        return None
-    closed_ms = level - given.window_ms - given.settings.allowed_lateness_ms
-    lost = [
-        (view.max_event_ms, view)
-        for view in given.channels
-        if view.max_event_ms is not None and view.max_event_ms < closed_ms and _loses(view, given)
-    ]
-    if not lost:
-        return None
-    lost.sort(key=lambda pair: pair[0])
-    behind_ms = level - lost[0][0]
-    late = None if any(view.late is None for _, view in lost) else sum(view.late or 0 for _, view in lost)
-    size = share(late, given.snapshot.totals.records) or len(lost) / len(given.channels)
-    needed = behind_ms + (given.settings.lateness_ms or 0)
-    edges = (row.lateness_ms for row in given.snapshot.whatif or ())
-    covers = next((edge for edge in edges if edge >= needed), -(-needed // (60 * SECOND)) * 60 * SECOND)
-    return LeftBehind(
-        severity=loss_severity(size),
-        size=size,
-        channels=tuple(view.channel for _, view in lost),
-        behind_ms=behind_ms,
-        late=late,
-        fixes=(Fix(code="set-lateness", value_ms=covers), Fix(code="split-query")),
-    )
+    def words(self, context: Context) -> Explanation:
+        delay = "" if self.delay_ms is None else f" (delay {f.setting(self.delay_ms)})"
+        frozen = [] if self.frozen_ms is None else [f"The watermark has not advanced for {span(self.frozen_ms)}"]
+        return Explanation(
+            f"The input of {name(self.column or 'window')}{delay} holds back the watermark",
+            f"Results wait, and the state of the other inputs grows: {span(self.gain_ms)} of event time",
+            "The query's watermark is the minimum over its inputs (policy min), and the others are ahead of this one.",
+            [
+                f"The next input is {span(self.gain_ms)} ahead",
+                *(f"It reads {f.label(text, 150)}" for text in self.sources[:2]),
+                *frozen,
+            ],
+            ("Operators",),
+        )
 
 
-def _loses(view: ChannelView, given: DiagnosisInput) -> bool:
-    """Whether half of its records were late; for an attached query: whether it receives data."""
-    lost = share(view.late, view.records)
-    if lost is not None:
-        return lost >= 0.5 and (view.late or 0) >= LOST_LEAST
-    recent_ms = max(10 * SECOND, given.horizon_ms / 4)  # a batch may take long, and a trigger may pause
-    return given.is_attached and view.quiet_ms is not None and view.quiet_ms < recent_ms
-
-
-def zero_delay(given: DiagnosisInput) -> ZeroDelay | None:
-    """Spark's rule is `event_time <= watermark`: with delay 0 an equal time in the next batch is dropped."""
-    if given.ended or given.settings.strategy != "spark":
-        return None
-    nodes = given.snapshot.spark.nodes or ()
-    zero = [node.column for node in nodes if node.delay_ms == 0]
-    if not zero and given.settings.lateness_ms != 0:
-        return None
-    windowed = given.settings.window is not None or any(one.windowed for one in given.snapshot.spark.operators or ())
-    return ZeroDelay(
-        severity="info" if windowed else "warning",
-        column=zero[0] if len(zero) == 1 else None,
-        windowed=windowed,
-        fixes=(Fix(code="lengthen-lateness"),),
-    )
-
-
-def node_without_data(given: DiagnosisInput) -> NodeWithoutData | None:
-    """Under the policy "min" the query's watermark is the lowest of its nodes', and 1970 for a node without rows."""
-    nodes = given.snapshot.spark.nodes or []
-    empty = [node for node in nodes if node.pinned == "no_input"]
-    if given.over or not empty:
-        return None
-    return NodeWithoutData(
-        severity="critical",
-        size=len(empty),
-        columns=tuple(node.column for node in empty),
-        nodes=len(nodes),
-        fixes=(Fix(code="feed-input"), Fix(code="use-max-policy")),
-    )
-
-
-def input_holds_back(given: DiagnosisInput) -> InputHoldsBack | None:
+@rule(InputHoldsBack, accounts_for=("stalled", "slow", "unknown"))
+def input_holds_back(facts: DiagnosisInput) -> InputHoldsBack | None:
     """Under the policy "min" the slowest input sets the watermark; the state of the others grows meanwhile."""
-    spark, level_ms = given.snapshot.spark, given.watermark_ms
+    spark, level_ms = facts.snapshot.spark, facts.watermark_ms
     nodes = spark.nodes or []
     holding = [node for node in nodes if node.holds and node.pinned is None]
     ahead = [node.reached_ms for node in nodes if not node.holds and node.reached_ms is not None]
-    if given.over or spark.policy != "min" or level_ms is None or len(holding) != 1 or len(ahead) != len(nodes) - 1:
+    if facts.over or spark.policy != "min" or level_ms is None or len(holding) != 1 or len(ahead) != len(nodes) - 1:
         return None
     longest_ms = max((node.delay_ms or 0 for node in nodes), default=0)
     gain_ms = min(ahead, default=level_ms) - level_ms
-    stalled = verdict_of(given) == "stalled"
-    if gain_ms <= 0 or (not stalled and gain_ms < max(MINUTE, SKEW_TIMES * longest_ms, SKEW_TIMES * given.window_ms)):
+    stalled = facts.verdict == "stalled"
+    if gain_ms <= 0 or (not stalled and gain_ms < max(MINUTE, SKEW_TIMES * longest_ms, SKEW_TIMES * facts.window_ms)):
         return None
     [node] = holding
-    known = given.snapshot.sources or []
+    known = facts.snapshot.sources or []
     return InputHoldsBack(
         severity="critical" if stalled else "warning",
         size=gain_ms,
@@ -174,66 +275,113 @@ def input_holds_back(given: DiagnosisInput) -> InputHoldsBack | None:
         delay_ms=node.delay_ms,
         sources=tuple(known[place].description for place in node.sources or () if place < len(known)),
         gain_ms=gain_ms,
-        frozen_ms=given.frozen_ms,
-        fixes=(Fix(code="check-input"), Fix(code="use-max-policy")),
+        frozen_ms=facts.frozen_ms,
+        fixes=(CHECK_INPUT, USE_MAX_POLICY),
     )
 
 
-def pinned_node(given: DiagnosisInput) -> PinnedNode | None:
-    """In a chain of stateful operators, a watermark above one of them that can never advance."""
-    nodes = given.snapshot.spark.nodes or []
-    stuck = [node for node in nodes if node.pinned == "own_output"]
-    if given.over or not stuck:
-        return None
-    return PinnedNode(
-        severity="critical",
-        size=len(stuck),
-        columns=tuple(node.column for node in stuck),
-        nodes=len(nodes),
-        fixes=(Fix(code="remove-upper-watermark"),),
-    )
+class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"):
+    """Rows are read, but the watermark is still at 1970. No window fires.
+
+    Recognised by: batches had rows, and the query's watermark has never advanced.
+
+    What to do: check the column that is given to `withWatermark`: its format, its type, its null rows and its delay.
+    """
+
+    nodes: int | None
+    reason: UnmovedReason | None
+    """The reason; None: not known."""
+    max_event_ms: int | None
+    delay_ms: int | None
+
+    def words(self, context: Context) -> Explanation:
+        nodes = "watermark nodes not known" if self.nodes is None else n(self.nodes, "watermark node")
+        newest = [] if not self.max_event_ms else [f"Newest event time: {f.stamp(self.max_event_ms, context.zone)}"]
+        delay = [] if self.delay_ms is None else [f"Delay: {f.setting(self.delay_ms)}"]
+        return Explanation(
+            "The watermark has never advanced: it is at 1970",
+            "All rows are dropped" if self.reason == "before_1970" else "No window fires, and no state is released",
+            _unmoved_cause(self),
+            [f"Watermark at 1970; {nodes}", *newest, *(delay if self.reason == "delay_too_long" else [])],
+            ("Operators",),
+        )
 
 
-def never_moved(given: DiagnosisInput) -> NeverMoved | None:
+_FILL_EVENT_TIME = Fix(
+    "fill-event-time", "Check the column given to withWatermark: its format, its type, and the rows in which it is null"
+)
+_UNMOVED: dict[UnmovedReason | None, tuple[str, Fix]] = {
+    "no_event_time": ("Rows are read, but the event time of all of them is null.", _FILL_EVENT_TIME),
+    "before_1970": (
+        "All event times are before 1970. Spark's watermark starts at 1970 and never goes back.",
+        Fix("event-time-after-1970", "Use event times after 1970: Spark's watermark cannot be earlier"),
+    ),
+    "delay_too_long": (
+        "The newest event time minus the delay is before 1970, where Spark's watermark starts.",
+        Fix("shorten-delay", "Set a shorter delay in withWatermark"),
+    ),
+    None: (
+        "Rows are read, but none with an event time has reached one of the query's watermarks: its input has none, or "
+        "a filter keeps none.",
+        _FILL_EVENT_TIME,
+    ),
+}
+"""The cause of a watermark that has never moved, and the fix, by the reason that is known."""
+
+
+def _unmoved_cause(it: NeverMoved) -> str:
+    if it.reason is None and it.nodes == 1:
+        return "Rows are read, but none has an event time that is later than 1970 plus the delay."
+    return _UNMOVED[it.reason][0]
+
+
+@rule(NeverMoved, suppressed_by=("node-without-data", "watermark-pinned"), accounts_for=("stalled", "unknown"))
+def never_moved(facts: DiagnosisInput) -> NeverMoved | None:
     """The watermark is at 1970 although rows were read."""
-    spark = given.snapshot.spark
-    if given.over or not spark.never_moved:
+    spark = facts.snapshot.spark
+    if facts.over or not spark.never_moved:
         return None
     several = spark.nodes is None or len(spark.nodes) > 1
-    fixes: dict[UnmovedReason | None, tuple[FixCode, ...]] = {
-        "no_event_time": ("fill-event-time",),
-        "before_1970": ("event-time-after-1970",),
-        "delay_too_long": ("shorten-delay",),
-        None: ("feed-input", "use-max-policy") if several else ("fill-event-time",),
-    }
     return NeverMoved(
         severity="critical",
         nodes=None if spark.nodes is None else len(spark.nodes),
         reason=spark.unmoved,
         max_event_ms=spark.max_event_ms,
-        delay_ms=given.settings.lateness_ms,
-        fixes=tuple(Fix(code=code) for code in fixes[spark.unmoved]),
+        delay_ms=facts.settings.lateness_ms,
+        fixes=(FEED_INPUT, USE_MAX_POLICY) if spark.unmoved is None and several else (_UNMOVED[spark.unmoved][1],),
     )
 
 
-def no_watermark(given: DiagnosisInput) -> NoWatermark | None:
-    """A stateful query without a watermark; complete mode keeps everything by design.
+class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):
+    """Another query of the same Spark application has failed.
 
-    Totals by key often have none on purpose: their state grows only with new keys.
+    Recognised by: the application reports it.
+
+    What to do: read the error and the log of that query.
     """
-    spark = given.snapshot.spark
-    needing = [one for one in spark.operators or () if one.kind not in MANAGE_THEIR_STATE]
-    if given.over or spark.has_watermark is not False or not needing or spark.output_mode == "complete":
-        return None
-    totals = all(one.kind == "aggregation" and one.windowed is False for one in needing)
-    return NoWatermark(
-        severity="info" if totals else "warning", state_rows=spark.state_rows, fixes=(Fix(code="add-watermark"),)
-    )
+
+    queries: tuple[str, ...]
+    error: str | None
+
+    def words(self, context: Context) -> Explanation:
+        more = len(self.queries) - _QUERIES_NAMED
+        which = names(self.queries)
+        if more > 0:
+            first = ", ".join(name(query) for query in self.queries[:_QUERIES_NAMED])
+            which = f"{first} and {more} more quer{'y' if more == 1 else 'ies'}"
+        return Explanation(
+            f"{which} of the same application {'has' if len(self.queries) == 1 else 'have'} failed",
+            f"{n(len(self.queries), 'other query').replace('querys', 'queries')} of this application: no results",
+            f"{'That query' if len(self.queries) == 1 else 'Those queries'} ended with an error.",
+            [f.first_line(f.clean(self.error)) if self.error else f"{len(self.queries)} failed"],
+            ("Progress",),
+        )
 
 
-def sibling_failed(given: DiagnosisInput) -> SiblingFailed | None:
+@rule(SiblingFailed)
+def sibling_failed(facts: DiagnosisInput) -> SiblingFailed | None:
     """Another query of the same application failed, which its owner may not have noticed."""
-    failed = [one for one in given.snapshot.siblings or () if one.state == "failed"]
+    failed = [one for one in facts.snapshot.siblings or () if one.state == "failed"]
     if not failed:
         return None
     return SiblingFailed(
@@ -241,5 +389,5 @@ def sibling_failed(given: DiagnosisInput) -> SiblingFailed | None:
         size=len(failed),
         queries=tuple(one.name for one in failed),
         error=failed[0].error,
-        fixes=(Fix(code="check-query"),),
+        fixes=(CHECK_QUERY,),
     )

@@ -154,5 +154,11 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
         """The target, if it is a Flink job."""
         return self.target if isinstance(self.target, FlinkJob) else None
 
+    @property
+    def job(self) -> FlinkJob:
+        """The Flink job; one of which nothing is known for another kind of target."""
+        return self.target if isinstance(self.target, FlinkJob) else _NO_JOB
+
 
 _NO_SPARK = SparkProgress()
+_NO_JOB = FlinkJob("", "", "UNKNOWN", None, [])

@@ -28,6 +28,8 @@ _NUMBER = re.compile(r" (#\d+)$")
 _DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NAME = 4_096
+NAME_CELLS = 24
+"""Cells of a name in a sentence, at most."""
 
 
 def duration(ms: float) -> str:
@@ -304,6 +306,11 @@ def label(name: str, cells: int = 64) -> str:
     return cut_middle(text, cells) or "(no name)"
 
 
+def name(text: str) -> str:
+    """A name from outside, cleaned and short enough for a sentence."""
+    return label(text, NAME_CELLS)
+
+
 def counted(number: int | None, thing: str) -> str:
     """`1 window`, `1,204 records`; without a number `– records`."""
     return f"{count(number)} {thing}{'' if number == 1 else 's'}"
@@ -314,6 +321,16 @@ def pad(text: str, cells: int, right: bool = False) -> str:
     text = cut(text, cells)
     fill = " " * (cells - cell_len(text))
     return fill + text if right else text + fill
+
+
+def horizon_words(horizon_ms: int | None) -> str:
+    """`last 15m`, `since the start`."""
+    return "since the start" if horizon_ms is None else f"last {horizon_name(horizon_ms)}"
+
+
+def horizon_name(horizon_ms: int) -> str:
+    """`15m`, `24h`."""
+    return "24h" if horizon_ms == DAY else setting(horizon_ms)
 
 
 def first_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from ..snapshot import ChannelView, InstanceView, Snapshot
+from ..text import formatting as f
 from ..watermarks.idleness import IdlenessTimers
 from ..watermarks.multiplexer import Multiplexer, Split, WatermarkOutput
 from ..watermarks.operator_clock import Instance, OperatorClock
@@ -111,6 +112,17 @@ def _numbers(snapshot: Snapshot) -> list[int]:
     return numbers
 
 
+class ProposedSetting(Struct, frozen=True):
+    """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
+
+    idle: bool
+    value_ms: int | None
+
+    def words(self) -> str:
+        """`lateness 45m`."""
+        return f"{'idle timeout' if self.idle else 'lateness'} {f.setting(self.value_ms)}"
+
+
 class AppliedNow(Struct, frozen=True):
     """The watermark (epoch ms) right after the next emit if the change is made now and no record comes.
 
@@ -148,10 +160,26 @@ def applied_now(
     return _emitted(snapshot, snapshot.now_ms, lateness, idle_after)
 
 
+def effect_now(snapshot: Snapshot, proposed: ProposedSetting) -> AppliedNow | None:
+    """The effect of the setting at the next emit; None if it is not known, or the strategy does not have it."""
+    try:
+        if proposed.idle:
+            return applied_now(snapshot, idle_after_ms=proposed.value_ms)
+        return None if proposed.value_ms is None else applied_now(snapshot, lateness_ms=proposed.value_ms)
+    except ValueError:
+        return None
+
+
+def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
+    """How far the watermark advances at the next emit with the setting; None: not known."""
+    applied, level = effect_now(snapshot, proposed), snapshot.level.watermark_ms
+    return None if applied is None or applied.watermark_ms is None or level is None else applied.watermark_ms - level
+
+
 def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | None:
     """One clock, driven by the fastest channel; it never goes back."""
     level, zero = snapshot.level.watermark_ms, _fastest_at_zero(snapshot)
-    if snapshot.ended or (zero is None and snapshot.origin is None):
+    if snapshot.ended or (zero is None and not snapshot.is_attached):
         return AppliedNow(level, None, 0, 0)
     if zero is None or delay_ms is None:
         return None
@@ -163,7 +191,7 @@ def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | No
 
 def _fastest_at_zero(snapshot: Snapshot) -> int | None:
     """The watermark of the fastest channel at delay 0; for an attached query derived from its watermark."""
-    if snapshot.origin is not None:
+    if snapshot.is_attached:
         return snapshot.level.at_zero_lateness_ms
     if not snapshot.settings.emit_every_ms:
         return None  # nothing is ever emitted

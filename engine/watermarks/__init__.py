@@ -1,1 +1,48 @@
-"""Pure watermark semantics: integers in, facts out; no Spark, no Textual, no clock, no I/O."""
+"""Pure watermark semantics: integers in, facts out; no Spark, no Textual, no clock, no I/O.
+
+What is named here is the stable surface of the core, with `wmtop.engine.verdict`; `docs/architecture.md` lists it.
+"""
+
+from .clocks import Clocks
+from .generators import Generator, load_factory, new_generator
+from .idleness import IdlenessTimers
+from .monitor import Monitor
+from .monitor_state import decode_monitor, encode_monitor, new_monitor
+from .multiplexer import Multiplexer, WatermarkOutput
+from .observation import BatchObservation, Group, Offender, Sequence
+from .settings import Session, Settings, SettingsChange, Sliding, Tumbling
+from .times import MAX, MIN, saturate
+from .valve import Status, Valve, ValveOutput
+from .window_operator import Firing, WindowOperator, new_window_operator
+
+__all__ = [
+    "MAX",
+    "MIN",
+    "BatchObservation",
+    "Clocks",
+    "Firing",
+    "Generator",
+    "Group",
+    "IdlenessTimers",
+    "Monitor",
+    "Multiplexer",
+    "Offender",
+    "Sequence",
+    "Session",
+    "Settings",
+    "SettingsChange",
+    "Sliding",
+    "Status",
+    "Tumbling",
+    "Valve",
+    "ValveOutput",
+    "WatermarkOutput",
+    "WindowOperator",
+    "decode_monitor",
+    "encode_monitor",
+    "load_factory",
+    "new_generator",
+    "new_monitor",
+    "new_window_operator",
+    "saturate",
+]

@@ -1,7 +1,8 @@
 """Rules about the engine and its snapshots: what is incomplete is never an all-clear."""
 
 import pytest
-from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, QueryStale, SourceUnreachable
+from wmtop.engine.doctor.attached import QueryStale
+from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, SourceUnreachable
 from wmtop.engine.snapshot import EngineState, Note, Snapshot
 
 from tests.snapshots import replace

@@ -70,7 +70,7 @@ def test_rows_that_spark_dropped_are_a_lower_bound() -> None:
     unknown = Totals(None, None, None, None, None, None)
     snapshot = healthy([], totals=unknown, spark=SparkProgress(dropped_at_least=41, nodes=[node]), origin={"a": "b"})
     finding = found(snapshot)[Dropped]
-    assert (finding.severity, finding.rows, finding.column, finding.lateness_ms) == ("warning", 41, "ts", LATENESS)
+    assert (finding.severity, finding.rows, finding.lateness_ms) == ("warning", 41, LATENESS)
     assert Dropped not in found(replace(snapshot, spark=SparkProgress(dropped_at_least=0)))
 
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from wmtop.engine.doctor import Finding, diagnose
-from wmtop.engine.doctor.blocking import NoData
-from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
+from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.flink import (
     JobRestarts,
     LateDrops,
@@ -14,6 +13,8 @@ from wmtop.engine.doctor.flink import (
     ReadsTooSlowly,
     SourceSendsNoWatermark,
 )
+from wmtop.engine.doctor.idleness import NoData
+from wmtop.engine.doctor.progress import EventTimeStuck
 from wmtop.engine.snapshot import Cause, ChannelView, Holder, Level, Reason, Snapshot, SourceView, Totals, Verdict
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint

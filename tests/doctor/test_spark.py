@@ -3,18 +3,16 @@
 from typing import Any
 
 import pytest
-from wmtop.engine.doctor.batches import StateGrows
+from wmtop.engine.doctor.batches import NoWatermark, StateGrows, StateNeverRemoved
 from wmtop.engine.doctor.blocking import FrozenByLateness
-from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
+from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.lateness import Dropped
-from wmtop.engine.doctor.plan import StateNeverRemoved
-from wmtop.engine.doctor.progress import CannotTell, NotAdvancing
+from wmtop.engine.doctor.progress import CannotTell, EventTimeStuck, NotAdvancing
 from wmtop.engine.doctor.spark import (
     InputHoldsBack,
     LeftBehind,
     NeverMoved,
     NodeWithoutData,
-    NoWatermark,
     PinnedNode,
     SiblingFailed,
     ZeroDelay,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.clocks import FutureTimestamps
-from wmtop.engine.doctor.diagnose import diagnose
-from wmtop.engine.doctor.explained import LateCause
+from wmtop.engine.doctor.lateness import LateCause
 from wmtop.engine.run.column_groups import column_groups
 from wmtop.engine.run.explain import Explaining, value_rows
 from wmtop.engine.run.groups import levels_of, observation_of

@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
+from wmtop.engine.doctor import explain
+from wmtop.engine.doctor.clocks import FutureTimestamps
+from wmtop.engine.doctor.progress import EventTimeStuck
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording_writer import RecordingWriter
@@ -23,7 +25,6 @@ from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.fleet.members import Member
 from wmtop.tui.cli.look import Decided, Look
 from wmtop.tui.words.check import reason_of
-from wmtop.tui.words.diagnosis.diagnoses import explain
 from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
 

@@ -1,5 +1,6 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
+from wmtop.engine.doctor.progress import CANNOT_TELL
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
 from wmtop.engine.system.errors import how_it_ended
@@ -7,7 +8,6 @@ from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.words.diagnosis.condition import CANNOT_TELL
 from wmtop.tui.words.lists import NO_FIX
 
 from tests.snapshots import replace

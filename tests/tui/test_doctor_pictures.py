@@ -23,7 +23,7 @@ from .canned import LEVEL, MINUTE, attached, told
 from .test_doctor import history, ill
 from .test_pictures import DRAWN, LARGE, SMALL, Compare
 
-FLIGHTS = Path(__file__).parents[1] / "core" / "doctor" / "flights-lateness-30m.rec"
+FLIGHTS = Path(__file__).parents[1] / "doctor" / "flights-lateness-30m.rec"
 
 
 def flights() -> Sequence[FromEngine]:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Holder
+from wmtop.engine.text.causes import CAUSES
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.history import HistoryScreen
 from wmtop.tui.widgets.rows import Sheet
-from wmtop.tui.words.history import CAUSES
 from wmtop.tui.words.presenter import presenter_of
 
 from . import canned
@@ -45,7 +45,9 @@ def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
         assert re.search(r"F9 +│ +[░▒▓]?█+│ +1h21m +45\.0 % +1×", lanes[0])
         assert re.search(r"MQ +│█+[░▒▓]? +[░▒▓]?█+[░▒▓]? +│ +1h +33\.3 % +2×", lanes[1])
         rows = it.said("#holds").splitlines()
-        assert re.search(rf"13:11:10 +F9 +1h21m… +\+27m +≤43m +{CAUSES['behind']}.*{CAUSES['quiet']}", rows[1])
+        assert re.search(
+            rf"13:11:10 +F9 +1h21m… +\+27m +≤43m +{CAUSES['behind'].short}.*{CAUSES['quiet'].short}", rows[1]
+        )
         assert re.search(r"12:41:10 +MQ +18m +\+6m +≤26m +lagging", rows[2])
         await it.press("down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)

@@ -5,6 +5,7 @@ from datetime import UTC
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Windows
+from wmtop.engine.text.codes import unknown_text
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
 from wmtop.tui.widgets.rows import Sheet, text_of
@@ -16,7 +17,6 @@ from wmtop.tui.words.lists import (
     OPEN_UNKNOWN,
     windows_wait,
 )
-from wmtop.tui.words.notes import unknown_text
 from wmtop.tui.words.windows import closing
 
 from . import canned

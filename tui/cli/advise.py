@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from ...engine.doctor import diagnose
-from ...engine.doctor.explained import LateCause
+from ...engine.doctor.lateness import LateCause
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import UsageError
 from ...engine.text.formatting import clean, setting

@@ -12,12 +12,12 @@ import msgspec
 import typer
 from msgspec import Struct
 
+from ...engine.doctor import explain
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets.fleet import LOOK
 from ...engine.text.formatting import duration
 from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..words.diagnosis import explain
 from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of, parse_fail_if
 from ..words.fleet import held_back_by
 from .arguments import parsed

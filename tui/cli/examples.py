@@ -41,6 +41,7 @@ EXAMPLES = {
         "wmtop check --all",
         "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
     ),
+    "explain": ("wmtop explain", "wmtop explain silent-channels"),
     "export": (
         "wmtop export --all --prometheus :9464",
         "wmtop export orders flights --json",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...engine.doctor import diagnose
-from ...engine.doctor.progress import verdict_at
+from ...engine.doctor import diagnose, verdict_at
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot

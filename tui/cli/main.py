@@ -24,6 +24,7 @@ COMMANDS = {
     "run": ".run:run_app",
     "attach": ".attach:attach",
     "check": ".check:check",
+    "explain": ".explain:explain",
     "advise": ".advise:advise",
     "export": ".export:export",
     "preview": ".preview:preview",

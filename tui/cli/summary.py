@@ -1,11 +1,10 @@
 """A run's snapshot as a few lines of text."""
 
-from ...engine.doctor import diagnose
+from ...engine.doctor import diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
 from ...engine.watermarks.lateness import recommended_lateness_ms
 from ..words.attached import barrel_parts, position
-from ..words.diagnosis.diagnoses import explain
 from ..words.kinds import kind_words
 from ..words.notes import note_text
 from ..words.spans import lay

@@ -8,20 +8,19 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
-from ...engine.doctor import RULES
+from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet
 from ..widgets.text import Section, SectionedText
-from ..words.diagnosis import SEVERITIES, Diagnosis, diagnoses
 from ..words.keys import LINKS, Hint, hint
 from ..words.late_records import About
 from ..words.lists import NO_FIX, TableRecords
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.spans import Span, clip
-from ..words.wording import name
 from .detail import DetailScreen
 from .host import Help, ScreenHost, app_of
 from .late_records import LateRecordsScreen, WhoIsLateScreen
@@ -35,6 +34,12 @@ CHECKED = (
     "Batches and state: slow, falling behind, never ending; state that keeps growing",
     "Flink jobs: restarts, late records, sources and operators without a watermark",
 )
+SEVERITIES: dict[Severity, tuple[str, str]] = {
+    "critical": ("CRITICAL", "bad"),
+    "warning": ("WARNING", "stale"),
+    "info": ("INFO", "dim"),
+}
+"""The word and the ink for each severity."""
 _BADGE = 10
 _BESIDE = 96
 """Width from which a finding is one line."""
@@ -79,7 +84,8 @@ class DoctorScreen(DetailScreen):
         asked, known = (seen.lost, self.zone, silent_s), self._found_for
         if known is None or known[0] is not snapshot or known[1] != asked:
             self._found_for = snapshot, asked  # not for every key: with ten thousand channels it takes a while
-            self._found = diagnoses(snapshot, past, self.zone, lost=seen.lost, silent_ms=seen.silent_ms)
+            findings = diagnose(snapshot, past, lost=seen.lost, silent_ms=seen.silent_ms)
+            self._found = [explain(finding, snapshot, self.zone) for finding in findings]
         sheet = self.query_one(Sheet)
         wide = self.size.width >= _BESIDE
         sheet.show([_item(found, wide) for found in self._found])

@@ -9,11 +9,12 @@ from textual.binding import BindingType
 
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.causes import CAUSES
 from ..widgets.bindings import bindings
 from ..widgets.holds import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, heading
 from ..words.events import change_words
-from ..words.history import CAUSES, Hold
+from ..words.history import Hold
 from ..words.keys import Hint, hint
 from ..words.lists import SETTINGS_CHANGED, TableRecords
 from ..words.presenter import presenter_of
@@ -133,7 +134,7 @@ class HistoryScreen(DetailScreen):
         snapshot = self.seen.snapshot
         since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).partition(".")[0], 11)
         until = snapshot.now_ms if now and snapshot.now_ms is not None else hold.until_ms
-        causes = ", then ".join(CAUSES[cause] for cause in hold.causes) or f.ELSEWHERE
+        causes = ", then ".join(CAUSES[cause].short for cause in hold.causes) or f.ELSEWHERE
         lag = f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
         ink = "holder" if now else "text"
         spans: list[Span] = [

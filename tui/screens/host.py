@@ -9,8 +9,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from ...engine.snapshot import Snapshot
+from ...engine.verdict.applied_now import ProposedSetting
 from ..words.lists import Chosen, TableRecords
-from ..words.preview import Preview, ProposedSetting
+from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.spans import Top
 from ..words.view import View

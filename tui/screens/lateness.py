@@ -10,6 +10,8 @@ from textual.containers import Vertical
 
 from ...engine.snapshot import Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
+from ...engine.text.formatting import horizon_name, horizon_words, name
+from ...engine.verdict.applied_now import ProposedSetting
 from ..widgets.bindings import bindings
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
@@ -20,8 +22,6 @@ from ..words.lateness import (
     TARGETS,
     Curve,
     curve_of,
-    horizon_name,
-    horizon_words,
     horizons_of,
     part_rows,
     place_of,
@@ -32,11 +32,10 @@ from ..words.lateness import (
 )
 from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
 from ..words.presenter import presenter_of
-from ..words.preview import IdlePreview, LatenessPreview, ProposedSetting
+from ..words.preview import IdlePreview, LatenessPreview
 from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
 from ..words.spans import Span, clip
 from ..words.view import reference_ms
-from ..words.wording import name
 from .detail import DetailScreen
 from .host import Help, ScreenHost
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ...engine.snapshot import OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ..widgets.barrel import BarrelScene, legend
 from ..widgets.channels import Table
 from ..widgets.charts import Heat
@@ -20,7 +21,7 @@ from ..words.preview_words import preview_title
 from ..words.recent import Recent
 from ..words.spans import Span, cells
 from ..words.view import ChannelRow, View, fastest_ms, stave_of
-from ..words.wording import ahead_elsewhere, is_close, name, unclosed_words
+from ..words.wording import ahead_elsewhere, is_close, unclosed_words
 
 
 def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> BarrelScene:

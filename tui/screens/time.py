@@ -9,6 +9,7 @@ from textual.binding import BindingType
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ..widgets.bindings import bindings
 from ..widgets.canvas import TimeCanvas
 from ..words.keys import Hint, hint
@@ -30,7 +31,6 @@ from ..words.time_plot import (
     moved,
     zoomed,
 )
-from ..words.wording import name
 from .detail import DetailScreen
 from .host import Help, ScreenHost, app_of
 

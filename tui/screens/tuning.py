@@ -8,6 +8,7 @@ from textual.widget import Widget
 
 from ...engine.feed.messages import Change
 from ...engine.text import formatting as f
+from ...engine.verdict.applied_now import ProposedSetting
 from ...engine.verdict.job_line import line_in_job
 from ..widgets.channels import ChannelTable
 from ..widgets.lines import Prompt
@@ -17,7 +18,6 @@ from ..words.attached import restart_words
 from ..words.keys import hint
 from ..words.lists import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
 from ..words.presenter import presenter_of
-from ..words.preview import ProposedSetting
 from ..words.shown import Shown
 from .base_app import CHANGES_ENGINE, READ_ONLY
 from .host import app_of

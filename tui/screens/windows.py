@@ -9,6 +9,7 @@ from textual.binding import BindingType
 
 from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.codes import unknown_text
 from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet, heading
 from ..widgets.text import Prose
@@ -37,7 +38,6 @@ from ..words.lists import (
     OPEN_UNKNOWN,
     TableRecords,
 )
-from ..words.notes import unknown_text
 from ..words.spans import Span, clip
 from ..words.view import fastest_ms, reference_ms
 from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace

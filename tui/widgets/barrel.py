@@ -26,6 +26,7 @@ from ...engine.text.formatting import (
 )
 from ..words.barrel import (
     LEFT_OUT,
+    STATES,
     Axis,
     FoldedStaves,
     Kind,
@@ -50,9 +51,9 @@ PATTERNS: dict[Kind, str] = {
 }  # fmt: skip
 """Each kind has a pattern as well as a colour."""
 MEANINGS: dict[Kind, str] = {
-    "holder": "holds back", "idle": "idle", "catching_up": "realigning", "never_seen": "never seen",
-    "finished": "finished", "drowned": "lagging",
-}  # fmt: skip
+    kind: "holds back" if kind == "holder" else STATES[kind]
+    for kind in ("holder", "idle", "catching_up", "never_seen", "finished", "drowned")
+}
 
 
 class BarrelScene(Struct, frozen=True):

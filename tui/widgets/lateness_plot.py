@@ -8,8 +8,8 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ...engine.text.formatting import count, duration, pad, setting
-from ..words.lateness import Curve, horizon_words, place_of
+from ...engine.text.formatting import count, duration, horizon_words, pad, setting
+from ..words.lateness import Curve, place_of
 from ..words.lists import OF_THIS_CHANNEL, SHARE_BEHIND
 from ..words.spans import Span
 from .barrel import EIGHTHS

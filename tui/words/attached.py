@@ -4,9 +4,10 @@ from datetime import tzinfo
 
 from ...engine.snapshot import STATE_SCHEMA, BarrelRule, Other, OtherFact, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
+from ...engine.text.codes import unknown_text
 from .kinds import channels_known
 from .lists import ALL_IDLE, NO_OPEN_WINDOW
-from .notes import note_text, unknown_text
+from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
 from .own_run import ONE_CLOCK_FOLLOWS, SnapshotWords, held_back_by
 from .preview import IdlePreview, LatenessPreview, Preview, late_at

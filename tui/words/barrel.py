@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from ...engine.snapshot import ChannelState, ChannelView, Snapshot
+from ...engine.text.causes import CHANNEL_STATES
 from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND
 
 STEPS = (
@@ -189,8 +190,7 @@ def common(names: Sequence[str]) -> str:
 
 Kind = Literal["active", "holder", "idle", "catching_up", "never_seen", "finished", "drowned"]
 STATES: dict[Kind, str] = {
-    "active": "active", "holder": "HOLDS", "idle": "idle", "catching_up": "realigning", "never_seen": "never seen",
-    "finished": "finished", "drowned": "lagging",
+    **{state: words.short for state, words in CHANNEL_STATES.items()}, "holder": "HOLDS", "drowned": "lagging",
 }  # fmt: skip
 """Each kind in a word, for tables."""
 PAUSED = "paused"

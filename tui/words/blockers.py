@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from ...engine.snapshot import Blocker, ChannelView, OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from .kinds import kind_words
 from .spans import Part, part
 from .verdict import count_of, does, named
-from .wording import is_close, name
+from .wording import is_close, words_of
 
 SHORT_STEPS = 3
 """Steps that the main screen names, at most."""
@@ -130,20 +131,7 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
     """What ends a step's blocking."""
     if step.cause in ("quiet", "never_seen", "stuck"):
         return _frees_quiet(view, snapshot)
-    return {
-        "backlog": "reading its backlog",
-        "behind": "newer records from it",
-        "future_elsewhere": "nothing here: look at the channel with the future timestamp (--future-guard)",
-        "slow_clock": "a correct clock: all timestamps are ahead of the one here",
-        "held_back": "the slower partitions catching up (--max-drift)",
-        "paused": kind_words(snapshot).paused_until,
-        "in_flight": "the busy operator finishing its records",
-        "back_pressured": "the busy operator behind it: more parallelism, or less work for each record",
-        "no_watermark": "a watermark strategy for the source, or after it, in the job",
-        "no_split": "as many source subtasks as splits at most, or an idle timeout in the job",
-        "kept_back": "the task: what its operators wait for (async I/O, a watermark of their own)",
-        "slow_reader": "reading faster: more source subtasks, or less work in them",
-    }.get(step.cause, "newer records from it")
+    return words_of(step.cause, snapshot).ends_with
 
 
 def _frees_quiet(view: ChannelView | None, snapshot: Snapshot) -> str:

@@ -4,10 +4,12 @@ from datetime import tzinfo
 
 from ...engine.snapshot import ChannelView, Offender, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.causes import CHANNEL_STATES
+from ...engine.text.formatting import name
 from .barrel import holding
-from .kinds import job_of, kind_words
+from .kinds import kind_words
 from .spans import Span
-from .wording import cause, held_for, name
+from .wording import cause, held_for
 
 Fact = tuple[str, list[Span]]
 """A label, and the known value."""
@@ -28,16 +30,10 @@ def story(snapshot: Snapshot, view: ChannelView) -> list[Span]:
 
 def _standing(snapshot: Snapshot, view: ChannelView) -> str:
     ahead = _ahead(snapshot, view)
-    if view.state == "idle":
+    if view.state != "active":
         quiet = "" if view.quiet_ms is None else f", no data for {f.duration(view.quiet_ms)}"
-        return f"is idle{quiet}: it is left out of the minimum until its next record"
-    if view.state == "never_seen":
-        return "was never seen: no record since the start"
-    if view.state == "finished":
-        return "is finished: no more records will come"
-    if view.state == "catching_up":
         behind = "" if ahead is None or ahead >= 0 else f", {f.duration(-ahead)} behind the watermark"
-        return f"was idle and is realigning{behind}: it counts again once it reaches the watermark"
+        return CHANNEL_STATES[view.state].sentence.format(quiet=quiet, behind=behind)
     if ahead is None:
         return "is active, and has no watermark yet" if view.watermark_ms is None else "is active"
     return (
@@ -89,7 +85,7 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
 
 def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
     """The watermark it sends, if Flink tasks on the way send it later."""
-    delay_ms = job_of(snapshot).delays.get(view.channel)
+    delay_ms = snapshot.job.delays.get(view.channel)
     if not delay_ms or view.watermark_ms is None:
         return []
     own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)

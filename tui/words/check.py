@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from rich.cells import cell_len
 
-from ...engine.doctor import accounts_for
-from ...engine.doctor.explained import LateCause
+from ...engine.doctor import Diagnosis, accounts_for
+from ...engine.doctor.lateness import LateCause
 from ...engine.snapshot import FlinkJob
 from ...engine.text import formatting as f
 from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
-from .diagnosis import Diagnosis
 from .fail_if import CheckInput, Value, shown
 from .verdict import WORDS, speed
 

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from ...engine.snapshot import SettingsChange
 from ...engine.text import formatting as f
+from ...engine.text.causes import CAUSES
 from ...engine.verdict.alerts import EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
-from .history import CAUSES, DelayChanged, HolderChanged, Noted, SettingChanged
+from .history import DelayChanged, HolderChanged, Noted, SettingChanged
 from .notes import note_text
 from .verdict import AS_A_WHOLE, INKS, REASONS, WORDS
 
@@ -101,7 +102,7 @@ def _why(event: VerdictChanged) -> str:
         return AS_A_WHOLE
     if event.channel is None or event.verdict not in ("slow", "stalled"):
         return ""
-    cause = f": {CAUSES[event.cause]}" if event.cause is not None else ""
+    cause = f": {CAUSES[event.cause].short}" if event.cause is not None else ""
     return f"{f.label(event.channel, _NAME)} holds back the watermark{cause}"
 
 
@@ -126,7 +127,7 @@ def _takeover(event: HolderChanged) -> EventWords:
     if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
         does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
     else:
-        does = ["holds back the watermark", *([CAUSES[event.cause]] if event.cause is not None else [])]
+        does = ["holds back the watermark", *([CAUSES[event.cause].short] if event.cause is not None else [])]
     after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
     return EventWords("◆", f.label(event.channel, _NAME), "holder", " · ".join([*does, held, *after]), event.channel)
 

@@ -9,19 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ...engine.doctor import accounts_for, diagnose
-from ...engine.doctor.finding import Severity
-from ...engine.doctor.progress import verdict_at
+from ...engine.doctor import Severity, accounts_for, diagnose, explain, verdict_at
 from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD
-from .diagnosis.diagnoses import explain
 from .fail_if import FACTS, CheckInput
 from .spans import Part, Span, cells, clip, part
 from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
 from .wording import is_close
-from .wording import name as shown_name
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which a target's verdict is not known."""

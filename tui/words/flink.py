@@ -8,24 +8,24 @@ from msgspec.structs import replace
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from ...engine.text import formatting as f
+from ...engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
+from ...engine.text.flink_load import is_back_pressured, is_busy
+from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from .attached import Attached
-from .kinds import job_of
-from .lists import JOB_GONE, NO_LINKS
-from .notes import unknown_text
 from .operators import Stage, clock_stage, gap
 from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, age_words, job_charts
 from .spans import Part, part
-from .wording import cause, is_back_pressured, is_busy, late_drops, name
+from .wording import cause, late_drops
 
 _NAME_CELLS = 28
 
 
 def stages_of_job(snapshot: Snapshot) -> list[Stage]:
     """The tasks in the order of the plan; only the chosen operator's link names a channel."""
-    job = job_of(snapshot)
+    job = snapshot.job
     tasks = {one.id: one for one in job.vertices}
     stages = (_stage(snapshot, job, one, tasks) for one in job.vertices)
     links = (
@@ -141,7 +141,7 @@ def _fastest(task: FlinkVertex) -> int | None:
 
 def delay_words(snapshot: Snapshot) -> str | None:
     """Note that channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""
-    delays = job_of(snapshot).delays
+    delays = snapshot.job.delays
     if not delays:
         return None
     longest = max(delays.values(), key=abs)
@@ -164,7 +164,7 @@ class FlinkJobWords(Attached):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
-        self._job = job_of(snapshot)
+        self._job = snapshot.job
 
     def untunable(self) -> str | None:
         """None: the line to change in the job can be given for any lateness."""
@@ -286,7 +286,7 @@ class FlinkJobWords(Attached):
 
 def _ages(snapshot: Snapshot) -> list[Part]:
     """The age of the metrics, and their interval."""
-    job = job_of(snapshot)
+    job = snapshot.job
     age = age_words(snapshot, job.sampled_ms)
     if age is None:
         return [part(("no metrics yet", "dim"), rank=1)]
@@ -296,7 +296,7 @@ def _ages(snapshot: Snapshot) -> list[Part]:
 
 def _clock_skew(snapshot: Snapshot) -> list[Part]:
     """The difference between the JobManager's clock and this machine's, if it is large enough to show."""
-    clock_ms = job_of(snapshot).clock_ms
+    clock_ms = snapshot.job.clock_ms
     if clock_ms is None or snapshot.now_ms is None or abs(clock_ms - snapshot.now_ms) < _SKEW_MS:
         return []
     ahead_ms = clock_ms - snapshot.now_ms

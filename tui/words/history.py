@@ -13,15 +13,6 @@ from ...engine.verdict.history import HistoryPoint, is_overtaken
 
 MAX_HOLDS = 500
 _MAX_CAUSES = 4
-CAUSES: dict[str, str] = {
-    "quiet": "no data", "backlog": "backlog", "never_seen": "never seen", "behind": "lagging",
-    "future_elsewhere": "future timestamp elsewhere", "slow_clock": "slow clock", "held_back": "paused by --max-drift",
-    "paused": "source paused", "in_flight": "records in a busy operator", "back_pressured": "source back-pressured",
-    "slow_reader": "source reads at full speed", "stuck": "watermark does not move",
-    "kept_back": "a task keeps its watermark back", "no_watermark": "source sends no watermark",
-    "no_split": "no split to read",
-}  # fmt: skip
-"""The words for each `Cause`."""
 
 
 class Hold(Struct, frozen=True):

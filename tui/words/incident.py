@@ -7,14 +7,12 @@ from datetime import UTC
 import msgspec
 from msgspec import Struct
 
-from ...engine.doctor import diagnose
-from ...engine.doctor.progress import verdict_at
+from ...engine.doctor import diagnose, explain, verdict_at
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
 from ...engine.verdict.history import HistoryPoint
 from .blockers import steps
-from .diagnosis import explain
 from .events import ALERTED, event_words
 from .fail_if import FACTS, CheckInput, Value, facts_of
 from .kinds import kind_words

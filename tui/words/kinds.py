@@ -1,11 +1,23 @@
 """The short words in which kinds of target differ, one table; `presenter.py` has the texts of whole parts. Pure."""
 
+from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ...engine.snapshot import ConsumerGroup, FlinkJob, KafkaTopic, Other, OwnRun, Snapshot, SparkQuery, TargetPart
+from ...engine.snapshot import (
+    Cause,
+    ConsumerGroup,
+    FlinkJob,
+    KafkaTopic,
+    Other,
+    OwnRun,
+    Snapshot,
+    SparkQuery,
+    TargetPart,
+)
 from ...engine.text import formatting as f
+from ...engine.text.causes import CAUSES, FLINK_CAUSES, CauseWords
 
 ChannelFacts = Literal["counted", "queued", "unread", "one clock"]
 """What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their
@@ -26,10 +38,9 @@ class KindWords(Struct, frozen=True, kw_only=True):
     """Whether keys choose values without a what-if, since a line for the job can be given."""
     expects_channels: bool = False
     """Whether channels come with the first record; else perhaps only the query's watermark is known."""
-    paused: str = "the source is paused"
+    causes: Mapping[Cause, CauseWords] = field(default_factory=lambda: CAUSES)
+    """The words for what holds back the watermark."""
     paused_by: str = "--max-drift"
-    paused_until: str = "resuming the source"
-    in_flight: str = "its records are still in a busy operator"
     without_timeout: str = "a record, or an idle timeout (none is set)"
     charts_batches: bool = True
     """Whether its progress is that of batches."""
@@ -51,10 +62,8 @@ _KINDS: dict[type[TargetPart], KindWords] = {
         reports_drops=True,
         previews_any_value=True,
         expects_channels=True,
-        paused="paused by watermark alignment",
+        causes=FLINK_CAUSES,
         paused_by="watermark alignment",
-        paused_until="the slower sources catching up (watermark alignment)",
-        in_flight="no channel holds it back: records wait before a busy operator",
         without_timeout="a record, or an idle timeout in the job",
         charts_batches=False,
     ),
@@ -95,11 +104,3 @@ def end_words(snapshot: Snapshot) -> str:
         case _:
             still = snapshot.windows.open_count
             return "the query was stopped" + (f", open windows: {f.count(still)}" if still else "")
-
-
-def job_of(snapshot: Snapshot) -> FlinkJob:
-    """The Flink job; an empty one for other kinds of target."""
-    return snapshot.target if isinstance(snapshot.target, FlinkJob) else _NO_JOB
-
-
-_NO_JOB = FlinkJob("", "", "UNKNOWN", None, [])

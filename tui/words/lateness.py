@@ -6,8 +6,7 @@ from math import sqrt
 from msgspec import Struct
 
 from ...engine.snapshot import RecentLateness, Snapshot
-from ...engine.text import formatting as f
-from ...engine.watermarks.lateness import DAY, FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
+from ...engine.watermarks.lateness import FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 """The shares of records on time for which a lateness is recommended."""
@@ -112,16 +111,6 @@ def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
         upper_bound=whole.upper_bound,
         horizon_ms=horizon_ms,
     )
-
-
-def horizon_words(horizon_ms: int | None) -> str:
-    """`last 15m`, `since the start`."""
-    return "since the start" if horizon_ms is None else f"last {horizon_name(horizon_ms)}"
-
-
-def horizon_name(horizon_ms: int) -> str:
-    """`15m`, `24h`."""
-    return "24h" if horizon_ms == DAY else f.setting(horizon_ms)
 
 
 def evidence(curve: Curve, lateness_ms: int) -> tuple[int, bool, tuple[float | None, float | None]]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ...engine.doctor.finding import Severity
+from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelView, VerdictName
 from .fail_if import FACTS, CheckInput, Fact
 

@@ -10,18 +10,19 @@ from ...engine.snapshot import (
     ChannelState,
     ChannelView,
     InstanceView,
-    OperatorKind,
     Snapshot,
     SourcePosition,
     StatefulOperator,
     WatermarkNode,
 )
 from ...engine.text import formatting as f
+from ...engine.text.causes import CHANNEL_STATES
+from ...engine.text.codes import OPERATORS, unknown_text
+from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, holding, holding_instance, kind_of, rank
 from .lists import NO_OPEN_WINDOW
-from .notes import unknown_text
-from .wording import cause, name, output_words, window
+from .wording import cause, output_words, window
 
 MAX_ROWS = 300
 """Channels listed, at most."""
@@ -130,8 +131,8 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
 def _inputs(snapshot: Snapshot) -> str:
     views = _valve_inputs(snapshot)
     words = f"minimum of {f.counted(len(views), 'input')}"
-    left_out: tuple[tuple[ChannelState, str], ...] = (("idle", "idle"), ("catching_up", "realigning"))
-    counts = [(sum(view.state == state for view in views), word) for state, word in left_out]
+    left_out: tuple[ChannelState, ...] = ("idle", "catching_up")
+    counts = [(sum(view.state == state for view in views), CHANNEL_STATES[state].short) for state in left_out]
     reported = [f"{count:,} {word}" for count, word in counts if count]
     return words + (f"; left out: {', '.join(reported)}" if reported else "")
 
@@ -225,7 +226,8 @@ class _Inputs:
             return "HOLDS" + ("" if self._gain_ms is None else f", {f.duration(self._gain_ms)} behind the next")
         if kind == "idle" and quiet_ms is not None:
             return f"idle {f.duration(quiet_ms)}, left out"
-        return {"idle": "idle, left out", "catching_up": "realigning, left out"}.get(kind, kind.replace("_", " "))
+        word = CHANNEL_STATES[kind].short if kind in CHANNEL_STATES else kind
+        return f"{word}, left out" if kind in ("idle", "catching_up") else word
 
 
 def held_instance(snapshot: Snapshot, channel: str) -> str | None:
@@ -258,19 +260,6 @@ def stages_of_query(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
     held = gap(snapshot.now_ms, level)
     out.append(Stage("watermark", level, _in_force(snapshot, zone), held, _policy(snapshot), stands_for=f.NO_DATA))
     return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
-
-
-OPERATORS: dict[OperatorKind, str] = {
-    "aggregation": "aggregation",
-    "session": "session windows",
-    "join": "stream-stream join",
-    "dedup": "dropDuplicates",
-    "dedup_within_watermark": "dropDuplicatesWithinWatermark",
-    "limit": "limit",
-    "map_groups_with_state": "mapGroupsWithState",
-    "transform_with_state": "transformWithState",
-    "other": "stateful operator",
-}
 
 
 def _node(node: WatermarkNode) -> Stage:

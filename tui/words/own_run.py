@@ -5,6 +5,7 @@ from datetime import tzinfo
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from ...engine.watermarks.settings import Settings
 from .barrel import holding
@@ -14,7 +15,7 @@ from .operators import Stage, stages_of_run
 from .preview import IdlePreview, LatenessPreview, Preview, untunable
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
-from .wording import ahead_elsewhere, cause, held_for, is_close, name, window
+from .wording import ahead_elsewhere, cause, held_for, is_close, window
 
 
 class SnapshotWords:

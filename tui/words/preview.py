@@ -6,21 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ...engine.snapshot import RecentRow, Snapshot, WhatIf
-from ...engine.text import formatting as f
-from ...engine.verdict.applied_now import AppliedNow, applied_now
 from ...engine.watermarks.settings import StrategyName
 from .kinds import kind_words
-
-
-class ProposedSetting(Struct, frozen=True):
-    """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
-
-    idle: bool
-    value_ms: int | None
-
-    def words(self) -> str:
-        """`lateness 45m`."""
-        return f"{'idle timeout' if self.idle else 'lateness'} {f.setting(self.value_ms)}"
 
 
 class Range(Struct, frozen=True):
@@ -138,24 +125,6 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
         share=row.late / records if records else None,
         about=row.late_error > 0,
     )
-
-
-def now(snapshot: Snapshot, proposed: ProposedSetting) -> AppliedNow | None:
-    """The effect of the setting at the next emit (semantics 11.3); None if it is not known."""
-    try:
-        if proposed.idle:
-            return applied_now(snapshot, idle_after_ms=proposed.value_ms)
-        return None if proposed.value_ms is None else applied_now(snapshot, lateness_ms=proposed.value_ms)
-    except ValueError:  # the strategy does not have this setting
-        return None
-
-
-def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
-    """How far the watermark advances at the next emit with the setting; None: not known."""
-    found, level = now(snapshot, proposed), snapshot.level.watermark_ms
-    if found is None or found.watermark_ms is None or level is None:
-        return None
-    return found.watermark_ms - level
 
 
 def _length(idle_after_ms: int | None) -> float:

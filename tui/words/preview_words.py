@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from ...engine.snapshot import SettingsChange, Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
-from ...engine.verdict.applied_now import AppliedNow
+from ...engine.text.formatting import horizon_name, horizon_words, name
+from ...engine.verdict.applied_now import AppliedNow, ProposedSetting
 from ...engine.watermarks.lateness import HOUR
 from . import preview as what_if
-from .lateness import DEVIATIONS, TARGETS, Curve, evidence, horizon_name, horizon_words, moments, recent_of
+from .lateness import DEVIATIONS, TARGETS, Curve, evidence, moments, recent_of
 from .lists import DID_NOT_MOVE, NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS, SAME_TIME, SHARE_UNKNOWN
-from .preview import LatenessPreview, Preview, ProposedSetting, Range, late_at
+from .preview import LatenessPreview, Preview, Range, late_at
 from .spans import Part, Span, part
-from .wording import name
 
 
 def preview_title(preview: Preview) -> str:

@@ -8,7 +8,6 @@ from ...engine.snapshot import Snapshot, SourceView
 from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog, phases_of
-from .kinds import job_of
 
 
 class Playback(Struct, frozen=True):
@@ -258,7 +257,7 @@ NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
 
 def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
     """All figures, in the order in which they are drawn."""
-    job = job_of(snapshot)
+    job = snapshot.job
     sent = job.chosen.sent_per_second if job.chosen is not None else None
     return [
         _rate("records read", job.read_per_second, each(cells, lambda point: point.rows_in, mean)),
@@ -273,7 +272,7 @@ def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells)
 
 def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
     """How long ago a time of the JobManager's clock was."""
-    clock_ms = job_of(snapshot).clock_ms
+    clock_ms = snapshot.job.clock_ms
     if time_ms is None or clock_ms is None:
         return None
     return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)

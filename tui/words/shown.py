@@ -5,19 +5,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...engine.doctor import Finding, diagnose
+from ...engine.doctor import Finding, diagnose, explain
 from ...engine.doctor.condition import SILENT_MS
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.applied_now import AppliedNow
-from . import preview as what_if
+from ...engine.verdict.applied_now import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
-from .diagnosis import explain
 from .keys import LINKS, Hint, hint
 from .kinds import kind_words
 from .lists import OPEN_INSTANCE
 from .presenter import Lost, condition, presenter_of, replay_condition, takes_changes
-from .preview import LatenessPreview, Preview, ProposedSetting
+from .preview import LatenessPreview, Preview
 from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
 from .progress import Playback
 from .recent import Recent
@@ -105,7 +103,7 @@ class Shown:
             return
         self._preview_of = (self.snapshot, proposed)
         self.preview = preview_of(self.snapshot, proposed)
-        self.now = None if proposed is None or self.preview is None else what_if.now(self.snapshot, proposed)
+        self.now = None if proposed is None or self.preview is None else effect_now(self.snapshot, proposed)
 
     def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""

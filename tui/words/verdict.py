@@ -9,15 +9,16 @@ from ...engine.doctor import Finding, accounts_for
 from ...engine.doctor.blocking import Lagging, SilentChannels
 from ...engine.doctor.flink import OperatorKeepsBack
 from ...engine.doctor.progress import Stalled
-from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
+from ...engine.snapshot import Blocker, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
+from ...engine.text.causes import CAUSES
+from ...engine.text.formatting import NAME_CELLS, name
+from ...engine.verdict.applied_now import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
-from .diagnosis.fixes import wish_of
 from .keys import hint
 from .kinds import end_words
-from .preview import ProposedSetting, now_gain_ms
 from .spans import Part, Span, lay, part
-from .wording import NAME_CELLS, ahead_elsewhere, name, raised_words
+from .wording import ahead_elsewhere, raised_words
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""
@@ -34,23 +35,6 @@ WORDS: dict[VerdictName, str] = {
 INKS: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
-_CAUSES: dict[Cause, tuple[str, str]] = {
-    "quiet": ("has no data", "have no data"),
-    "never_seen": ("has never had data", "have never had data"),
-    "backlog": ("has a backlog", "have a backlog"),
-    "behind": ("is lagging", "are lagging"),
-    "future_elsewhere": ("waits: a future timestamp elsewhere", "wait: a future timestamp elsewhere"),
-    "slow_clock": ("is ahead of the clock", "are ahead of the clock"),
-    "held_back": ("is paused by --max-drift", "are paused by --max-drift"),
-    "paused": ("is paused", "are paused"),
-    "in_flight": ("waits in a busy operator", "wait in a busy operator"),
-    "back_pressured": ("is back-pressured", "are back-pressured"),
-    "slow_reader": ("is read too slowly", "are read too slowly"),
-    "stuck": ("does not advance", "do not advance"),
-    "no_watermark": ("sends no watermark", "send no watermark"),
-    "no_split": ("has no split to read", "have no split to read"),
-    "kept_back": ("keeps its watermark back", "keep their watermarks back"),
-}
 
 
 MOVES_AGAIN = "the watermark moves again"
@@ -81,8 +65,7 @@ def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
     verdict = snapshot.verdict.verdict
     if verdict in ("stalled", "slow"):
         findings = [found for found in findings if accounts_for(found, verdict)]
-    wishes = (wish_of(fix) for found in findings for fix in found.fixes)
-    proposed = next((proposed for proposed in wishes if proposed is not None), None)
+    proposed = next((fix.proposed for found in findings for fix in found.fixes if fix.proposed is not None), None)
     return None if proposed is None else Offer(proposed, now_gain_ms(snapshot, proposed))
 
 
@@ -178,8 +161,8 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
     if silent is None:
         return blame(snapshot)
     count = len(silent.channels)
-    cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
-    return f"{_named_shortly(silent.channels, count)} {_CAUSES[cause][count > 1]}"
+    words = CAUSES["never_seen" if silent.never_seen == count else "quiet"]
+    return f"{_named_shortly(silent.channels, count)} {words.several if count > 1 else words.one}"
 
 
 def is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
@@ -193,7 +176,8 @@ def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
 
 def does(steps: Sequence[Blocker]) -> str:
     """What channels with one cause do: `has no data`, `have no data`."""
-    return _CAUSES[steps[0].cause][count_of(steps) > 1]
+    words = CAUSES[steps[0].cause]
+    return words.several if count_of(steps) > 1 else words.one
 
 
 def count_of(steps: Sequence[Blocker]) -> int:

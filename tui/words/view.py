@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
+from ...engine.verdict.applied_now import ProposedSetting
 from . import preview as what_if
 from .barrel import Kind, holding, kind_of, rank, under_one_clock
-from .preview import Preview, ProposedSetting
+from .preview import Preview
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",

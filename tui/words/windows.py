@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from .barrel import holding
 from .channels import channel_named
 from .spans import Span
-from .wording import cause, name
+from .wording import cause
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
 MIN_POINTS, MIN_WALL_MS = 4, 3_000

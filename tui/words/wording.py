@@ -4,62 +4,18 @@ from datetime import tzinfo
 
 from msgspec import Struct
 
-from ...engine.snapshot import ChannelView, FlinkJob, OwnRun, Snapshot, SparkQuery, WatermarkNode
-from ...engine.snapshot.flink_job import FlinkVertex
+from ...engine.snapshot import Cause, ChannelView, FlinkJob, OwnRun, Snapshot, SparkQuery, WatermarkNode
 from ...engine.text import formatting as f
+from ...engine.text.causes import CauseWords
+from ...engine.text.flink_load import busy_after, kept_back
+from ...engine.text.formatting import name
 from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding
 from .barrel import holding
-from .kinds import job_of, kind_words
+from .kinds import kind_words
 from .notes import note_text
 from .progress import share_read
 from .spans import Part, Span, part
-
-BUSY = 0.5
-"""Share of its time from which a task is marked as busy or back-pressured."""
-_NAME_CELLS = 28
-
-
-def is_busy(task: FlinkVertex) -> bool:
-    """Whether its busiest subtask is busy most of the time."""
-    return (task.busy or 0) >= BUSY
-
-
-def is_back_pressured(task: FlinkVertex) -> bool:
-    """Whether one of its subtasks waits most of the time for downstream tasks to take its records."""
-    return (task.back_pressured or 0) >= BUSY
-
-
-def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
-    """The busiest task directly below a back-pressured one that is not back-pressured itself."""
-    tasks = job_of(snapshot).vertices
-    waits = {task.id for task in tasks if is_back_pressured(task)}
-    below = [task for task in tasks if waits.intersection(task.inputs) and task.id not in waits]
-    return max((one for one in below if is_busy(one)), key=lambda one: one.busy or 0, default=None)
-
-
-def busy_after(snapshot: Snapshot) -> str:
-    """` by Window (busy 98 %)`; empty where no task is known to be busy."""
-    task = bottleneck(snapshot)
-    return "" if task is None else f" by {f.label(task.name, _NAME_CELLS)} (busy {f.share(task.busy)})"
-
-
-def busiest_task(snapshot: Snapshot) -> str:
-    """`: Map is busy 98 % of its time`; empty where no task is known to be busy."""
-    task = max((one for one in job_of(snapshot).vertices if is_busy(one)), key=lambda one: one.busy or 0, default=None)
-    return "" if task is None else f": {f.label(task.name, _NAME_CELLS)} is busy {f.share(task.busy)} of its time"
-
-
-def kept_back(snapshot: Snapshot) -> str:
-    """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
-    job = job_of(snapshot)
-    task = next((one for one in job.vertices if one.id == job.held_in), None)
-    if task is None or task.input_ms is None or task.output_ms is None:
-        where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
-        return f"{where} sends a watermark behind the one that it takes in"
-    behind = f.duration(task.input_ms - task.output_ms)
-    return f"{f.label(task.name, _NAME_CELLS)} sends a watermark {behind} behind what it takes in"
-
 
 _MAX_SIBLINGS = 8
 
@@ -170,17 +126,10 @@ class Condition(Struct, frozen=True):
     note: str | None = None
 
 
-NAME_CELLS = 24
-"""Cells of a name in a sentence, at most."""
 _BRIEF = 6
 """A pause is brief up to this part of the verdict's horizon."""
 _IN_FLIGHT_MS = 2_000
 """A batch that runs for less (ms) is not mentioned."""
-
-
-def name(text: str) -> str:
-    """A name from outside, cleaned and short enough for a sentence."""
-    return f.label(text, NAME_CELLS)
 
 
 def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> list[Part]:
@@ -249,7 +198,7 @@ def late_drops(snapshot: Snapshot) -> str:
     if late is None:
         reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
         return f.at_least(dropped) if dropped is not None and reported else f.ELSEWHERE
-    is_bound = any(task.late_at_least for task in job_of(snapshot).vertices)
+    is_bound = any(task.late_at_least for task in snapshot.job.vertices)
     return f"≥ {f.count(late)}" if is_bound else f.count(late)
 
 
@@ -304,41 +253,34 @@ def _paused_briefly(snapshot: Snapshot) -> bool:
     return _BRIEF * view.quiet_ms <= horizon_ms
 
 
+def words_of(cause: Cause, snapshot: Snapshot) -> CauseWords:
+    """The words for a cause, for this kind of target."""
+    return kind_words(snapshot).causes[cause]
+
+
 def cause(snapshot: Snapshot) -> str:
     """Why the holder holds back the watermark, in words with numbers."""
     holder, level = snapshot.level.holder, snapshot.level
     if holder is None:
         return ""
+    behind = None if level.behind_fastest_ms is None else f.duration(level.behind_fastest_ms)
+    if holder.cause == "behind" and behind is not None and is_close(snapshot):
+        return f"{behind} behind in event time, as lateness allows"
+    if holder.cause == "behind" and (raised := raised_words(snapshot)) is not None:
+        return raised
     held = holding(snapshot)
     view = next((view for view in snapshot.channels if view.channel == held), None)
-    quiet = f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else ""
-    behind = f" {f.duration(level.behind_fastest_ms)}" if level.behind_fastest_ms is not None else ""
-    backlog = f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else ""
-    lag = f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else ""
-    words: dict[str, str] = {
-        "quiet": f"no data{quiet}" + (", no backlog" if _all_read(snapshot, view) else ""),
-        "backlog": f"backlog{backlog}{lag}",
-        "never_seen": "no record since the start",
-        "behind": f"{behind.strip()} behind in event time, as lateness allows"
-        if behind and is_close(snapshot)
-        else raised
-        if (raised := raised_words(snapshot)) is not None
-        else f"lagging:{behind or ' far'} behind in event time",
-        "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others"
-        if holder.cause == "future_elsewhere"
-        else "",
-        "slow_clock": "slow clock: all timestamps are ahead of the clock here",
-        "held_back": "paused by --max-drift until slower partitions catch up",
-        "paused": kind_words(snapshot).paused,
-        "in_flight": kind_words(snapshot).in_flight,
-        "back_pressured": f"its source is back-pressured{busy_after(snapshot)}",
-        "slow_reader": "its source is busy all the time: it reads as fast as it can",
-        "stuck": f"its watermark {_stuck(snapshot, view)}",
-        "kept_back": kept_back(snapshot),
-        "no_watermark": "records come, but its source sends no watermark: is a watermark strategy set?",
-        "no_split": "it has no split to read: its source has more subtasks than splits",
-    }
-    return words[holder.cause]
+    return words_of(holder.cause, snapshot).sentence.format(
+        quiet=f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else "",
+        all_read=", no backlog" if _all_read(snapshot, view) else "",
+        backlog=f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else "",
+        lag=f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else "",
+        behind=behind or "far",
+        fastest=_fastest(snapshot) if holder.cause == "future_elsewhere" else "",
+        busy_after=busy_after(snapshot),
+        stuck=_stuck(snapshot, view),
+        kept_back=kept_back(snapshot),
+    )
 
 
 def held_for(snapshot: Snapshot) -> str:

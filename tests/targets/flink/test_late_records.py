@@ -3,15 +3,14 @@
 from typing import Any
 
 import pytest
-from wmtop.engine.doctor import diagnose
-from wmtop.engine.doctor.condition import JobNotRunning
+from wmtop.engine.doctor import diagnose, explain
+from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot, SourceView
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.picture import picture_of
 from wmtop.engine.targets.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.words.diagnosis.diagnoses import explain
 from wmtop.tui.words.wording import held_for
 
 from tests.snapshots import replace

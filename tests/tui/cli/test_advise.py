@@ -8,7 +8,7 @@ import pytest
 from .checkpoints import checkpoint
 from .commands import run
 
-FLIGHTS = Path(__file__).parents[2] / "core" / "doctor" / "flights-lateness-3h.rec"
+FLIGHTS = Path(__file__).parents[2] / "doctor" / "flights-lateness-3h.rec"
 
 
 def test_a_recording_gives_advice_and_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from .checkpoints import course
 
-FLIGHTS = Path(__file__).parents[2] / "core" / "doctor" / "flights-lateness-3h.rec"
+FLIGHTS = Path(__file__).parents[2] / "doctor" / "flights-lateness-3h.rec"
 
 SPARK = {"pyspark", "py4j", "wmtop.engine.run"}
 SCREEN = {"textual", "rich.console"}

@@ -7,7 +7,8 @@ import pytest
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.engine.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOperator, WatermarkNode
 from wmtop.engine.system.errors import RunError
-from wmtop.tui.words.notes import note_text, unknown_text
+from wmtop.engine.text.codes import unknown_text
+from wmtop.tui.words.notes import note_text
 
 from tests.snapshots import replace
 

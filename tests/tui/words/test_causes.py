@@ -5,10 +5,10 @@ from typing import get_args
 
 import pytest
 from wmtop.engine.snapshot import Cause, Holder, Level, Note, Snapshot
+from wmtop.engine.text.causes import CAUSES
 from wmtop.engine.text.formatting import DAY
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding
 from wmtop.tui.words import presenter
-from wmtop.tui.words.history import CAUSES
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.wording import cause, window

@@ -3,10 +3,10 @@
 from datetime import UTC
 
 import pytest
-from wmtop.engine.doctor import diagnose
+from wmtop.engine.doctor import diagnose, explain
+from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.doctor.blocking import SilentChannels
-from wmtop.engine.doctor.condition import JobNotRunning
-from wmtop.engine.doctor.finding import Fix
+from wmtop.engine.doctor.finding import change_idle_timeout
 from wmtop.engine.snapshot import (
     Blocker,
     Cause,
@@ -20,17 +20,15 @@ from wmtop.engine.snapshot import (
     Verdict,
 )
 from wmtop.engine.snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
+from wmtop.engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.history import history_point
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.blockers import steps
 from wmtop.tui.words.channels import facts
-from wmtop.tui.words.diagnosis.diagnoses import explain
 from wmtop.tui.words.flink import NO_WHAT_IF, NO_WHAT_IF_HERE, delay_words, stages_of_job
 from wmtop.tui.words.incident import Case, Clip, markdown
-from wmtop.tui.words.lists import JOB_GONE, NO_LINKS
-from wmtop.tui.words.notes import unknown_text
 from wmtop.tui.words.presenter import condition, presenter_of
 from wmtop.tui.words.preview import lateness
 from wmtop.tui.words.progress import NO_BACKLOG, cells_of
@@ -278,9 +276,10 @@ def test_the_job_is_told_apart_by_name_and_id() -> None:
 
 def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:
     stuck = job()
+    fix = change_idle_timeout(stuck, "add")
     finding = SilentChannels(
         severity="critical", size=1.0, channels=("in-1",), quiet_ms=600_000, never_seen=0, held_ms=600_000,
-        gain_ms=40_000, windows=0, records=None, idle_after_ms=None, lagging=0, fixes=(Fix(code="add-idle-timeout"),),
+        gain_ms=40_000, windows=0, records=None, idle_after_ms=None, lagging=0, fixes=(fix,),
     )  # fmt: skip
     said = str(explain(finding, stuck, None))
     assert f"Idle timeout: {ELSEWHERE}" in said

@@ -3,11 +3,11 @@
 from math import isclose
 
 from wmtop.engine.snapshot import ChannelLateness, Snapshot, Totals, WhatIf
+from wmtop.engine.text.formatting import horizon_words
 from wmtop.tui.words.lateness import (
     Curve,
     curve_of,
     evidence,
-    horizon_words,
     horizons_of,
     moments,
     place_of,

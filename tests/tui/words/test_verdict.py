@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 from wmtop.engine.doctor import Fix
-from wmtop.engine.doctor.blocking import NoData, SilentChannels
+from wmtop.engine.doctor.blocking import SilentChannels
 from wmtop.engine.doctor.condition import EngineFailed
+from wmtop.engine.doctor.idleness import NoData
 from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.spark import InputHoldsBack
 from wmtop.engine.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
+from wmtop.engine.verdict.applied_now import ProposedSetting
 from wmtop.tui.words import verdict as v
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.presenter import presenter_of
-from wmtop.tui.words.preview import ProposedSetting
 from wmtop.tui.words.spans import Part, lay
 
 from tests.snapshots import replace

@@ -7,8 +7,7 @@ from time import monotonic, sleep, time_ns
 
 import msgspec
 
-from ....engine.doctor import diagnose
-from ....engine.doctor.progress import verdict_at
+from ....engine.doctor import diagnose, verdict_at
 from ....engine.snapshot import Snapshot
 from ....engine.targets.fleet.watcher import Looker, Sight, TargetWatch, Watcher, WatchTarget
 from ...words.fail_if import CheckInput

@@ -4,7 +4,8 @@ from typing import get_args
 
 import pytest
 from wmtop.engine.snapshot import Note, WindowsUnknownCode
-from wmtop.tui.words.notes import note_text, unknown_text
+from wmtop.engine.text.codes import unknown_text
+from wmtop.tui.words.notes import note_text
 
 
 @pytest.mark.parametrize("code", get_args(WindowsUnknownCode))

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from wmtop.engine.text import formatting as f
 
-from ..canned import DAY, HOSTILE, HOUR, MINUTE, NOON, NOW
+from ..tui.canned import DAY, HOSTILE, HOUR, MINUTE, NOON, NOW
 
 SECOND = 1_000
 

@@ -3,29 +3,28 @@
 import re
 import types
 from datetime import UTC
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from wmtop.engine.doctor import Finding, Fix, FixCode, Severity
+from wmtop.engine.doctor import RULES, Diagnosis, Finding, Fix, Severity, explain, meaning_of
+from wmtop.engine.doctor.attached import QueryStale
 from wmtop.engine.doctor.blocking import SilentChannels
 from wmtop.engine.doctor.clocks import FutureTimestamps, WrongUnit
-from wmtop.engine.doctor.condition import PartlyUnknown, QueryStale
+from wmtop.engine.doctor.condition import PartlyUnknown
+from wmtop.engine.doctor.finding import change_idle_timeout
 from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.spark import SiblingFailed
 from wmtop.engine.snapshot import Note, SparkProgress, WatermarkNode
 from wmtop.engine.text.formatting import duration
-from wmtop.tui.words.diagnosis import SEVERITIES, Diagnosis, explain
-from wmtop.tui.words.diagnosis.diagnoses import EXPLAINERS
-from wmtop.tui.words.diagnosis.explanation import Context
-from wmtop.tui.words.diagnosis.fixes import fix_words
+from wmtop.engine.verdict.applied_now import ProposedSetting, now_gain_ms
+from wmtop.tui.screens.doctor import SEVERITIES
 from wmtop.tui.words.keys import LINKS
-from wmtop.tui.words.preview import ProposedSetting, now_gain_ms
 
 from tests.snapshots import replace
 
-from ...doctor.streams import Stream, traffic
-from .. import canned
-from ..canned import DAY, MINUTE, NOON, NOW, attached, live
+from ..tui import canned
+from ..tui.canned import DAY, MINUTE, NOON, NOW, attached, live
+from .streams import Stream, traffic
 
 SAMPLES: dict[type, Any] = {int: 7 * MINUTE, float: 0.25, str: "ts", bool: True}
 PICKED: dict[str, Any] = {
@@ -33,10 +32,14 @@ PICKED: dict[str, Any] = {
     "also": (("device", "old", 0.4), ("region", "eu", 0.2)),
     "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
     "tasks": ("w5", "sessions"), "sources": ("kafka[a]", "kafka[b]"), "silent": ("source 1: files",), "newest": ("F9",),
-    "phase": "commit_ms", "kind": "aggregation", "reason": "watermark_lost",
+    "phase": "commit_ms",
     "unknown": "unreadable", "unknown_args": {"why": "0/1.delta"},
-    "fixes": (Fix(code="set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
+    "fixes": (Fix("set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
 }  # fmt: skip
+
+
+def sample(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Literal else SAMPLES[hint]
 
 
 def example(kind: type[Finding], *, known: bool) -> Finding:
@@ -45,15 +48,15 @@ def example(kind: type[Finding], *, known: bool) -> Finding:
     for field, hint in get_type_hints(kind).items():
         if field not in kind.__struct_fields__:
             continue
-        options = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
+        options = get_args(hint) if get_origin(hint) in (types.UnionType, Union) else (hint,)
         if field in PICKED and (known or type(None) not in options):
             values[field] = PICKED[field]
         else:
-            values[field] = None if type(None) in options and not known else SAMPLES[options[0]]
+            values[field] = None if type(None) in options and not known else sample(options[0])
     return kind(**values)
 
 
-EXAMPLES = [example(kind, known=known) for kind in EXPLAINERS for known in (True, False)]
+EXAMPLES = [example(rule.finding, known=known) for rule in RULES.values() for known in (True, False)]
 
 
 def leaves(kind: type[Finding]) -> set[type[Finding]]:
@@ -64,12 +67,24 @@ def words(found: Diagnosis) -> str:
     return "\n".join([found.title, found.impact, found.cause, *found.evidence, *found.fixes])
 
 
-def test_every_finding_severity_and_fix_has_words() -> None:
-    assert set(EXPLAINERS) == leaves(Finding)
+def test_every_finding_has_a_rule_and_every_severity_a_word() -> None:
+    assert {rule.finding for rule in RULES.values()} == leaves(Finding)
     assert set(SEVERITIES) == set(get_args(Severity))
-    for code in get_args(FixCode):
-        for snapshot in (live(), attached()):
-            assert fix_words(Fix(code=code, value_ms=MINUTE), EXAMPLES[0], Context(snapshot, UTC))[0].isupper()
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_every_code_explains_itself(code: str) -> None:
+    meaning = meaning_of(code)
+    for text in (meaning.means, meaning.recognised_by, meaning.what_to_do):
+        assert text[0].isupper() or text[0].isdigit() or text[0] == "`"
+        assert text.endswith(".")
+        assert not re.search(r"_ms|\bNone\b|self", text)
+
+
+def test_rules_name_only_findings_that_exist() -> None:
+    for rule in RULES.values():
+        assert rule.suppressed_by <= set(RULES)
+        assert rule.accounts_for <= {"stalled", "slow", "unknown"}
 
 
 @pytest.mark.parametrize("finding", EXAMPLES, ids=lambda finding: finding.code)
@@ -127,22 +142,21 @@ def test_the_gain_of_a_fix_is_what_enter_gives() -> None:
     snapshot = Stream().run(120, traffic("abcd")).run(200, traffic("bcd")).published[-1]
     now_ms = now_gain_ms(snapshot, ProposedSetting(True, MINUTE))
     assert now_ms
-    fix = Fix(code="set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE)
+    fix = Fix("set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE)
     said = explain(replace(example(SilentChannels, known=True), fixes=(fix,)), snapshot, UTC).fixes[0]
     assert f"gains {duration(now_ms)} at once (5h if set from the start)" in said
 
 
 def test_in_an_attached_job_it_is_a_line_to_write() -> None:
     snapshot = replace(attached(), spark=SparkProgress(nodes=[WatermarkNode("ts", 30_000)]))
-    fix = Fix(code="set-lateness", value_ms=45 * MINUTE)
+    fix = Fix("set-lateness", value_ms=45 * MINUTE)
     found = explain(replace(example(LatenessTooSmall, known=True), fixes=(fix,)), snapshot, UTC)
     assert 'withWatermark("ts", "45 minutes")' in found.fixes[0]
 
 
 def test_a_key_is_named_only_where_it_does_something() -> None:
-    finding = replace(example(SilentChannels, known=True), fixes=(Fix(code="shorten-idle-timeout"),))
-    assert explain(finding, live(), UTC).fixes[0].endswith("(key [, --idle-after)")
-    assert explain(finding, live(whatif_idle=None), UTC).fixes[0].endswith("(--idle-after)")
+    assert change_idle_timeout(live(), "shorten").text.endswith("(key [, --idle-after)")
+    assert change_idle_timeout(live(whatif_idle=None), "shorten").text.endswith("(--idle-after)")
 
 
 def test_records_from_the_future() -> None:
@@ -152,9 +166,7 @@ def test_records_from_the_future() -> None:
 
 
 def test_times_beyond_the_calendar() -> None:
-    found = of(WrongUnit, seen_ms=NOON * 1000, fixes=(Fix(code="set-time-unit", unit="us"),))
-    assert found.evidence[0].endswith("the year 45,076")
-    assert "--time-unit us" in found.fixes[0]
+    assert of(WrongUnit, seen_ms=NOON * 1000).evidence[0].endswith("the year 45,076")
 
 
 def test_many_failed_queries_are_queries_and_not_channels() -> None:
