@@ -22,7 +22,7 @@ from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.history import HistoryPoint
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.settings import Settings

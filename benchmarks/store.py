@@ -12,8 +12,8 @@ from http.client import HTTPConnection
 
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
-from wmtop.engine.targets.spark.checkpoint.checkpoint import CheckpointTap
-from wmtop.engine.targets.spark.remote.mirror import Remote
+from wmtop.engine.targets.spark.checkpoint import CheckpointTap
+from wmtop.engine.targets.spark.remote import Remote
 
 MEASURED_S = 60
 BEFORE = 30
@@ -53,13 +53,13 @@ def measure(files: fs.FileSystem, every_s: float) -> str:
     # Earlier batches were written at once, not at the query's pace.
     began = time.time_ns() // 1_000_000
     remote.mirror._begun_ms = {n: began - int((BEFORE - n) * every_s * 1_000) for n in range(BEFORE)}  # type: ignore[attr-defined]
-    remote.look()
+    remote.refresh()
     at_start = (remote.store.requests, remote.store.bytes_read)
     thread = threading.Thread(target=query)
     thread.start()
     until = time.monotonic() + MEASURED_S
     while time.monotonic() < until:
-        remote.look()
+        remote.refresh()
         CheckpointTap(remote.local).poll()
         time.sleep(remote.mirror.every_s)
     stopping.set()

@@ -8,8 +8,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ..snapshot import Snapshot, VerdictName
-from ..verdict.applied_now import ProposedSetting
 from ..verdict.history import HistoryPoint
+from ..verdict.preview import ProposedSetting
 from .diagnosis_input import DiagnosisInput
 from .finding import Context, Finding, Severity
 

@@ -21,7 +21,7 @@ from ..feed.run_directory import Claim
 from ..snapshot import Note, Snapshot
 from ..system.errors import RunError, how_it_ended
 from ..system.files import Existing, existing
-from ..verdict.snapshot_of import snapshot_of
+from ..verdict.monitor_snapshot import snapshot_of
 from ..verdict.verdict import verdict_of
 from ..watermarks.channels import Unread
 from ..watermarks.counts import RateMeter

@@ -11,8 +11,9 @@ from pyspark.sql.types import StructField, StructType
 
 from ..snapshot import WindowsUnknown
 from ..system.errors import RunError, UsageError, one_line
-from ..targets.spark.checkpoint.checkpoint import CheckpointFacts
-from ..targets.spark.checkpoint.open_windows import (
+from ..targets.spark.checkpoint import CheckpointFacts
+from ..targets.spark.files import UnreadableError, numbers
+from ..targets.spark.open_windows import (
     MAX_WINDOWS,
     NO_WINDOWS,
     OPERATOR_KINDS,
@@ -20,7 +21,6 @@ from ..targets.spark.checkpoint.open_windows import (
     OpenWindows,
     carries_watermark,
 )
-from ..targets.spark.files import UnreadableError, numbers
 from .session import build_session, stop_session
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .spark.checkpoint.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .spark.files import UnreadableError, names
 
 DEPTH = 6

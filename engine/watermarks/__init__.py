@@ -1,19 +1,24 @@
 """Pure watermark semantics: integers in, facts out; no Spark, no Textual, no clock, no I/O.
 
 What is named here is the stable surface of the core, with `wmtop.engine.verdict`; `docs/architecture.md` lists it.
+A module is imported when one of its names is first used: the start screen needs none of them.
 """
 
-from .clocks import Clocks
-from .generators import Generator, load_factory, new_generator
-from .idleness import IdlenessTimers
-from .monitor import Monitor
-from .monitor_state import decode_monitor, encode_monitor, new_monitor
-from .multiplexer import Multiplexer, WatermarkOutput
-from .observation import BatchObservation, Group, Offender, Sequence
-from .settings import Session, Settings, SettingsChange, Sliding, Tumbling
-from .times import MAX, MIN, saturate
-from .valve import Status, Valve, ValveOutput
-from .window_operator import Firing, WindowOperator, new_window_operator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .clocks import Clocks
+    from .generators import Generator, load_factory, new_generator
+    from .idleness import IdlenessTimers
+    from .monitor import Monitor
+    from .monitor_state import decode_monitor, encode_monitor, new_monitor
+    from .multiplexer import Multiplexer, WatermarkOutput
+    from .observation import BatchObservation, Group, Offender, Sequence
+    from .settings import Session, Settings, SettingsChange, Sliding, Tumbling
+    from .times import MAX, MIN, saturate
+    from .valve import Status, Valve, ValveOutput
+    from .window_operator import Firing, WindowOperator, new_window_operator
 
 __all__ = [
     "MAX",
@@ -46,3 +51,24 @@ __all__ = [
     "new_window_operator",
     "saturate",
 ]
+
+_MODULES = {
+    "clocks": ("Clocks",),
+    "generators": ("Generator", "load_factory", "new_generator"),
+    "idleness": ("IdlenessTimers",),
+    "monitor": ("Monitor",),
+    "monitor_state": ("decode_monitor", "encode_monitor", "new_monitor"),
+    "multiplexer": ("Multiplexer", "WatermarkOutput"),
+    "observation": ("BatchObservation", "Group", "Offender", "Sequence"),
+    "settings": ("Session", "Settings", "SettingsChange", "Sliding", "Tumbling"),
+    "times": ("MAX", "MIN", "saturate"),
+    "valve": ("Status", "Valve", "ValveOutput"),
+    "window_operator": ("Firing", "WindowOperator", "new_window_operator"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

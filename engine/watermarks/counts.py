@@ -28,6 +28,10 @@ class Totals(Struct, frozen=True):
     no_window: int | None = 0
 
 
+NOTHING_COUNTED = Totals(None, None, None, None, None, None)
+"""The totals of a target whose records are not counted."""
+
+
 class ChannelCounts(Struct, gc=False, omit_defaults=True):
     """Counts of one channel since the start, with the fields of `Totals`."""
 

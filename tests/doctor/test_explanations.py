@@ -16,7 +16,7 @@ from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.spark import SiblingFailed
 from wmtop.engine.snapshot import Note, SparkProgress, WatermarkNode
 from wmtop.engine.text.formatting import duration
-from wmtop.engine.verdict.applied_now import ProposedSetting, now_gain_ms
+from wmtop.engine.verdict.preview import ProposedSetting, now_gain_ms
 from wmtop.tui.screens.doctor import SEVERITIES
 from wmtop.tui.words.keys import LINKS
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import NoteCode, Snapshot, SourceView
-from wmtop.engine.targets.spark.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.targets.spark.query import QueryWatch
+from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
 from wmtop.engine.targets.spark.reports import LogReports
+from wmtop.engine.targets.spark.watch import QueryWatch
 from wmtop.tui import cli
 
 from tests.snapshots import replace

@@ -19,7 +19,7 @@ from wmtop.engine.run.query import Run
 from wmtop.engine.run.sources.base import RecordColumns
 from wmtop.engine.run.sources.columns import Columns
 from wmtop.engine.run.sources.replay import Replay
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import Monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, StrategyName, Tumbling
 

@@ -17,7 +17,7 @@ from wmtop.engine.run.column_groups import column_groups
 from wmtop.engine.run.explain import Explaining, value_rows
 from wmtop.engine.run.groups import levels_of, observation_of
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling

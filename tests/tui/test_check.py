@@ -15,6 +15,7 @@ import pytest
 from wmtop.engine.doctor import explain
 from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.progress import EventTimeStuck
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording_writer import RecordingWriter
@@ -133,8 +134,8 @@ def test_a_target_that_cannot_be_read_hides_nothing_of_the_others(
 def test_an_engine_that_says_nothing_is_unknown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
-        monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
+    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as own_directory:
+        monkeypatch.setenv("WMTOP_RUN_DIR", f"{own_directory}/run")
         with run_directory.claim("flights", "", 1) as claim:
             sent = replace(header(), name="flights", id=claim.run.id)
             with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")):
@@ -219,8 +220,8 @@ def test_only_the_engine_of_that_name_is_looked_at(
         "attach": ["flights", "--json", "--once"],
         "preview": ["flights", "--lateness", "1s", "--json"],
     }[command]
-    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
-        monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
+    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as own_directory:
+        monkeypatch.setenv("WMTOP_RUN_DIR", f"{own_directory}/run")
         with run_directory.claim("flights", "", 1) as claim:
             sent = replace(header(), name="flights", id=claim.run.id if own else "another")
             with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")) as publisher:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.feed.messages import Change
-from wmtop.tui.screens.base_app import CHANGES_ENGINE, READ_ONLY, WRITES_FILES, denied_to
+from wmtop.tui.screens.preferences import CHANGES_ENGINE, READ_ONLY, WRITES_FILES, denied_to
 from wmtop.tui.words import keys
 
 from . import attached

@@ -5,9 +5,8 @@ from datetime import UTC
 import pytest
 from wmtop.engine.snapshot import Snapshot, Step
 from wmtop.engine.text.formatting import NO_DATA
-from wmtop.tui.screens.help import QuitScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.start import StartScreen
+from wmtop.tui.screens.start import QuitScreen, StartScreen
 from wmtop.tui.words.lists import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.wording import cause, watermark_parts

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.verdict.applied_now import applied_now
+from wmtop.engine.verdict.preview import applied_now
 from wmtop.engine.watermarks.monitor import Monitor
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.times import MIN

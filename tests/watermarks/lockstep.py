@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import Monitor
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.settings import Settings

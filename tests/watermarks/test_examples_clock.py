@@ -4,7 +4,7 @@ Each runs on the monitor and the reference in lockstep, so that the number in th
 """
 
 import pytest
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import Monitor
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.multiplexer import Multiplexer

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from wmtop.engine.feed.messages import LINE_LIMIT
 from wmtop.engine.snapshot import ChannelView, Snapshot
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.channels import TooManyChannelsError
 from wmtop.engine.watermarks.monitor import Monitor
 from wmtop.engine.watermarks.monitor_state import new_monitor

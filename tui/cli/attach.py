@@ -45,9 +45,9 @@ from .targets import (
 if TYPE_CHECKING:  # a tap, or asyncio, is imported by the command that uses it
     from ...engine.feed.client import Client
     from ...engine.targets.engine import Watched, WatchOptions
-    from ...engine.targets.spark.eventlog.event_log import EventLogFacts
-    from ...engine.targets.spark.query import QueryWatch
-    from ...engine.targets.spark.remote.mirror import Remote
+    from ...engine.targets.spark.event_log import EventLogFacts
+    from ...engine.targets.spark.remote import Remote
+    from ...engine.targets.spark.watch import QueryWatch
     from ...engine.targets.topic.broker import BrokerTap
     from .targets import Windows
 

@@ -14,8 +14,8 @@ PUBLISHED = "published queries: wmtop attach NAME"
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.targets.discover import Found
-    from ...engine.targets.spark.events.published import Published
-    from ...engine.targets.spark.events.query_runs import QueryRun
+    from ...engine.targets.spark.published import Published
+    from ...engine.targets.spark.query_runs import QueryRun
 
 _MAX_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
@@ -24,7 +24,7 @@ _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
     from ...engine.targets.discover import discover
-    from ...engine.targets.spark.events.published import list_published
+    from ...engine.targets.spark.published import list_published
 
     lines = lines_of_runs()
     if lines:
@@ -41,7 +41,7 @@ def list_all() -> None:
 def list_inside(path: Path) -> bool:
     """List the checkpoints and event logs in a directory that holds several; returns whether it does."""
     from ...engine.targets.discover import discover
-    from ...engine.targets.spark.checkpoint.checkpoint import is_checkpoint
+    from ...engine.targets.spark.checkpoint import is_checkpoint
 
     if not path.is_dir() or is_checkpoint(path) or is_log(path):
         return False

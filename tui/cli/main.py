@@ -39,7 +39,7 @@ COMMANDS = {
 }
 """Each command and its module: only the given command's is imported, so that `check` starts quickly."""
 
-STORE = "wmtop.engine.targets.spark.remote.store"
+STORE = "wmtop.engine.targets.spark.store"
 """A module that may have a request in progress once it is loaded."""
 LOOKS_END_WITHIN_S = 1.0
 VALUED = ("--config", "--log-file", "--log-level")

@@ -19,13 +19,13 @@ from .running import has_terminal
 from .targets import is_log
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
-    from ...engine.targets.spark.eventlog.event_log import EventLogFacts
+    from ...engine.targets.spark.event_log import EventLogFacts
 
 
 def read_log(path: Path) -> "EventLogFacts | None":
     """The facts of an event log; None for anything else."""
-    from ...engine.targets.spark.eventlog.event_log import check
-    from ...engine.targets.spark.eventlog.post_mortem import look
+    from ...engine.targets.spark.event_log import check
+    from ...engine.targets.spark.post_mortem import look
 
     if not is_log(path):
         return None
@@ -42,7 +42,7 @@ def finished_log(path: Path) -> "EventLogFacts | None":
 
 def has_finished(facts: "EventLogFacts") -> bool:
     """Whether the application has ended or must have died."""
-    from ...engine.targets.spark.eventlog.post_mortem import is_finished
+    from ...engine.targets.spark.post_mortem import is_finished
 
     return is_finished(facts, time.time_ns() // 1_000_000)
 
@@ -82,7 +82,7 @@ def recorded(
     force: bool = False,
 ) -> Generator[RecordingReader]:
     """The log as a recording, kept as `out` if that is given; UsageError where it has no batch of the query."""
-    from ...engine.targets.spark.eventlog.post_mortem import record as write
+    from ...engine.targets.spark.post_mortem import record as write
     from ...engine.targets.spark.reports import choose
 
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:

@@ -14,7 +14,7 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import NO_DATA, clean, duration, stamp
-from ...engine.verdict.applied_now import AppliedNow, applied_now
+from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
 from .arguments import parsed
 from .complete import target_names

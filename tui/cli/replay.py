@@ -14,7 +14,7 @@ from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import count, stamp
-from ..screens.base_app import denied_to
+from ..screens.preferences import denied_to
 from .arguments import FORCE_HELP, parsed
 from .moment import number_at
 from .options import parse_speed, parse_time
@@ -71,7 +71,7 @@ def play(
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
     from ..replay.app import ReplayApp
     from ..replay.player import SPEEDS
-    from ..screens.base_app import preferences_file
+    from ..screens.preferences import preferences_file
 
     number = 0 if at_ms is None else reader.seek(at_ms)
     denied = denied_to(served=is_served(), read_only=False)

@@ -26,7 +26,7 @@ from .options import parse_duration, parse_time
 from .targets import local_path
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
-    from ...engine.targets.spark.eventlog.event_log import EventLogFacts
+    from ...engine.targets.spark.event_log import EventLogFacts
     from ..screens.incident_report import Incident
     from .attach import EngineAddress
 

@@ -135,7 +135,7 @@ def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_
     """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
     with loading():
         from ..screens.app import WmtopApp
-        from ..screens.base_app import denied_to, preferences_file
+        from ..screens.preferences import denied_to, preferences_file
 
         if on_quit == "leave":  # an engine that runs: its first picture is the main screen
             import_module("wmtop.tui.screens.main")

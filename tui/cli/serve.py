@@ -63,7 +63,7 @@ def _name(target: str) -> str:
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
-    from ...engine.targets.spark.checkpoint.checkpoint import check
+    from ...engine.targets.spark.checkpoint import check
 
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
     if configured(target) is not None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.system.json_path import JsonPath
     from ...engine.targets.flink.kafka import KafkaJoin
     from ...engine.targets.flink.watch import FlinkWatch
-    from ...engine.targets.spark.eventlog.event_log import EventLogFacts
-    from ...engine.targets.spark.query import QueryWatch, WindowsTap
-    from ...engine.targets.spark.remote.mirror import Remote
+    from ...engine.targets.spark.event_log import EventLogFacts
+    from ...engine.targets.spark.remote import Remote
+    from ...engine.targets.spark.watch import QueryWatch, WindowsTap
     from ...engine.targets.topic.broker import BrokerTap
     from ...engine.targets.topic.consumer import TopicWatch
 
@@ -80,14 +80,14 @@ def remote_of(target: str, state_reader: str | None) -> "Remote | None":
         return None
     if state_reader == "spark":
         raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
-    from ...engine.targets.spark.remote.mirror import Remote
+    from ...engine.targets.spark.remote import Remote
 
     return Remote(target, with_state=state_reader != "none")
 
 
 def is_log(path: Path) -> bool:
     """Whether what lies there is an event log, or a directory of them."""
-    from ...engine.targets.spark.eventlog import event_log
+    from ...engine.targets.spark import event_log
 
     return event_log.is_log(path)
 
@@ -96,8 +96,8 @@ def query_of_checkpoint(
     path: Path, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
 ) -> "tuple[QueryWatch, str]":
     """A query by its checkpoint (`remote`: the original of that copy), and its name."""
-    from ...engine.targets.spark.checkpoint.checkpoint import check
-    from ...engine.targets.spark.query import QueryWatch
+    from ...engine.targets.spark.checkpoint import check
+    from ...engine.targets.spark.watch import QueryWatch
 
     check(path)  # a wrong directory is reported before the screen opens
     source = SourceView(kind="checkpoint", description=str(path.absolute()) if remote is None else remote.uri)
@@ -118,9 +118,9 @@ def query_of_log(
 
     `remote` is the original of that copy; `logged` is its content if it was read before.
     """
-    from ...engine.targets.spark.eventlog.event_log import check
-    from ...engine.targets.spark.query import QueryWatch
+    from ...engine.targets.spark.event_log import check
     from ...engine.targets.spark.reports import LogReports, name_in
+    from ...engine.targets.spark.watch import QueryWatch
 
     check(path)
     source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.uri)
@@ -134,9 +134,9 @@ def published_query(
     target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str] | None":
     """A published query, by its own name or the job's; None: there is no such job."""
-    from ...engine.targets.spark.events.published import find_published
-    from ...engine.targets.spark.query import QueryWatch
+    from ...engine.targets.spark.published import find_published
     from ...engine.targets.spark.reports import JobReports, sure_of
+    from ...engine.targets.spark.watch import QueryWatch
 
     if not is_published(target):
         return None
@@ -153,7 +153,7 @@ def published_query(
 
 def is_published(target: str) -> bool:
     """Whether a job publishes a query of that name, or did so until a day ago."""
-    from ...engine.targets.spark.events.published import list_published
+    from ...engine.targets.spark.published import list_published
 
     return "/" not in target and any(target in job.names for job in list_published())
 
@@ -219,7 +219,7 @@ def known_as(path: Path) -> str:
 def nothing_there(target: str) -> str:
     """The error for a target that does not exist, with similar ones."""
     from ...engine.targets.discover import discover
-    from ...engine.targets.spark.events.published import list_published
+    from ...engine.targets.spark.published import list_published
 
     path = Path(target)
     runs = {run.name: run.name for run in run_directory.list_runs()}
@@ -245,7 +245,7 @@ def windows_of(state_reader: str | None, *, once: bool) -> "Windows":
         from ...engine.run.state_reader import SparkWindows
 
         return partial(SparkWindows, waits=once)
-    from ...engine.targets.spark.checkpoint.open_windows import OpenWindowsTap
+    from ...engine.targets.spark.open_windows import OpenWindowsTap
 
     return OpenWindowsTap
 

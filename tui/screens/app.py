@@ -28,9 +28,8 @@ from ..words.recent import Recent
 from ..words.spans import Top
 from .base_app import HeaderCame, ReplyCame, SnapshotCame, SnapshotClient, StreamEnded, TooSmallScreen
 from .export_actions import ChannelCommands, ExportActions, Recorder
-from .help import Answer, QuitScreen
 from .incident_report import Incident, LastMinutes, write_new
-from .start import StartScreen
+from .start import Answer, QuitScreen, StartScreen
 
 _SECONDS = 15
 _LONGEST = 200

@@ -5,14 +5,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
-import msgspec
-import platformdirs
-from msgspec import Struct
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
@@ -24,9 +20,9 @@ from ...engine.snapshot import Snapshot
 from ..widgets.bindings import bindings
 from ..widgets.lines import TextLine, TopLines
 from ..widgets.themes import DARK, THEMES
-from ..words.keys import Hint
 from ..words.spans import Top, part
 from .host import app_of
+from .preferences import Preferences, read_preferences, write_preferences
 
 
 class SnapshotClient(Protocol):
@@ -78,52 +74,6 @@ class StreamEnded(Message):
     def __init__(self, reason: str | None) -> None:
         self.reason = reason
         super().__init__()
-
-
-WRITES_FILES = frozenset({"save_svg", "save_csv", "save_json", "record", "export_incident"})
-"""Actions that write into wmtop's start directory; add new ones here."""
-CHANGES_ENGINE = frozenset({"apply", "undo"})
-"""Actions that change a setting of the engine; for an attached query `apply` only copies a line."""
-READ_ONLY = "this screen is read-only: nothing was changed"
-
-
-def denied_to(*, served: bool, read_only: bool) -> frozenset[str]:
-    """The actions that a screen does not have."""
-    nothing = frozenset[str]()
-    return (WRITES_FILES if served else nothing) | (CHANGES_ENGINE if read_only else nothing)
-
-
-def allowed(keys: Iterable[Hint], denied: frozenset[str]) -> list[Hint]:
-    """The hints whose action the screen has."""
-    return [key for key in keys if key.action.removeprefix("app.") not in denied]
-
-
-class Preferences(Struct, frozen=True):
-    """The user's choices; None: no choice."""
-
-    theme: str | None = None
-
-
-def preferences_file() -> Path:
-    """The path of the file for this user."""
-    return platformdirs.user_state_path("wmtop", appauthor=False) / "screen.json"
-
-
-def read(path: Path) -> Preferences:
-    """The saved choices; a missing, unreadable or damaged file counts as empty."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Preferences)
-    except (OSError, msgspec.MsgspecError):
-        return Preferences()
-
-
-def write(path: Path, preferences: Preferences) -> None:
-    """Save the choices; does nothing if that fails (a full disk, a read-only home)."""
-    beside = path.with_suffix(".new")
-    with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside.write_bytes(msgspec.json.encode(preferences))
-        beside.replace(path)
 
 
 MIN_WIDTH, MIN_HEIGHT = 60, 15
@@ -195,11 +145,11 @@ class BaseApp(App[Result]):
         here = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(here + 1) % len(names)]
         if self._preferences is not None:
-            write(self._preferences, Preferences(theme=self.theme))
+            write_preferences(self._preferences, Preferences(theme=self.theme))
 
     def _remembered_theme(self) -> str:
         known = {theme.name for theme in THEMES}
-        wanted = None if self._preferences is None else read(self._preferences).theme
+        wanted = None if self._preferences is None else read_preferences(self._preferences).theme
         return wanted if wanted in known else DARK.name
 
     @property

@@ -29,8 +29,8 @@ from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.shown import apply_words
 from ..words.spans import Span, Top
-from .base_app import allowed
 from .host import Help, ScreenHost, Seen, app_of, bars_of, has_widgets
+from .preferences import allowed
 
 
 class DetailScreen(Screen[None]):

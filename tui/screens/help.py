@@ -1,11 +1,11 @@
-"""The help, and the question at quitting."""
+"""The help: the effects of the keys, and how to read the picture."""
 
 from textwrap import wrap
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import ModalScreen
@@ -106,40 +106,3 @@ def _row(keys: str, words: str, cells: int) -> Content:
 
 def _reading(what: str, *text: str) -> Content:
     return Content.assemble((f"Reading {what}\n", "bold $accent"), *text)
-
-
-Answer = Literal["stop", "leave", "fleet"]
-
-
-class QuitScreen(ModalScreen[Answer | None]):
-    """Stop the engine, leave it running, or stay: dismissed with the answer."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('stop')", "stop the engine"),
-        Binding("l", "answer('leave')", "leave it running"),
-        Binding("escape", "stay", "stay"),
-    ]
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._engine_name = name
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="quit") as box:
-            box.border_title = "Quit"
-            yield Static(
-                Content.assemble(
-                    "The engine ", (self._engine_name, "bold"), " was started here.\n\n",
-                    ("s", "bold $accent"), "    stop the engine and quit\n",
-                    ("l", "bold $accent"), "    leave it running and quit\n",
-                    ("Esc", "bold $accent"), "  stay",
-                )
-            )  # fmt: skip
-
-    def action_answer(self, answer: Answer) -> None:
-        """Close with the answer."""
-        self.dismiss(answer)
-
-    def action_stay(self) -> None:
-        """Stay."""
-        self.dismiss(None)

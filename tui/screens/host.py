@@ -9,7 +9,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from ...engine.snapshot import Snapshot
-from ...engine.verdict.applied_now import ProposedSetting
+from ...engine.verdict.preview import ProposedSetting
 from ..words.lists import Chosen, TableRecords
 from ..words.preview import Preview
 from ..words.recent import Recent

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from ...engine.snapshot import Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
 from ...engine.text.formatting import horizon_name, horizon_words, name
-from ...engine.verdict.applied_now import ProposedSetting
+from ...engine.verdict.preview import ProposedSetting
 from ..widgets.bindings import bindings
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine

@@ -32,10 +32,10 @@ from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
 from ..words.view import next_sort, stave_of
 from . import picture
-from .base_app import allowed
 from .detail import DetailScreen
 from .further import FURTHER
 from .host import Seen, app_of, bars_of, has_widgets
+from .preferences import allowed
 from .tuning import TuningScreen
 
 

@@ -1,12 +1,17 @@
-"""The start screen: the steps of the engine's start as they happen, or why it failed."""
+"""An engine of this terminal: the steps of its start or why it failed, and the question at quitting."""
 
 from collections.abc import Callable
 from textwrap import wrap
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
 
 from ...engine.snapshot import Snapshot, Step
 from ...engine.text.formatting import clean, cut, first_line, pad
@@ -161,3 +166,40 @@ def _step(sign: str, ink: str, name: str, seconds: float | None, room: int) -> l
     took = "" if seconds is None else f"{seconds:.1f} s"
     words = "dim" if seconds is None else "text"
     return [(f"{sign} ", ink), (pad(clean(name), room - 12), words), (pad(took, 9, right=True), "dim")]
+
+
+Answer = Literal["stop", "leave", "fleet"]
+
+
+class QuitScreen(ModalScreen[Answer | None]):
+    """Stop the engine, leave it running, or stay: dismissed with the answer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('stop')", "stop the engine"),
+        Binding("l", "answer('leave')", "leave it running"),
+        Binding("escape", "stay", "stay"),
+    ]
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._engine_name = name
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="quit") as box:
+            box.border_title = "Quit"
+            yield Static(
+                Content.assemble(
+                    "The engine ", (self._engine_name, "bold"), " was started here.\n\n",
+                    ("s", "bold $accent"), "    stop the engine and quit\n",
+                    ("l", "bold $accent"), "    leave it running and quit\n",
+                    ("Esc", "bold $accent"), "  stay",
+                )
+            )  # fmt: skip
+
+    def action_answer(self, answer: Answer) -> None:
+        """Close with the answer."""
+        self.dismiss(answer)
+
+    def action_stay(self) -> None:
+        """Stay."""
+        self.dismiss(None)

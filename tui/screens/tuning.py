@@ -8,8 +8,8 @@ from textual.widget import Widget
 
 from ...engine.feed.messages import Change
 from ...engine.text import formatting as f
-from ...engine.verdict.applied_now import ProposedSetting
 from ...engine.verdict.job_line import line_in_job
+from ...engine.verdict.preview import ProposedSetting
 from ..widgets.channels import ChannelTable
 from ..widgets.lines import Prompt
 from ..widgets.windows import WindowTable
@@ -19,8 +19,8 @@ from ..words.keys import hint
 from ..words.lists import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
-from .base_app import CHANGES_ENGINE, READ_ONLY
 from .host import app_of
+from .preferences import CHANGES_ENGINE, READ_ONLY
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
 """The purposes of a filter's prompt, with the field of the view that each one sets."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ...engine.snapshot import SettingsChange, Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
 from ...engine.text.formatting import horizon_name, horizon_words, name
-from ...engine.verdict.applied_now import AppliedNow, ProposedSetting
+from ...engine.verdict.preview import AppliedNow, ProposedSetting
 from ...engine.watermarks.lateness import HOUR
 from . import preview as what_if
 from .lateness import DEVIATIONS, TARGETS, Curve, evidence, moments, recent_of

@@ -9,7 +9,7 @@ from ...engine.doctor import Finding, diagnose, explain
 from ...engine.doctor.condition import SILENT_MS
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.applied_now import AppliedNow, ProposedSetting, effect_now
+from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
 from .keys import LINKS, Hint, hint
 from .kinds import kind_words

@@ -13,7 +13,7 @@ from ...engine.snapshot import Blocker, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.causes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
-from ...engine.verdict.applied_now import ProposedSetting, now_gain_ms
+from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
 from .keys import hint
 from .kinds import end_words

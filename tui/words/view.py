@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.applied_now import ProposedSetting
+from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
 from .barrel import Kind, holding, kind_of, rank, under_one_clock
 from .preview import Preview
@@ -111,7 +111,7 @@ class View(Struct, frozen=True):
 
 
 def preview_of(snapshot: Snapshot, proposed: ProposedSetting | None) -> Preview | None:
-    """The preview of the wish; None without a wish."""
+    """The preview of the proposed; None without a proposed."""
     if proposed is None:
         return None
     if proposed.idle:

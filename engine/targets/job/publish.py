@@ -21,19 +21,12 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ...feed.run_directory import run_dir
 from ...system.errors import one_line
 from ...system.files import try_lock_file
-from ..spark.events.plan_text import lines_of_tree, read_plan
-from ..spark.events.published import SUFFIX, Publication, remove_leftovers
-from ..spark.events.queries import WATERMARK_POLICY, Queries
-from ..spark.events.query_events import (
-    QueryEvent,
-    QueryIdle,
-    QueryProgress,
-    QueryStarted,
-    QueryTerminated,
-    decode_progress,
-)
-from ..spark.events.query_runs import PlanFacts
 from ..spark.files import UnreadableError
+from ..spark.plan import lines_of_tree, read_plan
+from ..spark.published import SUFFIX, Publication, remove_leftovers
+from ..spark.queries import WATERMARK_POLICY, Queries
+from ..spark.query_events import QueryEvent, QueryIdle, QueryProgress, QueryStarted, QueryTerminated, decode_progress
+from ..spark.query_runs import PlanFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

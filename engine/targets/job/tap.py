@@ -15,7 +15,7 @@ import pyspark
 from pyspark.sql import functions as F
 
 from ...system.errors import UsageError, one_line
-from ..spark.events.plan_text import TAP
+from ..spark.plan import TAP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

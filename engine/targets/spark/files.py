@@ -72,12 +72,12 @@ class Cached(Generic[T]):
     def get(self, path: Path) -> T:
         """The decoded file; VanishedError or UnreadableError, which are cached as well."""
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except FileNotFoundError:
             raise VanishedError(f"{_place(path)} {NOT_THERE}") from None
         except OSError as error:
             raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
-        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        version = (status.st_ino, status.st_mtime_ns, status.st_size)
         known = self._known.get(path)
         if known is None or known[0] != version:
             known = version, self._read(path)

@@ -1,16 +1,14 @@
-"""Derives from the taps whether a Spark query runs, waits, is stale or has ended. Pure."""
+"""Whether an attached Spark query runs, waits, is stale or has ended, by its taps. Pure."""
 
 from itertools import pairwise
 from statistics import median
 
-from msgspec.structs import replace
+from msgspec import Struct
 
-from ...snapshot import EngineState
-from .checkpoint.checkpoint import CheckpointFacts
-from .events.query_runs import QueryRun
-from .query_facts import QueryFacts, batch_of, history_of
-from .reports import Report
-from .said import Said
+from ...snapshot import EngineState, NoteCode
+from .checkpoint import CheckpointFacts
+from .facts import QueryFacts
+from .query_runs import QueryRun
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
@@ -19,99 +17,110 @@ MAX_FIRST_BATCH_MS = 330_000
 """Longest first batch (ms): in real-time mode a batch takes five minutes by default."""
 MAX_TRIGGER_MS = 24 * 3_600_000
 """Longest pause (ms) that may be the trigger's while too few batches are recorded to show its interval."""
-_PACE_SHOWS = 3
+_MIN_BATCHES_FOR_PACE = 3
 """Recorded batches that show the pace: the first begins at the start, later ones at the trigger's interval."""
-_LONGER = 2
+_MAX_PAUSE_RATIO = 2
 """A pause is like earlier ones up to this many times their length."""
 
 
-def current(facts: QueryFacts) -> QueryFacts:
-    """The facts without an earlier run's report: the query was restarted by a job that reports nothing."""
-    checkpoint, report = facts.checkpoint, facts.report
-    if checkpoint is None or checkpoint.batch is None or report is None or report.run is None:
-        return facts
-    over = report.run.ended or report.alive is False
-    return replace(facts, report=None) if over and _went_on(checkpoint, report, report.run) else facts
+class NoteDraft(Struct, frozen=True):
+    """A note that a snapshot will carry: its code and arguments."""
+
+    code: NoteCode
+    args: dict[str, str | int | None] = {}
 
 
-def _went_on(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool:
-    """Whether the checkpoint has batches that cannot belong to an ended run.
-
-    A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
-    """
-    last = batch_of(None, run)
-    if last is None:
-        begun = checkpoint.batch_timestamp_ms
-        return report.heard_ms is None or begun is None or begun > report.heard_ms
-    committed = checkpoint.committed if run.ended else None
-    newest = checkpoint.batch
-    return (newest is not None and newest > last + 1) or (committed is not None and committed > last)
-
-
-def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
+class QueryState(Struct, frozen=True):
     """The query's state, and the note on it."""
+
+    state: EngineState
+    note: NoteDraft | None = None
+
+    @property
+    def flows(self) -> bool:
+        """Whether its last reported rates are those of now."""
+        is_pausing = self.note is not None and self.note.code in (
+            "pause_unknown", "waits_for_trigger", "no_batch_ended",
+        )  # fmt: skip
+        return self.state not in ("stale", "ended", "failed") and not is_pausing
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the query was stopped, or its application is gone."""
+        return self.note is not None and self.note.code in ("application_gone", "stopped")
+
+
+def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
+    """The query's state at `now_ms` (epoch ms): by its own reports, else by its checkpoint."""
     report, run = facts.report, facts.run
     if report is None or run is None:
         if facts.checkpoint is not None:
             return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
-        return "stale", ("not_started", {}) if report is None or not report.trouble else None
+        return _with_note("stale", "not_started") if report is None or not report.trouble else QueryState("stale")
     if run.ended:
-        return ("failed", None) if run.error else ("ended", ("stopped", {}))
+        return QueryState("failed") if run.error else _with_note("ended", "stopped")
     if report.alive is False:
-        return "stale", ("application_gone", {})
+        return _with_note("stale", "application_gone")
     if run.running is not None:
         took_ms = now_ms - run.running.since_ms
         if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):
-            return "stale", ("batch_unfinished", {"batch": run.running.batch})
-        return "live", None
-    heard_ms = now_ms - (run.last_event_ms or now_ms)
+            return _with_note("stale", "batch_unfinished", batch=run.running.batch)
+        return QueryState("live")
+    silent_ms = now_ms - (run.last_event_ms or now_ms)
     if run.continuous and run.progress is None and facts.checkpoint is None:
-        return "partial", ("continuous", {})
-    if run.progress is None and facts.checkpoint is None and report.alive and heard_ms <= MAX_FIRST_BATCH_MS:
-        return "live", ("no_batch_ended", {"silent_ms": heard_ms})  # a job that publishes reports each batch at its end
+        return _with_note("partial", "continuous")
+    return _state_between_batches(facts, run, silent_ms, is_alive=report.alive is True)
+
+
+def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, is_alive: bool) -> QueryState:
+    """The state of a run that reports no running batch, and nothing at all for `silent_ms`."""
+    if run.progress is None and facts.checkpoint is None and is_alive and silent_ms <= MAX_FIRST_BATCH_MS:
+        return _with_note("live", "no_batch_ended", silent_ms=silent_ms)  # publish reports each batch at its end
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
-    if heard_ms <= usual_ms:
-        return "live", ("query_idle", {}) if run.idle_ms is not None else None
-    if report.alive and len(history_of(facts)) < 2 and not run.history and heard_ms <= MAX_FIRST_BATCH_MS:
+    if silent_ms <= usual_ms:
+        return _with_note("live", "query_idle") if run.idle_ms is not None else QueryState("live")
+    if is_alive and len(facts.history) < 2 and not run.history and silent_ms <= MAX_FIRST_BATCH_MS:
         # In real-time mode the first report comes at the end of the first batch.
-        return "live", ("query_silent", {"alive": 1})
+        return _with_note("live", "query_silent", alive=1)
     trigger_ms = run.plan.trigger_ms if run.plan is not None else None
-    if trigger_ms is not None and heard_ms <= trigger_ms + usual_ms:
-        return "live", ("waits_for_trigger", {"trigger_ms": trigger_ms, "silent_ms": heard_ms})
-    longest_ms = MAX_TRIGGER_MS if run.pause_ms is None else _LONGER * run.pause_ms
-    if trigger_ms is None and run.progress is not None and heard_ms <= longest_ms:
-        return "partial", ("pause_unknown", {"silent_ms": heard_ms})
-    return "stale", ("query_silent", {"alive": 1 if report.alive else None})
+    if trigger_ms is not None and silent_ms <= trigger_ms + usual_ms:
+        return _with_note("live", "waits_for_trigger", trigger_ms=trigger_ms, silent_ms=silent_ms)
+    max_pause_ms = MAX_TRIGGER_MS if run.pause_ms is None else _MAX_PAUSE_RATIO * run.pause_ms
+    if trigger_ms is None and run.progress is not None and silent_ms <= max_pause_ms:
+        return _with_note("partial", "pause_unknown", silent_ms=silent_ms)
+    return _with_note("stale", "query_silent", alive=1 if is_alive else None)
 
 
-def _state_of_checkpoint(
-    facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int
-) -> tuple[EngineState, Said | None]:
+def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
     """The state by the checkpoint alone, and what that leaves unknown."""
     age_ms = checkpoint.age_ms(now_ms)
     if checkpoint.out_of_reach:
-        return "stale", None
+        return QueryState("stale")
     if checkpoint.batch is None:
-        return "stale", ("no_batch", {}) if checkpoint.trouble is None else None
+        return _with_note("stale", "no_batch") if checkpoint.trouble is None else QueryState("stale")
     if age_ms is None:
-        return "partial", None
+        return QueryState("partial")
     if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
-        return "partial" if checkpoint.trouble else "live", None
+        return QueryState("partial" if checkpoint.trouble else "live")
     if checkpoint.in_flight:
-        return "stale", ("batch_unfinished", {"batch": checkpoint.batch})
-    if age_ms <= _explained_ms(checkpoint) and not checkpoint.continuous:
-        return "partial", ("pause_unknown", {"silent_ms": age_ms})
-    return "stale", ("no_new_batch", {})
+        return _with_note("stale", "batch_unfinished", batch=checkpoint.batch)
+    if age_ms <= _max_pause_ms(checkpoint) and not checkpoint.continuous:
+        return _with_note("partial", "pause_unknown", silent_ms=age_ms)
+    return _with_note("stale", "no_new_batch")
 
 
-def _explained_ms(checkpoint: CheckpointFacts) -> float:
+def _with_note(state: EngineState, code: NoteCode, **args: str | int | None) -> QueryState:
+    return QueryState(state, NoteDraft(code, args))
+
+
+def _max_pause_ms(checkpoint: CheckpointFacts) -> float:
     """The longest pause that may be the trigger's: any with few batches, else like the second longest (one may be a
     stop).
     """
     times = [mark.timestamp_ms for mark in checkpoint.history]
-    if len(times) < _PACE_SHOWS:
+    if len(times) < _MIN_BATCHES_FOR_PACE:
         return MAX_TRIGGER_MS
-    return _LONGER * sorted(after - before for before, after in pairwise(times))[-2]
+    return _MAX_PAUSE_RATIO * sorted(after - before for before, after in pairwise(times))[-2]
 
 
 def _usual_ms(facts: QueryFacts) -> float:
@@ -119,11 +128,10 @@ def _usual_ms(facts: QueryFacts) -> float:
 
     In real-time mode a batch lasts minutes, and its offsets are written at its end: they never show it in flight.
     """
-    times = [mark.timestamp_ms for mark in history_of(facts)]
-    if len(times) == 1 and facts.checkpoint is not None and facts.checkpoint.history:
-        only = facts.checkpoint.history[0]
-        return max(0, (only.committed_ms or only.timestamp_ms) - only.timestamp_ms)
-    return median([after - before for before, after in pairwise(times)] or [0])
+    batches = facts.history
+    if len(batches) == 1 and facts.checkpoint is not None and facts.checkpoint.history:
+        return max(0, (batches[0].end_ms or batches[0].begin_ms) - batches[0].begin_ms)
+    return median([after.begin_ms - before.begin_ms for before, after in pairwise(batches)] or [0])
 
 
 def _longest_ms(run: QueryRun) -> int:

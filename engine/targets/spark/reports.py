@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ...snapshot import SiblingQuery
 from ...system.errors import UsageError, one_line
-from .eventlog.event_log import READ_AT_ONCE, EventLogFacts, EventLogTap, check
-from .events.published import Published, PublishedTap, list_published
-from .events.query_runs import QueryRun
+from .event_log import READ_AT_ONCE, EventLogFacts, EventLogTap, check
+from .published import Published, PublishedTap, list_published
+from .query_runs import QueryRun
 
 SEARCH_S = 2.0
 """Seconds between two searches for a job that publishes a query."""
@@ -149,7 +149,7 @@ class JobReports:
 def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[SiblingQuery]:
     """The last run of every other query, the failed ones first."""
     last = {run.id: run for run in runs if chosen is None or run.id != chosen.id}
-    found = [
+    siblings = [
         SiblingQuery(
             name=one_line(run.name or run.id, 80),
             id=run.id,
@@ -158,12 +158,13 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
         )
         for run in last.values()
     ]
-    return sorted(found, key=lambda one: one.state != "failed")
+    return sorted(siblings, key=lambda sibling: sibling.state != "failed")
 
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    places = [one.plan.checkpoint for one in runs if run is not None and one.id == run.id and one.plan is not None]
+    plans = [other.plan for other in runs if run is not None and other.id == run.id]
+    places = [plan.checkpoint for plan in plans if plan is not None]
     return next((place for place in reversed(places) if place is not None), None)
 
 

@@ -1,7 +1,8 @@
 """The Kafka topics that an attached query reads, up to the offsets it has reached."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -9,12 +10,24 @@ from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Positions, TopicPartition
 from ...system.errors import UsageError
 from ...system.json_path import JsonPath, parse_json_path
-from ..spark.checkpoint.offset_log import SourceOffsets
-from ..spark.events.lineage import RECORD
 from .topic import TopicTap
-from .topic_facts import TopicFacts
+from .topic_facts import RECORD, TopicFacts
 
 EVERY_S = 1.0
+
+
+class ReadSource(Protocol):
+    """A source of an attached query or job."""
+
+    @property
+    def kind(self) -> str:
+        """Whether it is `kafka`, or another source."""
+        ...
+
+    @property
+    def offsets(self) -> Mapping[str, int] | None:
+        """The next offset to be read, by `topic/partition`; None for other sources."""
+        ...
 
 
 class BrokerTap:
@@ -34,8 +47,8 @@ class BrokerTap:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def open(self, offsets: Sequence[SourceOffsets], time: str | None = None) -> None:
-        """Connect and query once; `time` is the place of event time in a record by the plan (`lineage.record_time`).
+    def open(self, offsets: Sequence[ReadSource], time: str | None = None) -> None:
+        """Connect and query once; `time` is the place of event time in a record by the plan.
 
         UsageError if the query reads nothing from Kafka, or the topics do not exist.
         """
@@ -50,7 +63,7 @@ class BrokerTap:
         assert self._tap is not None
         self._facts = self._facts_of(self._tap)
 
-    def poll(self, offsets: Sequence[SourceOffsets], time: str | None = None) -> TopicFacts:
+    def poll(self, offsets: Sequence[ReadSource], time: str | None = None) -> TopicFacts:
         """The broker's last answer about the query's offsets at that time; `time` as in `open`."""
         self._positions = _positions(offsets) or self._positions
         self._planned = time
@@ -104,7 +117,7 @@ class BrokerTap:
                 raise
 
 
-def _positions(offsets: Sequence[SourceOffsets]) -> Positions:
+def _positions(offsets: Sequence[ReadSource]) -> Positions:
     """The next offsets that the query reads in Kafka, after its last batch."""
     found: Positions = {}
     for source in offsets:

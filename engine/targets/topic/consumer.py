@@ -20,13 +20,12 @@ from ...snapshot import (
 )
 from ...system.json_path import JsonPath
 from ...verdict.judge import RecordedPast
-from ...verdict.snapshot_of import snapshot_of
+from ...verdict.monitor_snapshot import snapshot_of
 from ...watermarks.channels import Unread
-from ...watermarks.counts import RateMeter
+from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.monitor_state import new_monitor
 from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings, Tumbling
-from ..spark.merge import NOTHING_KNOWN
 from .topic import TopicTap
 from .topic_facts import PartitionFacts, TopicFacts
 
@@ -124,7 +123,7 @@ class TopicWatch:
             blockers=seen.blockers,
             channels=_channels({view.channel: view for view in seen.channels}, facts),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
-            totals=NOTHING_KNOWN,
+            totals=NOTHING_COUNTED,
             target=(KafkaTopic if self._group is None else ConsumerGroup)([self._position(facts)]),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms),

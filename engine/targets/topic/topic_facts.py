@@ -2,6 +2,9 @@
 
 from msgspec import Struct
 
+RECORD = "timestamp"
+"""The record's own timestamp as the place of event time; every other place is a JSON path into its value: `$.a.b`."""
+
 
 class PartitionFacts(Struct, frozen=True):
     """A partition: offsets, and event times (ms) at them; None is not known."""

@@ -23,7 +23,7 @@ from wmtop.engine.system import remote_files
 from wmtop.engine.system.errors import UsageError
 
 from ...refusals import refused
-from ...targets.spark.remote.s3 import ACCESS_DENIED, BUCKET, S3, UNAVAILABLE, s3_server
+from ...targets.spark.s3 import ACCESS_DENIED, BUCKET, S3, UNAVAILABLE, s3_server
 from ...tui.cli.commands import run
 
 COLUMNS = Columns(time="when", channel="who", arrival="came")

@@ -8,13 +8,12 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from wmtop.engine.targets.spark.checkpoint.checkpoint import CheckpointTap
-from wmtop.engine.targets.spark.checkpoint.offset_log import decode_commit, decode_offsets, decode_query_id
-from wmtop.engine.targets.spark.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.targets.spark.checkpoint.state_files import changes
-from wmtop.engine.targets.spark.checkpoint.state_schema import decode_operator, decode_schema
-from wmtop.engine.targets.spark.compression import decompress
+from wmtop.engine.targets.spark.checkpoint import CheckpointTap
 from wmtop.engine.targets.spark.files import UnreadableError
+from wmtop.engine.targets.spark.offset_log import decode_commit, decode_offsets, decode_query_id
+from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
+from wmtop.engine.targets.spark.state_files import changes, decompress
+from wmtop.engine.targets.spark.state_rows import decode_operator, decode_schema
 
 from .written import Written
 

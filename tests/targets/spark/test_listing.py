@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.targets.discover import Found
-from wmtop.engine.targets.spark.events.published import Publication, Published
-from wmtop.engine.targets.spark.events.queries import Queries
-from wmtop.engine.targets.spark.events.query_events import QueryStarted, QueryTerminated
+from wmtop.engine.targets.spark.published import Publication, Published
+from wmtop.engine.targets.spark.queries import Queries
+from wmtop.engine.targets.spark.query_events import QueryStarted, QueryTerminated
 from wmtop.tui.cli.listing import list_all
 
 
@@ -30,7 +30,7 @@ def test_a_failed_query_is_listed_beside_those_that_run(
     )
     none: list[Found] = []
     monkeypatch.setattr(
-        "wmtop.engine.targets.spark.events.published.list_published", lambda: [Published("shop", Path("x"), said)]
+        "wmtop.engine.targets.spark.published.list_published", lambda: [Published("shop", Path("x"), said)]
     )
     monkeypatch.setattr("wmtop.engine.targets.discover.discover", lambda places: none)
     monkeypatch.setattr("wmtop.tui.cli.listing.lines_of_runs", list)

@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, WatermarkNode
-from wmtop.engine.targets.spark.checkpoint.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.targets.spark.events.query_runs import (
+from wmtop.engine.targets.spark.channels import Channels, channels_of, channels_of_taps, channels_of_topics
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
+from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.nodes import Node, Nodes, Policy, nodes_of
+from wmtop.engine.targets.spark.query_runs import (
     ChannelFacts,
     InputBatch,
     InputFacts,
@@ -15,14 +19,8 @@ from wmtop.engine.targets.spark.events.query_runs import (
     QueryRun,
     Sampled,
 )
-from wmtop.engine.targets.spark.nodes import Node, barrel_level, delay_of, nodes_of, shown
-from wmtop.engine.targets.spark.query_channels import (
-    barrel_rule,
-    channels_of_taps,
-    channels_of_topics,
-    tapped_inputs,
-    whatif_by_spark,
-)
+from wmtop.engine.targets.spark.reports import Report
+from wmtop.engine.targets.spark.watermark import barrel_rule, barrel_watermark, views_of
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 
 
@@ -50,6 +48,16 @@ def run(*inputs: InputFacts, plan: PlanFacts | None = None) -> QueryRun:
     )  # fmt: skip
 
 
+def reported(last: QueryRun) -> QueryFacts:
+    """The facts of a query that only its job reports."""
+    return QueryFacts(report=Report(tap="publish", app="a", run=last, alive=True, trouble=None))
+
+
+def planned(*inputs: InputFacts, policy: Policy | None = "min", plan: PlanFacts | None = None) -> Nodes:
+    last = replace(run(*inputs, plan=PLAN if plan is None else plan), watermark_policy=policy)
+    return nodes_of(reported(last))
+
+
 ORDERS, RETURNS = tap("orders", {"a": 90_000, "b": 40_000}), tap("returns", {"x": 70_000})
 PLAN = PlanFacts((PlannedWatermark("ts", 30_000, ("orders",)), PlannedWatermark("at", 5_000, ("returns",))))
 
@@ -58,14 +66,16 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
     old = WatermarkDelay(10_000, "ts", windowed=False, operator=0)
     again = WatermarkDelay(10_000, "window", windowed=True, operator=1)
     checkpoint = CheckpointFacts(delays=(old, again))
-    assert nodes_of(checkpoint, None) == nodes_of(checkpoint, run()) == [Node(column="ts", delay_ms=10_000)]
-    assert nodes_of(checkpoint, run(ORDERS, plan=PLAN)) == [
+    stored = (Node(column="ts", delay_ms=10_000),)
+    assert nodes_of(QueryFacts(checkpoint=checkpoint)) == Nodes(stored)
+    assert nodes_of(replace(reported(run()), checkpoint=checkpoint)) == Nodes(stored, "min")
+    assert nodes_of(replace(reported(run(ORDERS, plan=PLAN)), checkpoint=checkpoint)).nodes == (
         Node(column="ts", delay_ms=30_000, taps=(ORDERS,)),
         Node(column="at", delay_ms=5_000),
-    ]
-    assert nodes_of(None, None) == []
-    assert delay_of(nodes_of(checkpoint, None)) == 10_000
-    assert delay_of(nodes_of(None, run(plan=PLAN))) is None
+    )
+    assert nodes_of(QueryFacts()) == Nodes()
+    assert Nodes(stored).delay_ms == 10_000
+    assert planned().delay_ms is None
 
 
 @pytest.mark.parametrize(
@@ -86,21 +96,20 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
 def test_which_of_two_nodes_holds(
     inputs: tuple[InputFacts, ...], level: int | None, policy: Any, stands: tuple[int | None, ...], holds: int | None
 ) -> None:
-    nodes = nodes_of(None, run(*inputs, plan=PLAN))
-    assert shown(nodes, level, policy) == [
+    assert views_of(planned(*inputs, policy=policy), level) == [
         WatermarkNode("ts", 30_000, stands[0], holds=holds == 0),
         WatermarkNode("at", 5_000, stands[1], holds=holds == 1),
     ]
 
 
 def test_the_barrels_level_needs_every_channel() -> None:
-    both = nodes_of(None, run(ORDERS, RETURNS, plan=PLAN))
-    assert barrel_level(both, "min") == 10_000
-    assert barrel_level(both, "max") == 65_000
-    assert barrel_level(both, None) is None
-    assert barrel_level(nodes_of(None, run(ORDERS, plan=PLAN)), "min") is None
+    both = (ORDERS, RETURNS)
+    assert barrel_watermark(planned(*both)) == 10_000
+    assert barrel_watermark(planned(*both, policy="max")) == 65_000
+    assert barrel_watermark(planned(*both, policy=None)) is None
+    assert barrel_watermark(planned(ORDERS)) is None
     sampled = tap("returns", {"x": 70_000}, barrel_ms=None, sampled=Sampled(1, 900))
-    assert barrel_level(nodes_of(None, run(ORDERS, sampled, plan=PLAN)), "min") is None
+    assert barrel_watermark(planned(ORDERS, sampled)) is None
 
 
 def test_channels_bear_their_inputs_name_where_there_are_several() -> None:
@@ -111,12 +120,12 @@ def test_channels_bear_their_inputs_name_where_there_are_several() -> None:
         for n in range(3)
     )  # fmt: skip
     orders = tap("orders", {"a": 90_000, "b": 40_000}, recent=batches)
-    one = channels_of_taps(tapped_inputs(nodes_of(None, run(orders, plan=PLAN)), run(orders, plan=PLAN)), 5_000)
+    one = channels_of_taps((orders,), planned(orders), 5_000)
     assert [(view.channel, view.watermark_ms, view.records) for view in one] == [("a", 60_000, 10), ("b", 10_000, 10)]
     assert [(view.rate, view.quiet_ms) for view in one] == [(30.0, 3_000), (0.0, None)]
     assert {(view.late, view.flaps) for view in one} == {(None, None)}, "Spark has no idleness to count changes of"
-    both = run(orders, RETURNS, plan=PLAN)
-    names = [view.channel for view in channels_of_taps(tapped_inputs(nodes_of(None, both), both), 5_000)]
+    both = (orders, RETURNS)
+    names = [view.channel for view in channels_of_taps(both, planned(*both), 5_000)]
     assert names == ["orders/a", "orders/b", "returns/x"]
 
 
@@ -128,22 +137,22 @@ def views(**reached: int | None) -> list[ChannelView]:
 
 
 def test_who_lies_at_or_below_sparks_level_loses_rows() -> None:
-    nodes = [Node(column="ts", delay_ms=30_000, taps=(ORDERS,))]
-    rule = barrel_rule(nodes, views(a=90_000, b=40_000, c=60_000, d=60_001), 60_000, "min")
+    nodes = Nodes((Node(column="ts", delay_ms=30_000, taps=(ORDERS,)),), "min")
+    rule = barrel_rule(nodes, Channels(views=views(a=90_000, b=40_000, c=60_000, d=60_001)), 60_000)
     assert rule is not None
     assert (rule.watermark_ms, rule.holder, rule.below) == (10_000, "b", ["b", "c"])
-    assert barrel_rule(nodes, [], 60_000, "min") is None
+    assert barrel_rule(nodes, Channels(), 60_000) is None
 
 
 def test_a_partition_without_a_record_keeps_the_barrel_empty() -> None:
     partitions = tuple(PartitionFacts("t", n, 10, ms, ms, 10, ms) for n, ms in enumerate((50_000, 90_000, None)))
     channels = channels_of_topics(TopicFacts(partitions=partitions), 30_000)
     assert {view.flaps for view in channels} == {None}
-    nodes = [Node(column="ts", delay_ms=30_000)]
-    rule = barrel_rule(nodes, channels, 60_000, "min")
+    nodes = Nodes((Node(column="ts", delay_ms=30_000),), "min")
+    rule = barrel_rule(nodes, Channels(views=channels), 60_000)
     assert rule is not None
     assert (rule.watermark_ms, rule.holder, rule.below) == (None, "2", ["0"])
-    rule = barrel_rule(nodes, channels[:2], 60_000, "min")
+    rule = barrel_rule(nodes, Channels(views=channels[:2]), 60_000)
     assert rule is not None
     assert (rule.watermark_ms, rule.holder) == (20_000, "0")
 
@@ -151,16 +160,18 @@ def test_a_partition_without_a_record_keeps_the_barrel_empty() -> None:
 def test_what_another_delay_would_cost_is_known_of_one_tap_on_one_clock() -> None:
     counts = LatenessCounts(bucket_ms=1_000, delays_ms=(1_000, 2_000), spark=(7, 3), barrel=(2, 0))
     counted = tap("orders", {"a": 90_000, "b": 40_000}, lateness=counts, rows=22, nulls=2)
-    alone = [Node(column="ts", delay_ms=30_000, taps=(counted,))]
-    rows = whatif_by_spark(alone)
+    alone = replace(PLAN, nodes=PLAN.nodes[:1])
+    channels = channels_of(reported(run(counted)), planned(counted, plan=alone), 0)
+    rows = channels.whatif
     assert rows is not None
     assert [(row.lateness_ms, row.late, row.late_share, row.delay_ms) for row in rows] == [
         (1_000, 7, 0.35, None),
         (2_000, 3, 0.15, None),
     ]
-    rule = barrel_rule(alone, views(a=90_000, b=40_000), 60_000, "min")
+    rule = barrel_rule(planned(counted, plan=alone), channels, 60_000)
     assert rule is not None
     assert rule.whatif is not None
     assert [row.late for row in rule.whatif] == [2, 0]
-    assert whatif_by_spark([Node(column="ts", delay_ms=30_000, taps=(counted, RETURNS))]) is None
-    assert whatif_by_spark([*alone, Node(column="at", delay_ms=5_000)]) is None
+    two_taps = Nodes((Node(column="ts", delay_ms=30_000, taps=(counted, RETURNS)),))
+    assert channels_of(reported(run(counted, RETURNS)), two_taps, 0).whatif is None
+    assert channels_of(reported(run(counted)), planned(counted), 0).whatif is None

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from wmtop import engine
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.job.publish import CANNOT_PUBLISH, OVER_CONNECT
-from wmtop.engine.targets.spark.events.published import (
+from wmtop.engine.targets.spark.published import (
     Publication,
     PublishedTap,
     find_published,
@@ -29,16 +29,14 @@ from wmtop.engine.targets.spark.events.published import (
     list_published,
     remove_leftovers,
 )
-from wmtop.engine.targets.spark.events.queries import Queries
-from wmtop.engine.targets.spark.events.query_events import QueryStarted
-from wmtop.engine.targets.spark.events.query_runs import ChannelFacts, InputFacts, QueryRun
-from wmtop.engine.targets.spark.events.sketch import key_of
-from wmtop.engine.targets.spark.events.sketch_keys import keys_of_longs
-from wmtop.engine.targets.spark.events.tapped import MAX_CHANNELS, TappedInput
+from wmtop.engine.targets.spark.queries import Queries
+from wmtop.engine.targets.spark.query_events import QueryStarted
+from wmtop.engine.targets.spark.query_runs import ChannelFacts, InputFacts, QueryRun
+from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, TappedInput, key_of, keys_of_longs
 
 from ...refusals import refused
-from .events.test_sketch import compact
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
+from .test_sketch import compact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -228,7 +226,7 @@ if TYPE_CHECKING:
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.events.query_events import QueryStarted
+    from wmtop.engine.targets.spark.query_events import QueryStarted
 
     job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
     [path] = run_dir.glob("*.published")
@@ -305,7 +303,7 @@ def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.events.query_events import QueryIdle
+    from wmtop.engine.targets.spark.query_events import QueryIdle
 
     [path] = run_dir.glob("*.published")
     done = threading.Event()

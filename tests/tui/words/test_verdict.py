@@ -10,7 +10,7 @@ from wmtop.engine.doctor.idleness import NoData
 from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.spark import InputHoldsBack
 from wmtop.engine.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
-from wmtop.engine.verdict.applied_now import ProposedSetting
+from wmtop.engine.verdict.preview import ProposedSetting
 from wmtop.tui.words import verdict as v
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.presenter import presenter_of

@@ -64,8 +64,8 @@ def open_fleet() -> None:
 
 def _between(watcher: Watcher, opened: str | None) -> None:
     """Switch between the table and its targets until the user quits; `opened` is shown first. Watching never stops."""
-    from ...screens.base_app import preferences_file
     from ...screens.fleet import FleetApp
+    from ...screens.preferences import preferences_file
 
     use_keys(config().keys)
     rows, selected = FleetRows(watcher), opened

@@ -1,0 +1,392 @@
+"""Reads a query's checkpoint directory at every poll: its last batch, its watermark, its sources."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...system.errors import UsageError, one_line
+from .files import Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head
+from .offset_log import BatchOffsets, SourceOffsets, decode_commit, decode_offsets, decode_query_id
+from .state_rows import SESSION_WINDOW, TIME_WINDOW, Field, StateSchema, decode_schema, delay_of
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+
+LOG_LIMIT = 16 * 1024 * 1024
+"""Longest offset or commit file (bytes) that is read: a hundred thousand Kafka partitions take 2 MB."""
+SCHEMA_LIMIT = 4 * 1024 * 1024
+_METADATA_LIMIT = 64 * 1024
+_MAX_STORES = 64
+_MAX_CHILDREN = 200
+_MAX_NAMED = 8
+MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
+"""Batches looked back, at least and at most: more for short batches, until they cover the time (ms) that a verdict
+needs.
+"""
+_PARTS = ("commits", "metadata", "offsets", "sources", "state")
+EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
+_COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
+_EVENT_LOG_START = b'{"Event":"'
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+class SourceFacts(Struct, frozen=True):
+    """A source at the end of the last batch, and its rate."""
+
+    offsets: SourceOffsets
+    per_second: float | None
+    """Records per second between the inputs of the last two batches; None for a source with unknown counters."""
+
+
+class BatchMark(Struct, frozen=True):
+    """A recorded batch: when its input was fixed, and the watermark in force in it (ms).
+
+    `committed_ms` is when its commit was written, by the file system; None: it was not, or that is not known.
+    """
+
+    batch: int
+    timestamp_ms: int
+    watermark_ms: int | None
+    committed_ms: int | None = None
+    inputs: tuple[int, ...] = ()
+    """A number for each source's offsets: another one means other offsets."""
+
+
+class WatermarkDelay(Struct, frozen=True):
+    """A delay (ms) in the state: that of the query's *first* start, whatever it is now."""
+
+    delay_ms: int
+    column: str
+    """The column with the delay; for a window the window's, since the event-time column is not recorded."""
+    windowed: bool
+    operator: int
+
+
+class CheckpointFacts(Struct, frozen=True, kw_only=True):
+    """The checkpoint's present facts; None: not in it, or not readable (times ms)."""
+
+    query_id: str | None = None
+    batch: int | None = None
+    """The last batch that has begun."""
+    in_flight: bool | None = None
+    """The last batch has not been committed: it runs, or runs again, or the query died in it."""
+    committed: int | None = None
+    """The last batch that has been committed."""
+    batch_timestamp_ms: int | None = None
+    """When the input of `batch` was fixed; a batch that is run again keeps the old time."""
+    watermark_ms: int | None = None
+    """The watermark in force in `batch`; None: there is none, or it has not moved since the start."""
+    next_watermark_ms: int | None = None
+    """The watermark of the next batch; None while `batch` is in flight."""
+    conf: dict[str, str] = {}
+    """The Spark settings that the query has kept since its first batch."""
+    sources: tuple[SourceFacts, ...] = ()
+    delays: tuple[WatermarkDelay, ...] = ()
+    history: tuple[BatchMark, ...] = ()
+    """The last recorded batches, the newest last; those before a gap are left out."""
+    continuous: bool = False
+    """Its batches are epochs of continuous processing, which has no watermark; times are those of the files."""
+    trouble: str | None = None
+    """One line on what could not be read."""
+    newer_format: str | None = None
+    """A version of the offset log newer than the known ones: the facts may be incomplete."""
+    out_of_reach: bool = False
+    """The store of the checkpoint does not answer: these are the facts of its last answer."""
+
+    @property
+    def watermark_policy(self) -> str | None:
+        """How the watermarks of several inputs are combined: min or max."""
+        return self.conf.get(WATERMARK_POLICY)
+
+    @property
+    def shuffle_partitions(self) -> int | None:
+        """The number of partitions of the state."""
+        number = self.conf.get(SHUFFLE_PARTITIONS, "")
+        return int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
+
+    @property
+    def state_provider(self) -> str | None:
+        """The class of the state store, as in HDFSBackedStateStoreProvider."""
+        name = self.conf.get(STATE_PROVIDER)
+        return None if name is None else name.rpartition(".")[2]
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long ago (ms) the input of the last batch was fixed."""
+        return None if self.batch_timestamp_ms is None else max(0, now_ms - self.batch_timestamp_ms)
+
+
+class CheckpointTap:
+    """Reads the checkpoint of one query; each poll lists two directories and opens only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._query_id = Cached(decode_query_id, _METADATA_LIMIT)
+        self._offsets = Cached(decode_offsets, LOG_LIMIT)
+        self._commits = Cached(decode_commit, LOG_LIMIT)
+        self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_MAX_STORES)
+        self._delays: tuple[WatermarkDelay, ...] = ()
+        self._delays_of: tuple[str | None, int | None] | None = None
+        self._marks: dict[int, BatchMark] = {}
+        self._marks_of: str | None = None
+
+    def poll(self) -> CheckpointFacts:
+        """The present facts; never raises because of the directory's content."""
+        troubles: list[str] = []
+        query_id = self._read(self._query_id, self.path / "metadata", troubles)
+        begun = self._batches("offsets", troubles)
+        # Listed after the offsets, so that no committed batch appears to be in flight.
+        commits = self._batches("commits", troubles)
+        committed = max(commits or (), default=None)
+        batch = max((*(begun or ()), *(commits or ())), default=None)
+        if batch is None:
+            return CheckpointFacts(query_id=query_id, trouble=_join(troubles))
+        offsets = self._read(self._offsets, self.path / "offsets" / str(batch), troubles)
+        in_flight = None if commits is None else committed != batch
+        commit = None if committed != batch else self._read(self._commits, self.path / "commits" / str(batch), troubles)
+        if self._delays_of != (query_id, committed):
+            self._delays = self._find_delays(troubles)
+            self._delays_of = None if troubles else (query_id, committed)
+        return CheckpointFacts(
+            query_id=query_id,
+            batch=batch,
+            in_flight=in_flight,
+            committed=committed,
+            batch_timestamp_ms=self._begun_ms(batch, offsets) if offsets else None,
+            continuous=offsets is not None and offsets.timestamp_ms is None,
+            watermark_ms=offsets.watermark_ms if offsets else None,
+            next_watermark_ms=commit,
+            conf=offsets.conf if offsets else {},
+            sources=_sources(offsets, self._before(batch)) if offsets else (),
+            delays=self._delays,
+            history=self._history(query_id, batch, committed),
+            newer_format=offsets.newer_format if offsets else None,
+            trouble=_join(troubles),
+        )
+
+    def _batches(self, log: str, troubles: list[str]) -> list[int] | None:
+        """The batches in a log: none while it does not exist, None if it cannot be read."""
+        try:
+            return numbers(self.path / log)
+        except VanishedError:
+            return []
+        except UnreadableError as error:
+            troubles.append(str(error))
+            return None
+
+    def _before(self, batch: int) -> BatchOffsets | None:
+        """The offsets of the previous batch, if they still exist; used only for the rate."""
+        try:
+            return self._offsets.get(self.path / "offsets" / str(batch - 1))
+        except UnreadableError:
+            return None
+
+    def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[BatchMark, ...]:
+        """The last batches, each read once."""
+        if query_id != self._marks_of or batch < max(self._marks, default=batch):
+            self._marks, self._marks_of = {}, query_id
+        marks: list[BatchMark] = []
+        for number in range(batch, max(batch - MAX_HISTORY, -1), -1):
+            try:
+                mark = self._marks.get(number) or self._mark(number, batch)
+            except UnreadableError:
+                break
+            if mark.committed_ms is None and committed is not None and number <= committed:
+                mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
+            marks.append(mark)
+            if len(marks) >= MIN_HISTORY and marks[0].timestamp_ms - mark.timestamp_ms >= HISTORY_MS:
+                break
+        self._marks = {mark.batch: mark for mark in reversed(marks)}
+        return tuple(self._marks.values())
+
+    def _mark(self, number: int, batch: int) -> BatchMark:
+        path = self.path / "offsets" / str(number)
+        # Only the last two are needed again: others must not evict them.
+        offsets = self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
+        begun_ms = self._begun_ms(number, offsets)
+        if begun_ms is None:
+            raise VanishedError(f"{path} has gone")
+        return BatchMark(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
+
+    def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
+        known = offsets.timestamp_ms
+        return _written_ms(self.path / "offsets" / str(number)) if known is None else known
+
+    def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
+        delays: list[WatermarkDelay] = []
+        for operator, path in _schema_files(self.path / "state"):
+            try:
+                schema = self._schemas.get(path)
+            except VanishedError:
+                continue
+            except UnreadableError as error:
+                troubles.append(str(error))
+                continue
+            delays += (delay for delay in _delays(schema, operator) if delay not in delays)
+        return tuple(delays)
+
+    @staticmethod
+    def _read(cached: Cached[T], path: Path, troubles: list[str]) -> T | None:
+        try:
+            return cached.get(path)
+        except UnreadableError as error:
+            troubles.append(str(error))
+            return None
+
+
+def _written_ms(path: Path) -> int | None:
+    """When a file was last written (epoch ms); None: not known."""
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def check(path: Path) -> None:
+    """UsageError for a directory that is not a query's checkpoint, with what it is instead."""
+    try:
+        inside = os.listdir(path)
+    except (OSError, ValueError) as error:
+        raise _no_directory(path, error) from None
+    if is_checkpoint(path):
+        _check_batches(path / "offsets")
+        return
+    if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
+        raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory", code="event_log")
+    if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
+        raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}", code="part")
+    if near := _checkpoints_below(path):
+        if len(near) == 1:
+            raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
+        listed = ", ".join(f"{place.relative_to(path)} ({_progress(place)})" for place in near[:_MAX_NAMED])
+        more = f" and {len(near) - _MAX_NAMED} more" if len(near) > _MAX_NAMED else ""
+        raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {listed}{more}", code="near")
+    raise UsageError(
+        f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
+        "and start the query if it has never run",
+        code="no_offsets",
+    )
+
+
+def _check_batches(offsets: Path) -> None:
+    """UsageError if this user may not list a checkpoint's batches; a query that has not begun has none."""
+    try:
+        os.listdir(offsets)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"cannot read {offsets}: {error.strerror}", code="unreadable") from None
+
+
+def _checkpoints_below(path: Path) -> list[Path]:
+    """The checkpoints in a directory, or else those one directory deeper."""
+    children = _children(path)
+    direct = [child for child in children if is_checkpoint(child)]
+    return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
+
+
+def _progress(path: Path) -> str:
+    """A query's progress, in a few words."""
+    facts = CheckpointTap(path).poll()
+    if facts.batch is None:
+        return "no batch yet"
+    return f"batch {facts.batch} {'has not ended' if facts.in_flight else 'committed'}"
+
+
+def _children(directory: Path) -> list[Path]:
+    try:
+        return [directory / name for name in sorted(names(directory))[:_MAX_CHILDREN]]
+    except UnreadableError:
+        return []
+
+
+def _no_directory(path: Path, error: OSError | ValueError) -> UsageError:
+    number = error.errno if isinstance(error, OSError) else errno.ENOENT
+    if number == errno.ENOTDIR:
+        kind, code = ("a Spark event log, not a checkpoint", "event_log") if is_event_log(path) else ("a file", "file")
+        return UsageError(f"{path} is {kind}: give the query's checkpoint directory", code=code)
+    if number == errno.ENOENT and _URI.match(str(path)):
+        return UsageError(
+            f"{path} is not on a file system of this machine: mount it, or copy the checkpoint here", code="elsewhere"
+        )
+    if number == errno.ENOENT:
+        return UsageError(f"there is no directory {one_line(str(path))}", code="missing")
+    reason = error.strerror if isinstance(error, OSError) else error
+    return UsageError(f"cannot read {path}: {reason}", code="unreadable")
+
+
+def is_event_log(path: Path) -> bool:
+    """Whether a file is Spark's event log: by its first bytes, a compressed one by its name."""
+    if path.suffix in _COMPRESSED and EVENT_LOG_NAME.fullmatch(path.name):
+        return True
+    try:
+        return read_head(path, len(_EVENT_LOG_START)) == _EVENT_LOG_START
+    except UnreadableError:
+        return False
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether it is a checkpoint: a query writes `metadata` first, then `offsets`."""
+    try:
+        if (path / "offsets").is_dir():
+            return True
+        decode_query_id(read_bytes(path / "metadata", _METADATA_LIMIT))
+    except (OSError, UnreadableError):
+        return False
+    return True
+
+
+def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
+    """The schema of every store of every operator; all partitions share the first one's."""
+    left = _MAX_STORES
+    try:
+        operators = sorted(numbers(state))
+    except UnreadableError:
+        return
+    for operator in operators:
+        partition = state / str(operator) / "0"
+        try:
+            stores = sorted(name for name in names(partition) if "." not in name)
+        except UnreadableError:
+            continue
+        for name in stores[:left]:
+            yield operator, partition / name / ("schema" if name == "_metadata" else "_metadata/schema")
+        left -= min(left, len(stores))
+
+
+def _delays(schema: StateSchema, operator: int) -> Iterator[WatermarkDelay]:
+    for field in (*schema.key.fields, *schema.value.fields):
+        delay = delay_of(field)
+        if delay is not None:
+            yield WatermarkDelay(delay, one_line(field.name), _is_window(field), operator)
+
+
+def _is_window(field: Field) -> bool:
+    return TIME_WINDOW in field.metadata or SESSION_WINDOW in field.metadata
+
+
+def _sources(now: BatchOffsets, before: BatchOffsets | None) -> tuple[SourceFacts, ...]:
+    if before is None or now.timestamp_ms is None or before.timestamp_ms is None:
+        return tuple(SourceFacts(source, None) for source in now.sources)
+    known = {source.source: source for source in before.sources}
+    took_s = (now.timestamp_ms - before.timestamp_ms) / 1000
+    return tuple(SourceFacts(source, _pace(source, known.get(source.source), took_s)) for source in now.sources)
+
+
+def _pace(now: SourceOffsets, before: SourceOffsets | None, took_s: float) -> float | None:
+    """The growth per second of the counters that both batches have."""
+    if took_s <= 0 or now.offsets is None or before is None or before.offsets is None:
+        return None
+    grown = [offset - before.offsets[name] for name, offset in now.offsets.items() if name in before.offsets]
+    return sum(grown) / took_s if grown and min(grown) >= 0 else None
+
+
+def _join(troubles: list[str]) -> str | None:
+    if not troubles:
+        return None
+    return troubles[0] if len(troubles) == 1 else f"{troubles[0]} (and {len(troubles) - 1} more)"

@@ -1,1 +1,0 @@
-"""Reads a Spark event log, while it grows and after its end."""

@@ -1,1 +1,0 @@
-"""Events of a streaming query, from an event log or from the job itself."""

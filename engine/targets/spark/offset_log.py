@@ -1,0 +1,173 @@
+"""The lines of a checkpoint's `offsets/N` and `commits/N` (formats v1 and v2)."""
+
+import re
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ...system.errors import one_line
+from .files import UnreadableError
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Kind = Literal["kafka", "files", "number", "json", "nothing", "unreadable"]
+S = TypeVar("S")
+
+VERSIONS = ("v1", "v2")
+_NEWER = re.compile(r"v[0-9]{1,4}")
+_SOURCE_ID = re.compile(rb"[\w-]+")
+_VOID = b"-"
+
+
+class SourceOffsets(Struct, frozen=True):
+    """The position of one source at the end of a batch.
+
+    `kafka`: `offsets` by `topic/partition`; `files`: entries of the file source's own log; `number`: one counter;
+    `json`: a source's own form, of which only the text is known; `nothing`: it has not delivered yet.
+    """
+
+    source: str
+    """The source's position in the query; with format v2 its id."""
+    kind: Kind
+    text: str
+    """The text in the file, on one line, truncated."""
+    offsets: dict[str, int] | None = None
+
+
+class BatchOffsets(Struct, frozen=True):
+    """`offsets/N`: the input of batch N, and the watermark in force in it."""
+
+    timestamp_ms: int | None
+    """When its input was fixed; a batch that is run again keeps the old time; None: continuous processing."""
+    watermark_ms: int | None
+    """The watermark; None: the query has none, or it has not moved yet (the file says 0 for both)."""
+    conf: dict[str, str]
+    sources: tuple[SourceOffsets, ...]
+    newer_format: str | None = None
+    """A version of the file newer than the known ones: the facts may be incomplete."""
+    inputs: tuple[int, ...] = ()
+    """A hash of each source's line, to compare with another batch's."""
+
+
+class _Metadata(Struct, rename="camel"):
+    batch_timestamp_ms: Int64
+    batch_watermark_ms: Int64 = 0
+    conf: dict[str, str] = {}
+
+
+class _Commit(Struct, rename="camel"):
+    next_batch_watermark_ms: Int64 = 0
+
+
+class _QueryId(Struct):
+    id: str
+
+
+def decode_offsets(content: bytes) -> BatchOffsets:
+    """`offsets/N`; UnreadableError if its version or metadata is unreadable, while a source's line is unreadable by
+    itself.
+    """
+    version, (first, *lines) = _lines(content)
+    is_epoch = not first.strip() and lines  # continuous processing writes an empty line
+    metadata = None if is_epoch else decode_json(first, _Metadata)
+    read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
+    return BatchOffsets(
+        timestamp_ms=None if metadata is None else metadata.batch_timestamp_ms,
+        watermark_ms=None if metadata is None else _watermark(metadata.batch_watermark_ms),
+        conf={} if metadata is None else metadata.conf,
+        sources=tuple(read(position, line) for position, line in enumerate(lines)),
+        newer_format=None if version in VERSIONS else version,
+        inputs=tuple(map(hash, lines)),
+    )
+
+
+def decode_commit(content: bytes) -> int | None:
+    """`commits/N`: the watermark (ms) that the batch after N will use, or None as in `BatchOffsets`."""
+    _, lines = _lines(content)
+    return _watermark(decode_json(lines[0], _Commit).next_batch_watermark_ms)
+
+
+def decode_query_id(content: bytes) -> str:
+    """The id in a checkpoint's `metadata`."""
+    return one_line(decode_json(content, _QueryId).id)
+
+
+def decode_source(source: str, text: str) -> SourceOffsets:
+    """The offsets of one source from a progress report."""
+    return _source(source, text.encode())
+
+
+def decode_json(content: bytes, kind: type[S]) -> S:
+    """JSON as a record; UnreadableError if it is another record, too deeply nested, or not JSON."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(one_line(str(error))) from None
+
+
+def _lines(content: bytes) -> tuple[str, list[bytes]]:
+    """The version, which may be newer than the known ones, and at least one line after it."""
+    first, *rest = content.split(b"\n")
+    version = one_line(first.decode(errors="replace"), 20)
+    if not _NEWER.fullmatch(version):
+        raise UnreadableError(f"unknown format {version!r}: {' and '.join(VERSIONS)} are known")
+    if not rest:
+        raise UnreadableError("it ends after its first line")
+    return version, rest
+
+
+def _watermark(value: int) -> int | None:
+    return value if value > 0 else None
+
+
+def _source_by_position(position: int, line: bytes) -> SourceOffsets:
+    return _source(str(position), line)
+
+
+def _source_by_id(position: int, line: bytes) -> SourceOffsets:
+    source, colon, offset = line.partition(b":")
+    if not colon:
+        return SourceOffsets(str(position), "unreadable", one_line(line.decode(errors="replace")))
+    return _source(one_line(source.decode(errors="replace"), 80), offset)
+
+
+def _source_of_newer(position: int, line: bytes) -> SourceOffsets:
+    """A source by its id, if the line begins with something like one."""
+    is_named = _SOURCE_ID.fullmatch(line.partition(b":")[0]) and line != _VOID
+    return (_source_by_id if is_named else _source_by_position)(position, line)
+
+
+def _source(source: str, line: bytes) -> SourceOffsets:
+    text = one_line(line[:4096].decode(errors="replace"))
+    if line == _VOID:
+        return SourceOffsets(source, "nothing", text)
+    try:
+        value = decode_json(line, cast(type[Any], Any))
+    except UnreadableError:
+        return SourceOffsets(source, "unreadable", text)
+    if _is_offset(value):
+        return SourceOffsets(source, "number", text, {"": value})
+    if not isinstance(value, dict):
+        return SourceOffsets(source, "json", text)
+    fields = cast(dict[str, Any], value)
+    if list(fields) == ["logOffset"] and _is_offset(fields["logOffset"]):
+        return SourceOffsets(source, "files", text, {"logOffset": fields["logOffset"]})
+    partitions = _kafka(fields)
+    return SourceOffsets(source, "kafka" if partitions else "json", text, partitions)
+
+
+def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
+    """The offsets of `{"topic": {"0": 17}}` by topic and partition; None for JSON of any other shape."""
+    offsets: dict[str, int] = {}
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in cast(dict[str, Any], partitions).items():
+            if not (partition.isdecimal() and _is_offset(offset)):
+                return None
+            offsets[f"{topic}/{partition}"] = offset
+    return offsets or None
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63

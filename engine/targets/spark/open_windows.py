@@ -1,0 +1,398 @@
+"""The windows and sessions that a query's aggregations hold open, from the files of the HDFS-backed state store.
+
+Anything unreadable is named, never guessed: other state stores, other operators, unknown formats.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
+from ...system.errors import one_line
+from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
+from .files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
+from .state_files import Layout, PartitionWindows, TooManyKeysError, Window
+from .state_rows import (
+    SESSION_WINDOW,
+    TIME_WINDOW,
+    RowType,
+    StateSchema,
+    TextReader,
+    decode_operator,
+    decode_schema,
+    delay_of,
+    nested,
+    text_reader,
+    word_at,
+)
+
+MAX_KEYS = 1_000_000
+"""Keys of one operator, at most: about 250 MB of memory."""
+MAX_WINDOWS = 500
+TOP_KEYS = 10
+
+_PROVIDER = "HDFSBackedStateStoreProvider"
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+_CHECKSUM = "spark.sql.streaming.stateStore.rowChecksum.enabled"
+OPERATOR_KINDS: dict[str, OperatorKind] = {
+    "stateStoreSave": "aggregation",
+    "sessionWindowStateStoreSaveExec": "session",
+    "symmetricHashJoin": "join",
+    "dedupe": "dedup",
+    "dedupeWithinWatermark": "dedup_within_watermark",
+    "globalLimit": "limit",
+    "applyInPandasWithState": "map_groups_with_state",
+    "flatMapGroupsWithState": "map_groups_with_state",
+    "transformWithStateExec": "transform_with_state",
+    "transformWithStateInPandasExec": "transform_with_state",
+    "transformWithStateInPySparkExec": "transform_with_state",
+}
+"""Spark's names for its stateful operators in `_metadata/metadata` and in progress reports."""
+NO_WINDOWS: frozenset[OperatorKind] = frozenset(
+    ("join", "dedup", "dedup_within_watermark", "limit", "map_groups_with_state", "transform_with_state")
+)
+"""Operators whose state has no known windows."""
+_MAX_OPERATORS = 100
+_MAX_PARTITIONS = 10_000
+
+
+class KeyCount(Struct, frozen=True, gc=False):
+    """A key of a window, by its columns (None: SQL's null), and the records counted for it."""
+
+    key: tuple[str | None, ...]
+    records: int
+
+
+class OpenWindow(Struct, frozen=True):
+    """A window that the state holds (ms); it covers `[start_ms, end_ms)`."""
+
+    start_ms: int
+    end_ms: int
+    keys: int
+    """The number of its rows in the state."""
+    records: int | None
+    """The query's own `count` (the greatest one; counts of a column skip nulls); None without one."""
+    top: tuple[KeyCount, ...] = ()
+    """The keys with most records, in falling order; none without a count or another key column."""
+
+
+class OpenWindows(Struct, frozen=True, kw_only=True):
+    """The windows of one stateful operator after a committed batch, those that close first come first."""
+
+    operator: int
+    batch: int | None = None
+    """The batch after which this was the state; older than the last commit if newer state was not readable."""
+    key_columns: tuple[str, ...] = ()
+    """The columns of the keys in `top`; expressions have no names of their own."""
+    windows: tuple[OpenWindow, ...] = ()
+    """At most `MAX_WINDOWS` of them."""
+    open: int = 0
+    """How many windows there are."""
+    keys: int = 0
+    """How many rows the state has."""
+    kind: OperatorKind | None = None
+    """The kind of operator; None: not recorded (Spark before 4.0)."""
+    evicts: bool | None = None
+    """Whether its key has a watermark, so that state can be removed; None: not known."""
+    reason: WindowsUnknown | None = None
+    """Why the windows, or newer ones, are not known."""
+
+
+class NotReadError(UnreadableError):
+    """The windows of an operator cannot be read, for a reason that has a code."""
+
+    def __init__(self, code: WindowsUnknownCode, **args: str | int | None) -> None:
+        super().__init__(code)
+        self.reason = WindowsUnknown(code, args)
+
+
+def reason_of(error: UnreadableError) -> WindowsUnknown:
+    """The reason of an error: its code, or the file's trouble."""
+    return (
+        error.reason if isinstance(error, NotReadError) else WindowsUnknown("unreadable", {"why": one_line(str(error))})
+    )
+
+
+class OpenWindowsTap:
+    """Follows the state of every stateful operator of one checkpoint; a poll reads the deltas of new batches only."""
+
+    def __init__(self, path: Path, *, max_keys: int = MAX_KEYS, top: int = TOP_KEYS) -> None:
+        self._state = path / "state"
+        self._max_keys = max_keys
+        self._top = top
+        self._query_id: str | None = None
+        self._operators: dict[int, _OperatorTap] = {}
+
+    def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
+        """The open windows after the last committed batch in `facts`, by operator."""
+        if facts.query_id not in (None, self._query_id):  # another query now writes to this directory
+            self._operators.clear()
+            self._query_id = facts.query_id
+        try:
+            operators = sorted(numbers(self._state))[:_MAX_OPERATORS]
+        except VanishedError as error:
+            return tuple(operator.vanished(error) for operator in self._operators.values())
+        except UnreadableError as error:
+            return (OpenWindows(operator=0, reason=reason_of(error)),)
+        return tuple(self._operator(number).poll(facts) for number in operators)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _operator(self, number: int) -> "_OperatorTap":
+        if number not in self._operators:
+            self._operators[number] = _OperatorTap(self._state / str(number), number, self._max_keys, self._top)
+        return self._operators[number]
+
+
+class _OperatorTap:
+    """One operator: the layout of its rows, its partitions, and its last windows."""
+
+    def __init__(self, directory: Path, number: int, max_keys: int, top: int) -> None:
+        self._directory = directory
+        self._number = number
+        self._max_keys = max_keys
+        self._top = top
+        self._about = Cached(decode_operator, SCHEMA_LIMIT)
+        self._schema = Cached(decode_schema, SCHEMA_LIMIT)
+        self._rows: _Rows | None = None
+        self._partitions: list[PartitionWindows] = []
+        self._seen: OpenWindows | None = None
+        self._answer: tuple[int, OpenWindows] | None = None
+        self._too_many = False
+        self._kind: OperatorKind | None = None
+        self._evicts: bool | None = None
+
+    def poll(self, facts: CheckpointFacts) -> OpenWindows:
+        batch = facts.committed
+        if self._answer is not None and self._answer[0] == batch:
+            return self._answer[1]
+        try:
+            if batch is None and facts.in_flight is None and facts.batch is not None:
+                raise NotReadError("commits_unreadable")
+            if batch is None:
+                raise NotReadError("no_batch")
+            rows, partitions = self._rows_of(facts), _partitions(facts)
+        except UnreadableError as error:
+            return self._nothing(reason_of(error))
+        # A failure is kept too: damaged files are not read again before there are newer ones.
+        self._answer = batch, self._read(batch, partitions, rows)
+        return self._answer[1]
+
+    def vanished(self, error: VanishedError) -> OpenWindows:
+        """The last windows; its state has been removed."""
+        reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
+        return replace(self._seen, reason=reason) if self._seen else self._nothing(reason)
+
+    def _read(self, batch: int, partitions: int, rows: "_Rows") -> OpenWindows:
+        try:
+            self._load(batch + 1, partitions, rows)
+            self._seen = self._look(batch, rows)
+        except VanishedError as error:
+            return self.vanished(error)
+        except TooManyKeysError:
+            self._too_many = True
+            self._partitions = []
+            return self._nothing(WindowsUnknown("too_many_keys", {"limit": self._max_keys}))
+        except UnreadableError as error:
+            return self._nothing(reason_of(error))
+        return self._seen
+
+    def _rows_of(self, facts: CheckpointFacts) -> "_Rows":
+        """The layout of the rows; UnreadableError if they are not rows of windows in files."""
+        if self._too_many:
+            raise NotReadError("too_many_keys", limit=self._max_keys)
+        self._kind = self._kind or self._ask_kind()
+        if self._kind in NO_WINDOWS:
+            raise NotReadError("no_windows", kind=self._kind)
+        _check_settings(facts)
+        schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
+        self._evicts = _carries_watermark(schema)
+        rows = _rows(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
+        if self._rows is None or rows.layout != self._rows.layout:
+            self._partitions = []
+        self._rows = rows
+        return rows
+
+    def _ask_kind(self) -> OperatorKind | None:
+        """The kind of operator; None if it is not recorded, as before Spark 4.0: its rows are enough."""
+        try:
+            if "v2" in names(self._directory / "_metadata"):
+                return "transform_with_state"
+            name = self._about.get(self._directory / "_metadata" / "metadata").operator_info.operator_name
+        except VanishedError:
+            return _kind_by_stores(self._directory / "0")
+        return OPERATOR_KINDS.get(name, "other")
+
+    def _load(self, version: int, partitions: int, rows: "_Rows") -> None:
+        if len(self._partitions) != partitions:
+            directories = (self._directory / str(number) for number in range(partitions))
+            self._partitions = [PartitionWindows(path, rows.layout, self._max_keys) for path in directories]
+        keys = 0
+        for partition in self._partitions:
+            partition.load(version)
+            keys += partition.keys
+            if keys > self._max_keys:
+                raise TooManyKeysError
+
+    def _look(self, batch: int, rows: "_Rows") -> OpenWindows:
+        if rows.layout.session:
+            return self._sessions(batch)
+        windows = {window for partition in self._partitions for window in partition.windows}
+        first = heapq.nsmallest(MAX_WINDOWS, windows, key=lambda window: (window[1], window[0]))
+        return OpenWindows(
+            operator=self._number,
+            batch=batch,
+            key_columns=tuple(column.name for column in rows.columns),
+            windows=tuple(self._window(window, rows) for window in first),
+            open=len(windows),
+            keys=sum(partition.keys for partition in self._partitions),
+            kind=self._kind or "aggregation",
+            evicts=self._evicts,
+        )
+
+    def _sessions(self, batch: int) -> OpenWindows:
+        """Sessions by key: two keys may have sessions with the same begin and end."""
+        assert self._rows is not None
+        counted = bool(self._rows.layout.counts_at)
+        sessions = (
+            (window, number)
+            for partition in self._partitions
+            for window, counts in partition.windows.items()
+            for number in counts.values()
+        )
+        first = heapq.nsmallest(MAX_WINDOWS, sessions, key=lambda session: (session[0][1], session[0][0], session[1]))
+        keys = sum(partition.keys for partition in self._partitions)
+        return OpenWindows(
+            operator=self._number,
+            batch=batch,
+            windows=tuple(
+                OpenWindow(start // 1000, end // 1000, 1, number if counted else None) for (start, end), number in first
+            ),
+            open=keys,
+            keys=keys,
+            kind="session",
+            evicts=self._evicts,
+        )
+
+    def _window(self, window: Window, rows: "_Rows") -> OpenWindow:
+        parts = [part for partition in self._partitions if (part := partition.windows.get(window))]
+        counted = bool(rows.layout.counts_at)
+        start, end = window
+        return OpenWindow(
+            start_ms=start // 1000,
+            end_ms=end // 1000,
+            keys=sum(map(len, parts)),
+            records=sum(sum(part.values()) for part in parts) if counted else None,
+            top=tuple(rows.top(parts, self._top)) if counted else (),
+        )
+
+    def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
+        return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)
+
+
+class _Column(NamedTuple):
+    name: str
+    text: TextReader
+
+
+class _Rows(Struct, frozen=True):
+    """The rows of a windowed aggregation: the places of window and counts, and the other key columns."""
+
+    layout: Layout
+    columns: tuple[_Column, ...]
+
+    def top(self, parts: list[dict[bytes, int]], most: int) -> Iterator[KeyCount]:
+        """The keys of a window with most records; they are spread over the partitions, and each is in one only."""
+        if not self.columns:
+            return
+        # Ties always give the same keys, whatever the order of the files.
+        best = [heapq.nlargest(most, part.items(), key=lambda item: (item[1], item[0])) for part in parts]
+        merged = heapq.merge(*best, key=lambda item: (item[1], item[0]), reverse=True)
+        for key, records in islice(merged, most):
+            yield KeyCount(tuple(column.text.read(key) for column in self.columns), records)
+
+
+def _check_settings(facts: CheckpointFacts) -> None:
+    if not facts.conf:
+        raise NotReadError("settings_unreadable")
+    if facts.state_provider != _PROVIDER:
+        name = one_line(facts.state_provider or "unknown", 60).removesuffix("StateStoreProvider")
+        raise NotReadError("state_store", name=name)
+    encoding = facts.conf.get(_ENCODING, "unsaferow")
+    if encoding != "unsaferow":
+        raise NotReadError("state_encoding", name=one_line(encoding, 20))
+
+
+def _kind_by_stores(partition: Path) -> OperatorKind | None:
+    """The kind of operator by its stores: a join has stores with names of their own."""
+    try:
+        stores = names(partition)
+    except UnreadableError:
+        return None
+    return "join" if any(name.endswith("-keyToNumValues") for name in stores) else None
+
+
+def carries_watermark(operator: Path) -> bool | None:
+    """Whether the rows in an operator's state directory have a watermark; None: not visible."""
+    try:
+        return _carries_watermark(decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT)))
+    except UnreadableError:
+        return None
+
+
+def _carries_watermark(schema: StateSchema) -> bool:
+    return any(delay_of(field) is not None for field in (*schema.key.fields, *schema.value.fields))
+
+
+def _partitions(facts: CheckpointFacts) -> int:
+    partitions = facts.shuffle_partitions
+    if partitions is None or not 0 < partitions <= _MAX_PARTITIONS:
+        raise NotReadError("partitions_unknown")
+    return partitions
+
+
+def _rows(schema: StateSchema, *, checksummed: bool) -> _Rows:
+    """The places in the rows; UnreadableError if they have no time window."""
+    sessions = _places(schema.value, SESSION_WINDOW)
+    at = sessions or _places(schema.key, TIME_WINDOW)
+    row = schema.value if sessions else schema.key
+    if len(at) != 1:
+        raise NotReadError("several_time_windows" if at else "no_time_window")
+    window = nested(row.fields[at[0]])
+    if window is None or [field.type for field in window.fields] not in (["timestamp"] * 2, ["timestamp_ntz"] * 2):
+        raise NotReadError("time_window_form")
+    layout = Layout(
+        window_at=word_at(len(row.fields), at[0]),
+        counts_at=tuple(_counts_at(schema.key, schema.value)),
+        checksummed=checksummed,
+        session=bool(sessions),
+    )
+    return _Rows(layout, tuple(_other_columns(schema.key, len(schema.key.fields) - 1 if sessions else at[0])))
+
+
+def _places(row: RowType, mark: str) -> list[int]:
+    return [index for index, field in enumerate(row.fields) if mark in field.metadata]
+
+
+def _counts_at(key: RowType, value: RowType) -> Iterator[int]:
+    """The places of the aggregates named `count`; in the old format of aggregations the key precedes them."""
+    width = len(key.fields)
+    names_of_key = [field.name for field in key.fields]
+    has_key = [field.name for field in value.fields[:width]] == names_of_key
+    if _places(value, SESSION_WINDOW):  # session, key columns, aggregates
+        has_key = True
+    for index, field in enumerate(value.fields):
+        if field.name == "count" and field.type == "long" and not (has_key and index < width):
+            yield word_at(len(value.fields), index)
+
+
+def _other_columns(key: RowType, window: int) -> Iterator[_Column]:
+    for index, field in enumerate(key.fields):
+        if index != window:
+            yield _Column(one_line(field.name, 60), text_reader(key, index))

@@ -1,0 +1,238 @@
+"""The state of an attached query: its stateful operators, output mode and open windows, and their shape. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+
+from msgspec import Struct
+
+from ...snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
+from ...verdict.monitor_snapshot import MAX_OPEN_WINDOWS
+from ...watermarks.settings import Session, Sliding, Tumbling, WindowSpec
+from .facts import QueryFacts
+from .open_windows import OPERATOR_KINDS, OpenWindows
+from .query_runs import BatchProgress, PlanFacts, StateFacts
+
+_FOLLOW_THE_WATERMARK = ("aggregation", "session", None)
+"""Operators whose output is not behind the watermark; windows above a join may stay longer."""
+_PASS_THE_WATERMARK_ON = ("aggregation", "session", "dedup", "dedup_within_watermark", "limit", None)
+"""Operators that pass the query's own watermark on to the operators above."""
+_WITHOUT_WINDOWS = ("join", "dedup", "dedup_within_watermark", "limit")
+"""Operators without windows: nothing is missing if another operator has windows."""
+_MAX_REMEMBERED = 200
+"""Windows from which the shape is derived."""
+
+
+class StoredState(Struct, frozen=True):
+    """What a query keeps; None: not known."""
+
+    output_mode: OutputMode | None
+    operators: list[StatefulOperator] | None
+    windows: Windows
+
+
+def stored_state_of(facts: QueryFacts, watermark_ms: int | None) -> StoredState:
+    """The state of a query with that watermark (epoch ms)."""
+    in_force = {mark.batch: mark.watermark_ms for mark in facts.checkpoint.history} if facts.checkpoint else {}
+    mode = output_mode_of(facts.plan, facts.windows, in_force)
+    operators = operators_of(facts.plan, facts.progress, facts.windows)
+    return StoredState(
+        mode, operators, windows_of(facts.windows, operators, mode, watermark_ms, _no_operator_reason(facts))
+    )
+
+
+def _no_operator_reason(facts: QueryFacts) -> WindowsUnknownCode:
+    """Why no stateful operator was found."""
+    if facts.plan is not None and not facts.plan.operators:
+        return "no_state"
+    if facts.checkpoint is None:
+        return "state_not_found"
+    if facts.windows is None:
+        return "state_not_read"
+    return "no_batch" if facts.checkpoint.committed is None else "no_state"
+
+
+def operators_of(
+    plan: PlanFacts | None, progress: BatchProgress | None, state: Sequence[OpenWindows] | None
+) -> list[StatefulOperator] | None:
+    """The operators by the plan, else by the state, else by the reports; None: not known."""
+    reported = _by_number(progress)
+    if plan is not None:
+        return [
+            StatefulOperator(
+                operator=planned.operator,
+                kind=planned.kind,
+                output_mode=planned.output_mode,
+                windowed=planned.windowed,
+                evicts=planned.evicts,
+                watermarks=list(planned.watermarks),
+                rows=_rows(reported, planned.operator, state),
+                dropped=_dropped(reported, planned.operator),
+            )
+            for planned in plan.operators
+        ]
+    if state:
+        return [
+            StatefulOperator(
+                operator=stored.operator,
+                kind=stored.kind or "other",
+                windowed=stored.kind == "session" or bool(stored.windows) or None,
+                evicts=stored.evicts,
+                rows=_rows(reported, stored.operator, state),
+                dropped=_dropped(reported, stored.operator),
+            )
+            for stored in state
+        ]
+    if progress is None:
+        return None
+    return [
+        StatefulOperator(operator=None, kind=OPERATOR_KINDS.get(report.operator, "other"), rows=report.rows)
+        for report in progress.states
+    ]
+
+
+def _by_number(progress: BatchProgress | None) -> Mapping[int, StateFacts]:
+    """Spark numbers its operators from the sink on, and reports them in that order."""
+    return {} if progress is None else dict(enumerate(progress.states))
+
+
+def _rows(reported: Mapping[int, StateFacts], number: int | None, state: Sequence[OpenWindows] | None) -> int | None:
+    if number is not None and number in reported:
+        return reported[number].rows
+    return next((stored.keys for stored in state or () if stored.operator == number and stored.batch is not None), None)
+
+
+def _dropped(reported: Mapping[int, StateFacts], number: int | None) -> int | None:
+    return reported[number].dropped_at_least if number is not None and number in reported else None
+
+
+def output_mode_of(
+    plan: PlanFacts | None, state: Sequence[OpenWindows] | None, in_force: Mapping[int, int | None]
+) -> OutputMode | None:
+    """The output mode by the plan; state with ended windows proves complete mode.
+
+    `in_force`: the watermark (ms) in each recorded batch.
+    """
+    if plan is not None:
+        modes: set[OutputMode] = {
+            operator.output_mode for operator in plan.operators if operator.output_mode is not None
+        }
+        return modes.pop() if len(modes) == 1 else None
+    if not state or any(stored.kind not in _FOLLOW_THE_WATERMARK for stored in state):
+        return None
+    return "complete" if any(stored.evicts and _keeps_ended(stored, in_force) for stored in state) else None
+
+
+def _keeps_ended(stored: OpenWindows, in_force: Mapping[int, int | None]) -> bool:
+    """Whether it still has windows that had ended by the watermark of its batch."""
+    watermark_ms = in_force.get(stored.batch) if stored.batch is not None else None
+    return watermark_ms is not None and any(window.end_ms <= watermark_ms for window in stored.windows)
+
+
+def windows_of(
+    state: Sequence[OpenWindows] | None,
+    operators: Sequence[StatefulOperator] | None,
+    mode: OutputMode | None,
+    watermark_ms: int | None,
+    no_operator_reason: WindowsUnknownCode,
+) -> Windows:
+    """The open windows of all readable operators, and why others were not readable."""
+    if not state:
+        return _no_windows(WindowsUnknown(no_operator_reason))
+    is_numbered = len(state) > 1
+    known = [stored for stored in state if stored.batch is not None]
+    expected = [stored for stored in state if stored.kind not in _WITHOUT_WINDOWS] if known else state
+    reasons = [
+        _of_operator(stored.reason, stored.operator if is_numbered else None) for stored in expected if stored.reason
+    ]
+    if not known:
+        return _no_windows(reasons[0] if reasons else WindowsUnknown("nothing_read"))
+    planned = {operator.operator: operator.evicts for operator in operators or ()}
+    listed: list[OpenWindow] = []
+    open_count = kept = 0
+    for stored in known:
+        stays = mode == "complete" or planned.get(stored.operator, stored.evicts) is False
+        closes_by = None if stays or _is_behind_another(stored, state) else watermark_ms
+        passed_ms = watermark_ms if stays else None
+        ended = 0 if passed_ms is None else sum(window.end_ms <= passed_ms for window in stored.windows)
+        kept += ended
+        open_count += stored.open - ended
+        listed += [
+            OpenWindow(
+                start_ms=window.start_ms,
+                end_ms=window.end_ms,
+                records=window.records,
+                waits_for=None,
+                short_ms=None if closes_by is None else max(window.end_ms - closes_by, 0),
+                operator=stored.operator if is_numbered else None,
+            )
+            for window in stored.windows
+            if passed_ms is None or window.end_ms > passed_ms
+        ]
+    listed.sort(key=lambda window: (window.end_ms, window.start_ms, window.operator or 0))
+    return Windows(
+        open=listed[:MAX_OPEN_WINDOWS],
+        open_count=open_count,
+        fired=kept if mode == "complete" else None,
+        late_firings=None,
+        kept=kept if mode == "complete" or False in planned.values() else None,
+        unknown=reasons[0].code if reasons else None,
+        unknown_args=reasons[0].args if reasons else {},
+    )
+
+
+def _is_behind_another(stored: OpenWindows, state: Sequence[OpenWindows]) -> bool:
+    """Whether an operator nearer to the sources passes on a lower watermark than the query's.
+
+    Spark numbers its operators from the sink on. A join with a time bound still emits rows that far behind.
+    """
+    return any(other.operator > stored.operator and other.kind not in _PASS_THE_WATERMARK_ON for other in state)
+
+
+def _of_operator(reason: WindowsUnknown, operator: int | None) -> WindowsUnknown:
+    return reason if operator is None else WindowsUnknown(reason.code, reason.args | {"operator": operator})
+
+
+def _no_windows(reason: WindowsUnknown) -> Windows:
+    return Windows(open_count=None, fired=None, late_firings=None, unknown=reason.code, unknown_args=reason.args)
+
+
+class WindowShape:
+    """Windows of one aggregation, by start and end (ms), collected until they show how they are made."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], None] = {}
+
+    def add(self, windows: Iterable[tuple[int, int]]) -> WindowSpec | None:
+        """Add windows; returns the shape, None while it is not known: a single window may be tumbling or sliding."""
+        self._seen |= dict.fromkeys(windows)
+        while len(self._seen) > _MAX_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        sizes = {end - start for start, end in self._seen}
+        starts = [start for start, _ in self._seen]
+        if len(sizes) != 1 or len(starts) < 2:
+            return None
+        [size] = sizes
+        step = gcd(*(start - starts[0] for start in starts))
+        if step % size == 0:  # side by side, as far as there were records
+            return Tumbling(size, starts[0] % size)
+        return Sliding(size, step, starts[0] % step) if step < size else None
+
+
+def window_spec_of(state: Iterable[OpenWindows], shapes: dict[int, WindowShape]) -> WindowSpec | None:
+    """How the windows are made, if all operators agree; `shapes` keeps each operator's windows."""
+    specs: set[WindowSpec] = set()
+    for stored in state:
+        if stored.kind == "session":
+            specs |= {Session(gap) for gap in _gaps(stored)}
+            continue
+        shape = shapes.setdefault(stored.operator, WindowShape())
+        spec = shape.add((window.start_ms, window.end_ms) for window in stored.windows)
+        if spec is not None:
+            specs.add(spec)
+    return specs.pop() if len(specs) == 1 else None
+
+
+def _gaps(stored: OpenWindows) -> set[int]:
+    """The gap (ms) of its sessions: the length of a session with one record."""
+    gaps = {window.end_ms - window.start_ms for window in stored.windows if window.records == 1}
+    return gaps if len(gaps) == 1 else set()

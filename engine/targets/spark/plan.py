@@ -1,0 +1,288 @@
+"""Parses the text of a Spark plan: watermarks and where their times come from, stateful operators, checkpoint."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+
+from ...snapshot import OperatorKind, OutputMode
+from ...system.errors import one_line
+from ..topic.topic_facts import RECORD
+from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
+
+_CASTS = (
+    re.compile(r"cast\((?P<of>.+) as (?:timestamp|timestamp_ltz|bigint|double|decimal\(\d+,\d+\))\)"),
+    re.compile(r"(?:timestamp_millis|timestamp_micros|timestamp_seconds)\((?P<of>.+)\)"),
+    re.compile(r"\((?P<of>.+) / 1000(?:\.0)?D?\)"),
+    re.compile(r"knownnullable\((?P<of>.+)\)"),
+)
+"""Casts of a field to a time that follow the same rules as wmtop's own reading: units by their size."""
+_FIELD = re.compile(r"(?P<of>.*\)|[^().]+#\d+)\.(?P<path>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+_FROM_JSON = re.compile(r"from_json\(StructField\(.+\), (?P<of>[^,]+), Some\((?P<zone>[^)]+)\)(?:, \w+)?\)")
+_GET_JSON = re.compile(r"get_json_object\((?P<of>.+), (?P<path>\$\.[\w.]+)\)")
+_NUMBER = re.compile(r"timestamp_|cast\(.+ as (?:bigint|double|decimal)|\(.+ / ")
+"""A cast of a field to a number, which has no time zone."""
+_TEXT = re.compile(r"cast\((?P<of>[^()]+#\d+) as string\)")
+_ATTRIBUTE = re.compile(r"[^(),.\s]+#\d+")
+_KAFKA = re.compile(r"\w*Scan\[(?P<columns>[^\]]*)\] class org\.apache\.spark\.sql\.kafka010\.")
+_UTC = frozenset(("UTC", "Etc/UTC", "GMT", "Z", "Etc/GMT", "Etc/UCT", "UCT", "Zulu"))
+_PASSES = ("WholeStageCodegen", "InputAdapter", "Filter ", "CollectMetrics ", "Exchange ", "EventTimeWatermark ")
+"""Nodes that leave a column unchanged."""
+
+
+def record_time(column: str, below: Sequence[str]) -> str | None:
+    """The place of a column (`ts#12`) in the records of the one Kafka source that `below`, the plan under its watermark
+    from top to bottom, reads.
+
+    None where the plan does not prove it: several inputs, computed times, other formats, zones other than UTC.
+    """
+    wanted, path = column, ""
+    for text in below:
+        if leaf := _KAFKA.match(text):
+            return _of_leaf(wanted, path, leaf["columns"].split(", "))
+        if text.startswith("Project ["):
+            definition = _defined(wanted, text)
+            if definition is None:
+                return None
+            simple = _simplified(definition, path)
+            if simple is None:
+                return None
+            wanted, path = simple
+        elif not text.startswith(_PASSES):
+            return None
+    return None
+
+
+def _defined(attribute: str, project: str) -> str | None:
+    """The definition of a name in a projection; the attribute itself if it is only passed on."""
+    place = project.find(f" AS {attribute}")
+    after = place + len(f" AS {attribute}")
+    if place < 0 or project[after : after + 1].isdigit():
+        passed = re.search(rf"[\[ ]{re.escape(attribute)}(?:-T\d+ms)?[\],]", project)
+        return attribute if passed else None
+    depth, start = 0, place
+    while start > 0:
+        letter = project[start - 1]
+        depth += (letter in ")]") - (letter in "([")
+        if depth < 0 or (depth == 0 and project[start - 2 : start] == ", "):
+            break
+        start -= 1
+    return project[start:place].strip()
+
+
+def _simplified(expression: str, path: str) -> tuple[str, str] | None:
+    """The attribute that an expression reads, and the path into it; `path` leads on from the expression."""
+    number = False
+    while not _ATTRIBUTE.fullmatch(expression):
+        if not path and (cast := next((match for pattern in _CASTS if (match := pattern.fullmatch(expression))), None)):
+            number = number or _NUMBER.match(expression) is not None
+            expression = cast["of"]
+        elif text := _TEXT.fullmatch(expression):
+            expression = text["of"]
+        elif parsed := _FROM_JSON.fullmatch(expression):
+            if parsed["zone"] not in _UTC or not path:
+                return None
+            expression = parsed["of"]
+        elif got := _GET_JSON.fullmatch(expression):
+            if path or not number:  # which zone a text without one is in is not visible here
+                return None
+            expression, path = got["of"], got["path"]
+        elif field := _FIELD.fullmatch(expression):
+            expression, path = field["of"], f"$.{field['path']}{path[1:]}"
+        else:
+            return None
+    return expression, path
+
+
+def _of_leaf(attribute: str, path: str, columns: Sequence[str]) -> str | None:
+    """The place, if the attribute is a column of Kafka's source."""
+    if attribute not in columns:
+        return None
+    name = attribute.partition("#")[0]
+    if name == "timestamp" and not path:
+        return RECORD
+    return path if name == "value" and path else None
+
+
+TAP = "wmtop:"
+"""Prefix of the names of taps' `observe`s."""
+
+Line = tuple[int, str]
+"""A node's depth in the plan, and its text."""
+
+_WATERMARK = re.compile(
+    r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<attribute>(.+)#\d+)L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
+)  # Spark before 4.0 writes no UUID
+_METRICS = re.compile(rf"CollectMetrics {TAP}([^,]+),")
+_STATE = re.compile(r"state info \[ checkpoint = (.+?)/state, runId = ")
+_OPERATOR_ID = re.compile(r"state info \[ .*?opId = (\d{1,9}),")
+_MODE = re.compile(r", (Append|Update|Complete)\b")
+_KEYS = re.compile(r"\w+ \[(.*?)\], (?:session_window.*?, )?state info \[", re.DOTALL)
+_KEY = re.compile(r"([^\[\],]+?#\d+)L?(-T\d+ms)?(?=,|$)")
+_OPERATORS: tuple[tuple[str, OperatorKind], ...] = (
+    ("StateStoreSave ", "aggregation"),
+    ("SessionWindowStateStoreSave ", "session"),
+    ("StreamingSymmetricHashJoin ", "join"),
+    ("StreamingDeduplicateWithinWatermark ", "dedup_within_watermark"),
+    ("StreamingDeduplicate ", "dedup"),
+    ("StreamingGlobalLimit ", "limit"),
+    ("FlatMapGroups", "map_groups_with_state"),
+    ("TransformWithState", "transform_with_state"),
+)
+_MODES: dict[str, OutputMode] = {"Append": "append", "Update": "update", "Complete": "complete"}
+_DURATION = re.compile(r"(-?[0-9]{1,12}(?:\.[0-9]{1,9})?) (year|month|day|hour|minute|second)s?")
+_UNIT_MS = {
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "month": 31 * 86_400_000,  # Spark's own reckoning of a delay
+    "year": 12 * 31 * 86_400_000,
+}
+_TEXT_LIMIT = 120
+_REUSED = "ReusedExchange "
+_KEEPS_ROWS = re.compile(
+    r"Project\b|WholeStageCodegen\b|InputAdapter\b|CollectMetrics\b|Exchange\b|EventTimeWatermark\b|Union\b"
+    r"|ColumnarToRow\b|(?:Batch|Arrow)EvalPython\b|Filter \(*isnotnull\([^()]+\)\)*(?: AND \(*isnotnull\([^()]+\)\)*)*$"
+)
+"""Nodes that pass on every row, except rows without a value in a column."""
+_NUMBERED = re.compile(
+    r"#\d+L?|(?<=plan_id=)\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=WholeStageCodegen) \(\d+\)"
+)
+"""Text that differs between two equivalent parts of a plan."""
+
+
+def read_plan(lines: Iterable[Line]) -> PlanFacts:
+    """The watermarks and stateful operators from top to bottom, each with what lies below it."""
+    listed = list(_once((depth, text.lstrip("!")) for depth, text in lines))
+    ends = [at for at, (depth, _) in enumerate(listed) if at + 1 == len(listed) or listed[at + 1][0] <= depth]
+    leaves = [at for at in ends if not listed[at][1].startswith(_REUSED)]
+    marks = {at: match for at, (_, text) in enumerate(listed) if (match := _WATERMARK.match(text))}
+    places = {at: number for number, at in enumerate(marks)}
+    kinds: list[OperatorKind | None] = [_kind(text) for _, text in listed]
+    operators: dict[int, OperatorKind] = {at: kind for at, kind in enumerate(kinds) if kind is not None}
+    nodes: list[PlannedWatermark] = []
+    reads: dict[tuple[str, ...], int] = {}
+    for at, match in marks.items():
+        end = _end(listed, at)
+        inner = [other for other in marks if at < other < end]
+        drops = [other for other in range(at + 1, end) if other not in ends and not _KEEPS_ROWS.match(listed[other][1])]
+        taps = [other for other in range(at + 1, end) if _METRICS.match(listed[other][1])]
+        first = reads.setdefault((match[2], *_way(listed[at + 1 : end])), places[at])
+        nodes.append(
+            PlannedWatermark(
+                column=one_line(match[2], _TEXT_LIMIT),
+                delay_ms=_duration_ms(match[3]),
+                inputs=tuple(_taps(listed, at, end, inner)),
+                sources=tuple(number for number, leaf in enumerate(leaves) if at < leaf < end),
+                above=tuple(places[other] for other in inner),
+                after_state=any(at < other < end for other in operators),
+                filtered=bool(drops),
+                filtered_taps=bool(drops and taps and drops[0] < taps[-1]),
+                twin=first if first != places[at] else None,
+                record_time=record_time(match["attribute"], [text for _, text in listed[at + 1 : end]]),
+            )
+        )
+    planned = [
+        _operator(listed[at][1], kind, listed, tuple(places[mark] for mark in marks if at < mark < _end(listed, at)))
+        for at, kind in operators.items()
+    ]
+    state = next((match for _, text in listed if (match := _STATE.search(text))), None)
+    place = None if state is None else _place(state[1])
+    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves))
+
+
+def lines_of_tree(tree: str) -> Iterator[Line]:
+    """The lines of a plan printed as a tree (`+- *(1) Filter …`)."""
+    for line in tree.splitlines():
+        text = line.lstrip(" :+-~!")
+        yield len(line) - len(text), re.sub(r"^\*\(\d+\) ", "", text)
+
+
+def _once(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines without those that an event log repeats below a reused part: Spark reads it once, at its first
+    place.
+    """
+    reused: int | None = None
+    for depth, text in lines:
+        if reused is None or depth <= reused:
+            reused = depth if text.startswith(_REUSED) else None
+            yield depth, text
+
+
+def _way(below: list[Line]) -> Iterator[str]:
+    """The way of the rows from their source, in text that is the same for every equivalent way."""
+    depth = below[0][0] if below else 0
+    return (f"{at - depth} {_NUMBERED.sub('', text)}" for at, text in below)
+
+
+def _end(listed: list[Line], at: int) -> int:
+    """The end of the part of the plan below line `at`."""
+    depth = listed[at][0]
+    return next((other for other in range(at + 1, len(listed)) if listed[other][0] <= depth), len(listed))
+
+
+def _taps(listed: list[Line], at: int, end: int, inner: list[int]) -> Iterator[str]:
+    """The taps below a watermark, but not below another one below it."""
+    hidden = [(other, _end(listed, other)) for other in inner]
+    for line in range(at + 1, end):
+        metrics = _METRICS.match(listed[line][1])
+        if metrics and not any(first < line < last for first, last in hidden):
+            yield one_line(metrics[1], _TEXT_LIMIT)
+
+
+def _kind(text: str) -> OperatorKind | None:
+    for start, kind in _OPERATORS:
+        if text.startswith(start) and "state info [" in text:
+            return kind
+    return None
+
+
+def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: tuple[int, ...]) -> PlannedOperator:
+    number = _OPERATOR_ID.search(text)
+    _, _, rest = text.rpartition("state info [")
+    mode = _MODES.get(found[1]) if (found := _MODE.search(rest if kind != "transform_with_state" else text)) else None
+    keys = _KEYS.match(text)
+    names = _KEY.findall(keys[1]) if keys else []
+    timed = any(suffix for _, suffix in names)
+    cut = keys is None or "more field" in keys[1]
+    return PlannedOperator(
+        operator=int(number[1]) if number else None,
+        kind=kind,
+        output_mode=mode,
+        windowed=True if kind == "session" else _windowed([key.strip() for key, _ in names], listed, kind),
+        evicts=_evicts(kind, mode, text, timed=timed, cut=cut, watermark=bool(watermarks)),
+        watermarks=watermarks,
+    )
+
+
+def _windowed(keys: list[str], listed: list[Line], kind: OperatorKind) -> bool | None:
+    """Whether one of an aggregation's keys is a time window: computed by a projection that rounds a time."""
+    if kind != "aggregation":
+        return None
+    made = [text for _, text in listed if "named_struct(start, " in text and "precisetimestampconversion(" in text]
+    return any(re.search(rf"(?<![\w.]){re.escape(key)}(?!\d)", text) for key in keys for text in made)
+
+
+def _evicts(
+    kind: OperatorKind, mode: OutputMode | None, text: str, *, timed: bool, cut: bool, watermark: bool
+) -> bool | None:
+    """Whether the watermark makes it remove state; None if the plan does not show it."""
+    if kind in ("aggregation", "dedup"):
+        if mode == "complete":
+            return False
+        return True if timed else None if cut else False
+    if kind in ("session", "dedup_within_watermark"):
+        return mode != "complete" and watermark
+    if kind == "join":
+        return text.rpartition("state cleanup [")[2].count(" predicate: ") == 2  # one for each input's rows
+    return None
+
+
+def _duration_ms(text: str) -> int:
+    parts = ((Decimal(number), unit) for number, unit in _DURATION.findall(text))
+    return int(sum(number * _UNIT_MS[unit] for number, unit in parts))
+
+
+def _place(uri: str) -> str:
+    """A path, if it is a file's URI."""
+    return one_line(re.sub("^file:/+", "/", uri), 4096)

@@ -1,0 +1,428 @@
+"""All streaming queries of one application, from their events in the order in which they happened."""
+
+import math
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ...system.errors import one_line
+from .files import UnreadableError
+from .plan import TAP, Line, read_plan
+from .query_events import (
+    ExecutionStart,
+    PlanNode,
+    Progress,
+    QueryEvent,
+    QueryIdle,
+    QueryProgress,
+    QueryStarted,
+    QueryTerminated,
+    Rate,
+    SourceReport,
+    decode_plan,
+    time_ms,
+)
+from .query_runs import (
+    BatchProgress,
+    EventMax,
+    PlanFacts,
+    ProgressPoint,
+    QueryRun,
+    RunningBatch,
+    SourceProgress,
+    StateFacts,
+)
+from .tapped import TappedInput, columns_of
+
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+MAX_QUERIES = 200
+"""Runs that are kept, at most, for an application that starts one after the other."""
+MAX_INPUTS = 64
+_MAX_COMBINATIONS = 64
+OFFSETS_LIMIT = 256 * 1024
+"""Longest offsets (characters) of a source; longer ones are truncated."""
+OBSERVED_LIMIT = 64 * 1024
+"""Longest JSON (characters) of the query's own observes; longer ones are left out."""
+
+_ERROR_LIMIT = 4_000
+_OPERATORS_SHOWN = 64
+_PROXY = "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+"""Spark's introduction of an exception from a Python function in the query."""
+_ANNOUNCED = re.compile(
+    r"(?:[a-z]\w*\.)+(?=[A-Z])"  # the package of the exception's class
+    r"|SparkException: Job aborted due to stage failure: Task .*?: Lost task .*?\(TID \d+\) \([^)]*\): (?=\S)"
+    r"|PythonException: (?:\[[A-Z_.]+\] )?(?:An exception was thrown from the Python worker: ?)?(?=\S)"
+)
+"""Texts that Spark writes before the error itself, one after the other."""
+_WAITED = "Exception thrown in awaitResult:"
+"""All that Spark says first of an error in another thread."""
+_CAUSE = "Caused by: "
+_TRACEBACK = "Traceback (most recent call last):"
+_DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18}|init)", re.ASCII)
+_CONTINUOUS = "init"
+"""In place of a batch's number, at the start of a query that has no batches."""
+
+
+class Queries:
+    """Applies events; has the facts about every run."""
+
+    def __init__(self) -> None:
+        self.policy: str | None = None
+        """The application's own watermark policy."""
+        self._runs: dict[str, _Run] = {}
+
+    def apply(self, event: QueryEvent) -> None:
+        """Apply one event; UnreadableError if a part of it is invalid: the rest is applied."""
+        match event:
+            case QueryStarted():
+                self._run(event.run_id, event.id).started(event)
+            case QueryProgress():
+                self._run(event.progress.run_id, event.progress.id).progressed(event.progress)
+            case QueryIdle():
+                self._run(event.run_id, event.id).was_idle(event)
+            case QueryTerminated():
+                self._run(event.run_id, event.id).terminated(event)
+            case ExecutionStart():
+                self._execution(event)
+
+    def set_plan(self, run_id: str, plan: PlanFacts, policy: str | None) -> None:
+        """Set the facts from a run's plan; does nothing for an unknown run."""
+        if (run := self._runs.get(run_id)) is not None:
+            run.plan, run.policy, run.shown = plan, policy, None
+
+    def knows(self, run_id: str) -> bool:
+        """Whether that run is known."""
+        return run_id in self._runs
+
+    def facts(self) -> tuple[QueryRun, ...]:
+        """The runs, the last started last."""
+        for run in self._runs.values():
+            run.shown = run.shown or run.facts(self.policy)
+        return tuple(run.shown for run in self._runs.values() if run.shown)
+
+    def _run(self, run_id: str, id: str) -> "_Run":
+        """The run of an event."""
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = _Run(one_line(id), one_line(run_id))
+            if len(self._runs) > MAX_QUERIES:
+                ended = (name for name, other in self._runs.items() if other.ended)
+                del self._runs[next(ended, next(iter(self._runs)))]
+        run.shown = None
+        return run
+
+    def _execution(self, event: ExecutionStart) -> None:
+        if event.root_execution_id not in (None, event.execution_id):
+            return  # an action inside a batch
+        query = _DESCRIPTION.search(event.description)
+        if query is None:
+            return  # no query's
+        run = self._run(query[2], query[1])
+        if query[3] == _CONTINUOUS:
+            run.continuous = True
+        else:
+            run.began(int(query[3]), event.time)
+        if run.plan is None:
+            run.policy = event.modified_configs.get(WATERMARK_POLICY)
+            run.plan = read_plan(_lines(decode_plan(event.spark_plan_info)))
+
+
+class _Run:
+    """One run of a query."""
+
+    def __init__(self, id: str, run_id: str) -> None:
+        self.ended = False
+        self.continuous = False
+        self.plan: PlanFacts | None = None
+        self.policy: str | None = None
+        self.shown: QueryRun | None = None
+        """Its facts, until something happens."""
+        self._id = id
+        self._run_id = run_id
+        self._name: str | None = None
+        self._started_ms: int | None = None
+        self._last_ms: int | None = None
+        self._pause_ms: int | None = None
+        self._pauses = 0
+        self._idle_ms: int | None = None
+        self._error: str | None = None
+        self._running: RunningBatch | None = None
+        self._last: Progress | None = None
+        self._max_event_ms: int | None = None
+        self._event_max: dict[tuple[int, ...], int] = {}
+        self._delivered: set[int] = set()
+        self._first_watermark_ms: int | None = None
+        self._dropped = 0
+        self._dropped_behind_ms: int | None = None
+        self._batches = BatchHistory()
+        self._inputs: dict[str, TappedInput] = {}
+
+    def started(self, event: QueryStarted) -> None:
+        self._name = event.name and one_line(event.name)
+        self._started_ms = time_ms(event.timestamp)
+        self._heard(self._started_ms)
+
+    def began(self, batch: int, at_ms: int) -> None:
+        self._paused(at_ms)
+        self._heard(at_ms)
+        if self._last is None or batch > self._last.batch_id:
+            self._running = RunningBatch(batch, at_ms)
+
+    def progressed(self, progress: Progress) -> None:
+        at_ms = time_ms(progress.timestamp)
+        duration_ms = _duration(progress)
+        self._paused(at_ms)
+        last, self._last = self._last, progress
+        self._heard(None if at_ms is None else at_ms + (duration_ms or 0))
+        self._name = self._name or (progress.name and one_line(progress.name))
+        self._idle_ms = None
+        if self._running is not None and self._running.batch <= progress.batch_id:
+            self._running = None
+        if last is not None and progress.batch_id <= last.batch_id:
+            return  # repeated: older Sparks report an idle trigger with the number of the last batch
+        event_ms, before_ms = time_ms(progress.event_time.get("max")), self._max_event_ms
+        delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
+        self._delivered.update(delivered)
+        if last is None:
+            self._first_watermark_ms = _watermark(progress)
+        if event_ms is not None:
+            if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
+                self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
+            self._max_event_ms = event_ms if self._max_event_ms is None else max(self._max_event_ms, event_ms)
+        dropped, earliest_ms = _dropped(progress), time_ms(progress.event_time.get("min"))
+        self._dropped += dropped
+        if dropped and earliest_ms is not None and before_ms is not None:
+            self._dropped_behind_ms = max(before_ms - earliest_ms, self._dropped_behind_ms or 0)
+        if at_ms is not None:
+            watermark_ms = _watermark(progress)
+            self._batches.add(ProgressPoint(at_ms, progress.batch_id, watermark_ms, _rows(progress), duration_ms or 0))
+        for name, observed in progress.observed_metrics.items():
+            if name.startswith(TAP):
+                self._input(name.removeprefix(TAP)).apply(
+                    progress.batch_id, at_ms, observed, self._floor_ms(), before_ms if self._one_clock() else UNSET
+                )
+
+    def was_idle(self, event: QueryIdle) -> None:
+        self._idle_ms = time_ms(event.timestamp)
+        self._paused(self._idle_ms)
+        self._heard(self._idle_ms)
+
+    def terminated(self, event: QueryTerminated) -> None:
+        self.ended = True
+        self._running = None
+        self._error = None if event.exception is None else _first_line(event.exception)
+
+    def facts(self, policy: str | None) -> QueryRun:
+        return QueryRun(
+            id=self._id,
+            run_id=self._run_id,
+            name=self._name or None,
+            started_ms=self._started_ms,
+            last_event_ms=self._last_ms,
+            idle_ms=self._idle_ms,
+            ended=self.ended,
+            error=self._error,
+            running=self._running,
+            progress=None if self._last is None else _shown(self._last),
+            plan=self.plan,
+            watermark_policy=self.policy or policy,
+            max_event_ms=self._max_event_ms,
+            event_max=tuple(EventMax(sources, ms) for sources, ms in sorted(self._event_max.items())),
+            silent=None if self._last is None else self._silent(self._last),
+            dropped_at_least=self._dropped,
+            dropped_behind_ms=self._dropped_behind_ms if self._one_clock() else None,
+            history=self._batches.points(),
+            recent=tuple(self._batches.recent),
+            inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
+            observed={} if self._last is None else _observed(self._last),
+            continuous=self.continuous,
+            pause_ms=self._pause_ms,
+        )
+
+    def _one_clock(self) -> bool:
+        """Whether Spark's reports on event time are about the only watermark there is."""
+        return self.plan is not None and len(self.plan.nodes) == 1
+
+    def _floor_ms(self) -> int | None:
+        """After a restart: the event time that the earlier run's watermark corresponds to under the present delay."""
+        nodes = self.plan.nodes if self.plan is not None else ()
+        if self._first_watermark_ms is None or len(nodes) != 1:
+            return None
+        return self._first_watermark_ms + nodes[0].delay_ms
+
+    def _silent(self, last: Progress) -> tuple[int, ...]:
+        return tuple(place for place in range(len(last.sources)) if place not in self._delivered)
+
+    def _heard(self, at_ms: int | None) -> None:
+        if at_ms is not None and (self._last_ms is None or at_ms > self._last_ms):
+            self._last_ms = at_ms
+
+    def _paused(self, until_ms: int | None) -> None:
+        """Note that something begins at `until_ms`; the last event was the end of a batch, or an idle report."""
+        if self._last is not None and until_ms is not None and self._last_ms is not None and until_ms > self._last_ms:
+            # The first trigger may fire at any time after the start, the next ones at multiples of their interval.
+            self._pause_ms = None if self._pauses == 0 else max(until_ms - self._last_ms, self._pause_ms or 0)
+            self._pauses += 1
+
+    def _input(self, name: str) -> TappedInput:
+        name = one_line(name)
+        if name not in self._inputs and len(self._inputs) >= MAX_INPUTS:
+            raise UnreadableError(f"more than {MAX_INPUTS} taps: {name} is not read")
+        return self._inputs.setdefault(name, TappedInput(name))
+
+
+def _lines(plan: PlanNode) -> Iterator[Line]:
+    waiting = [(0, plan)]
+    while waiting:
+        depth, node = waiting.pop()
+        yield depth, node.simple_string
+        waiting.extend((depth + 1, child) for child in reversed(node.children))
+
+
+def _shown(progress: Progress) -> BatchProgress:
+    times = {name: time_ms(text) for name, text in progress.event_time.items()}
+    phases = {one_line(name, 60): ms for name, ms in progress.duration_ms.items() if name != "triggerExecution"}
+    return BatchProgress(
+        batch=progress.batch_id,
+        timestamp_ms=time_ms(progress.timestamp),
+        duration_ms=_duration(progress),
+        phases_ms=phases,
+        rows=_rows(progress),
+        input_rows_per_second=_sum(source.input_rows_per_second for source in progress.sources),
+        processed_rows_per_second=_sum(source.processed_rows_per_second for source in progress.sources),
+        watermark_ms=_watermark(progress),
+        min_event_ms=times.get("min"),
+        max_event_ms=times.get("max"),
+        sources=tuple(map(_source, progress.sources)),
+        states=tuple(
+            StateFacts(
+                operator=one_line(state.operator_name, 80),
+                rows=state.num_rows_total if state.num_rows_total >= 0 else None,
+                memory_bytes=state.memory_used_bytes,
+                dropped_at_least=state.num_rows_dropped_by_watermark,
+            )
+            for state in progress.state_operators[:_OPERATORS_SHOWN]
+        ),
+    )
+
+
+def _source(source: SourceReport) -> SourceProgress:
+    return SourceProgress(
+        description=one_line(source.description),
+        start=_offsets(source.start_offset),
+        end=_offsets(source.end_offset),
+        latest=_offsets(source.latest_offset),
+        rows=source.num_input_rows,
+        input_rows_per_second=_rate(source.input_rows_per_second),
+        processed_rows_per_second=_rate(source.processed_rows_per_second),
+    )
+
+
+def _offsets(offsets: Any) -> str | None:
+    """Offsets as JSON; a log has them as text already."""
+    if offsets is None:
+        return None
+    text = offsets if isinstance(offsets, str) else _json(offsets)
+    return None if text is None else one_line(text, OFFSETS_LIMIT)
+
+
+def _observed(progress: Progress) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, observed in progress.observed_metrics.items():
+        if not name.startswith(TAP):
+            try:
+                shown[one_line(name)] = columns_of(observed)
+            except UnreadableError:
+                continue
+    text = _json(shown)
+    return shown if text is not None and len(text) <= OBSERVED_LIMIT else {}
+
+
+def _json(value: Any) -> str | None:
+    """The value; None for invalid JSON: numbers beyond 64 bits, unlimited nesting."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+
+
+def _rows(progress: Progress) -> int:
+    return sum(source.num_input_rows for source in progress.sources)
+
+
+def _dropped(progress: Progress) -> int:
+    return sum(state.num_rows_dropped_by_watermark for state in progress.state_operators)
+
+
+def _duration(progress: Progress) -> int | None:
+    return progress.duration_ms.get("triggerExecution", progress.batch_duration)
+
+
+def _watermark(progress: Progress) -> int | None:
+    """None if the query has no watermark, or it has not moved: Spark says 1970 for both."""
+    return (time_ms(progress.event_time.get("watermark")) or 0) or None
+
+
+def _rate(rate: Rate) -> float | None:
+    return rate if isinstance(rate, float) and math.isfinite(rate) else None
+
+
+def _sum(rates: Iterable[Rate]) -> float | None:
+    known = [rate for rate in map(_rate, rates) if rate is not None]
+    return sum(known) if known else None
+
+
+def _first_line(exception: str) -> str:
+    """The exception's first line without Spark's introductions: a screen of 80 columns has room for the rest."""
+    first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
+    if first.rstrip().endswith(_WAITED) and (cause := rest.partition(_CAUSE)[2]):
+        return _first_line(cause)
+    if first.endswith(_TRACEBACK):
+        reported = next((line for line in rest.splitlines() if line[:1].isalpha()), "")
+        first = f"{first.removesuffix(_TRACEBACK)} {reported}"
+    text = one_line(first, _ERROR_LIMIT)
+    while announced := _ANNOUNCED.match(text):
+        text = text[announced.end() :]
+    return one_line(text)
+
+
+MAX_POINTS = 600
+MAX_RECENT = 120
+
+
+class BatchHistory:
+    """A point for each batch of a query, fewer the longer it runs, and its last batches each alone."""
+
+    def __init__(self) -> None:
+        self._points: list[ProgressPoint] = []
+        self.recent: deque[ProgressPoint] = deque(maxlen=MAX_RECENT)
+        self._each = 1
+
+    def add(self, point: ProgressPoint) -> None:
+        self.recent.append(point)
+        if self._points and self._points[-1].batches < self._each:
+            self._points[-1] = _joined(self._points[-1], point)
+        else:
+            self._points.append(point)
+        if len(self._points) > MAX_POINTS:
+            self._each *= 2
+            pairs = zip(self._points[:-1:2], self._points[1::2], strict=True)
+            self._points = [*(_joined(*pair) for pair in pairs), *self._points[len(self._points) & ~1 :]]
+
+    def points(self) -> tuple[ProgressPoint, ...]:
+        return tuple(self._points)
+
+
+def _joined(first: ProgressPoint, second: ProgressPoint) -> ProgressPoint:
+    return ProgressPoint(
+        timestamp_ms=second.timestamp_ms,
+        batch=second.batch,
+        watermark_ms=second.watermark_ms,
+        rows=first.rows + second.rows,
+        duration_ms=max(first.duration_ms, second.duration_ms),
+        batches=first.batches + second.batches,
+    )

@@ -1,0 +1,245 @@
+"""The way from the facts of all taps on one Spark query to its snapshot. Pure.
+
+Facts that no tap has are null in the snapshot, never 0.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ...snapshot import (
+    STATE_SCHEMA,
+    Note,
+    NoteCode,
+    SiblingQuery,
+    Snapshot,
+    SourceView,
+    SparkProgress,
+    SparkQuery,
+    Totals,
+    Windows,
+)
+from ...watermarks.counts import NOTHING_COUNTED
+from ...watermarks.settings import Settings
+from .channels import Channels, channels_of
+from .facts import QueryFacts, current
+from .nodes import Nodes, nodes_of
+from .operators import StoredState, stored_state_of
+from .query_runs import InputFacts
+from .query_state import NoteDraft, QueryState, state_of
+from .sources import Sources, sources_of
+from .watermark import QueryWatermark, watermark_of
+
+
+def snapshot_of_query(
+    facts: QueryFacts, *, name: str, source: SourceView, now_ms: int, before: Snapshot | None = None
+) -> Snapshot:
+    """The snapshot at `now_ms` (epoch ms), stage by stage; `before` is the last one."""
+    facts = current(facts)
+    nodes = nodes_of(facts)
+    channels = channels_of(facts, nodes, now_ms)
+    watermark = watermark_of(facts, nodes, channels, now_ms, before)
+    sources = sources_of(facts, watermark.ms)
+    stored = stored_state_of(facts, watermark.ms)
+    query = state_of(facts, now_ms)
+    notes = _notes(facts, nodes, channels, watermark, stored, query)
+    return Snapshot(
+        name=name,
+        state="partial" if query.state == "live" and _broker_trouble(facts) else query.state,
+        batch=facts.batch,
+        now_ms=now_ms,
+        wall_ms=now_ms,
+        settings=_settings(facts, nodes),
+        source=source,
+        level=watermark.level,
+        channels=channels.views,
+        windows=stored.windows,
+        totals=_totals(channels.inputs),
+        whatif=channels.whatif,
+        whatif_upper_bound=channels.bucket_ms is not None,
+        whatif_bucket_ms=channels.bucket_ms,
+        target=SparkQuery(
+            _progress(facts, nodes, watermark, sources, stored, query),
+            sources.positions,
+            watermark.barrel,
+            facts.report.siblings if facts.report is not None else None,
+        ),
+        origin=_origin(facts, nodes, channels, stored.windows),
+        notes=[Note(now_ms, note.code, note.args) for note in notes],
+        error=facts.run.error if facts.run is not None and facts.run.ended else None,
+    )
+
+
+def settings_of_query() -> Settings:
+    """Spark's rules, known before any fact."""
+    return _settings(QueryFacts(), Nodes())
+
+
+def _settings(facts: QueryFacts, nodes: Nodes) -> Settings:
+    """Spark's own rules, with the delay if there is exactly one."""
+    return Settings(
+        strategy="spark",
+        lateness_ms=nodes.delay_ms,
+        idle_after_ms=None,
+        future_guard_ms=None,
+        emit_every_ms=0,
+        window=facts.window,
+    )
+
+
+def _totals(inputs: Sequence[InputFacts]) -> Totals:
+    """The counts of the taps; Spark's own late counts are not counts of rows."""
+    if not inputs:
+        return NOTHING_COUNTED
+    nulls = sum(tap.nulls for tap in inputs)
+    return Totals(sum(tap.rows for tap in inputs) - nulls, None, None, nulls, None, None)
+
+
+def _progress(
+    facts: QueryFacts, nodes: Nodes, watermark: QueryWatermark, sources: Sources, stored: StoredState, query: QueryState
+) -> SparkProgress:
+    """What Spark reports about the query; rates only while it flows."""
+    begun, run, progress = facts.begun, facts.run, facts.progress
+    states = progress.states if progress is not None else ()
+    state_rows = [state.rows for state in states if state.rows is not None]
+    is_running = run.running is not None if run is not None else None
+    checkpoint_id = facts.checkpoint.query_id if facts.checkpoint is not None else None
+    return SparkProgress(
+        input_rows_per_second=sources.rows_per_second if query.flows else None,
+        processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
+        batch_ms=progress.duration_ms if progress is not None else None,
+        phases_ms=progress.phases_ms if progress is not None else {},
+        watermark_ms=watermark.ms,
+        dropped_at_least=run.dropped_at_least if run is not None else None,
+        dropped_behind_ms=run.dropped_behind_ms if run is not None else None,
+        batch_watermark_ms=begun.watermark_ms if begun else progress.watermark_ms if progress else None,
+        batch_timestamp_ms=_batch_began_ms(facts),
+        in_flight=False if run is not None and run.ended else begun.in_flight if begun else is_running,
+        nodes=watermark.nodes or None,
+        policy=nodes.policy,
+        state_rows=sum(state_rows) if state_rows else None,
+        state_bytes=sum(state.memory_bytes for state in states) if states else None,
+        frozen_ms=watermark.frozen_ms,
+        query_id=run.id if run is not None else checkpoint_id,
+        query_name=run.name if run is not None else None,
+        output_mode=stored.output_mode,
+        operators=stored.operators,
+        has_watermark=watermark.has_watermark,
+        never_moved=watermark.never_moved,
+        max_event_ms=watermark.max_event_ms,
+        batches_unmoved=sources.batches_unmoved,
+        unmoved=watermark.unmoved,
+    )
+
+
+def _batch_began_ms(facts: QueryFacts) -> int | None:
+    """When the last batch began."""
+    if facts.begun is not None:
+        return facts.begun.batch_timestamp_ms
+    if facts.run is not None and facts.run.running is not None:
+        return facts.run.running.since_ms
+    return facts.progress.timestamp_ms if facts.progress is not None else None
+
+
+def _origin(facts: QueryFacts, nodes: Nodes, channels: Channels, windows: Windows) -> dict[str, str]:
+    """The tap of each part."""
+    reporter = facts.report.tap if facts.report is not None else None
+    base = "checkpoint" if facts.begun is not None or reporter is None else reporter
+    origin: dict[str, str] = {"batch": base, "level": base, "sources": base}
+    if nodes.delay_ms is not None:
+        origin["lateness"] = "plan" if facts.plan is not None and facts.plan.nodes else STATE_SCHEMA
+    if reporter is not None and facts.run is not None:
+        origin |= {"rates": reporter, "late": reporter}
+    if channels.origin is not None:
+        origin["channels"] = channels.origin
+    if windows.open_count is not None:
+        origin["windows"] = "state files"
+    return origin
+
+
+def _notes(
+    facts: QueryFacts,
+    nodes: Nodes,
+    channels: Channels,
+    watermark: QueryWatermark,
+    stored: StoredState,
+    query: QueryState,
+) -> Iterator[NoteDraft]:
+    """The troubles of the query and its taps, and what is not known; the first has room on a small screen."""
+    checkpoint = facts.checkpoint
+    trouble = checkpoint.trouble if checkpoint is not None else None
+    is_unreachable = checkpoint is not None and checkpoint.out_of_reach
+    if is_unreachable:
+        yield from _with_reason("unreadable", trouble)
+    if not query.is_over:  # the likely reason of what follows
+        yield from _with_reason("broker_silent", _broker_trouble(facts))
+    yield from _watermark_notes(facts, watermark)
+    if checkpoint is not None and checkpoint.continuous:
+        yield NoteDraft("continuous")
+    if query.note is not None:
+        yield query.note
+    yield from _failed_sibling(facts.report.siblings if facts.report is not None else None)
+    yield from _unreadable(facts, None if is_unreachable else trouble)
+    if query.is_over:
+        yield from _with_reason("broker_silent", _broker_trouble(facts))
+    if channels.without_times:
+        columns = [node.column for node in nodes.nodes if node.column is not None]
+        yield NoteDraft("time_needed", {"column": ", ".join(columns) or None})
+    yield from _missing_taps(nodes, channels, watermark)
+    if stored.windows.unknown is not None:
+        yield NoteDraft("windows_unknown", {**stored.windows.unknown_args, "code": stored.windows.unknown})
+
+
+def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[NoteDraft]:
+    """The notes on a watermark that is missing, never moves, or is frozen."""
+    is_pinned = False
+    for reason in ("no_input", "own_output"):
+        if pinned := watermark.columns_pinned_by(reason):
+            is_pinned = True
+            yield NoteDraft("watermark_pinned", {"columns": ", ".join(pinned), "why": reason})
+    if watermark.never_moved and not is_pinned:
+        sources = facts.checkpoint.sources if facts.checkpoint is not None else ()
+        empty = [source.offsets.source for source in sources if source.offsets.kind == "nothing"]
+        args = {"nodes": len(watermark.nodes), "sources": ", ".join(empty) or None, "why": watermark.unmoved}
+        yield NoteDraft("watermark_unmoved", args)
+    if watermark.frozen_ms is not None:
+        yield NoteDraft("watermark_frozen", {"frozen_ms": watermark.frozen_ms})
+    if facts.batch is not None and not watermark.has_watermark:
+        yield NoteDraft("no_watermark", {"sure": 1 if watermark.has_watermark is False else None})
+
+
+def _failed_sibling(siblings: Sequence[SiblingQuery] | None) -> Iterator[NoteDraft]:
+    """The note on another failed query of the application."""
+    failed = [sibling for sibling in siblings or () if sibling.state == "failed"]
+    if failed:
+        first, more = failed[0], len(failed) - 1
+        yield NoteDraft("sibling_failed", {"name": first.name, "why": first.error, "more": more or None})
+
+
+def _unreadable(facts: QueryFacts, trouble: str | None) -> Iterator[NoteDraft]:
+    """The notes on files, reports and taps that cannot be read, or on a format newer than the known ones."""
+    newer_format = facts.checkpoint.newer_format if facts.checkpoint is not None else None
+    if newer_format is not None:
+        yield NoteDraft("newer_format", {"version": newer_format})
+    yield from _with_reason("unreadable", trouble)
+    yield from _with_reason("unreadable", facts.report.trouble if facts.report is not None else None)
+    for tap in facts.run.inputs if facts.run is not None else ():
+        yield from _with_reason("unreadable", tap.trouble)
+
+
+def _missing_taps(nodes: Nodes, channels: Channels, watermark: QueryWatermark) -> Iterator[NoteDraft]:
+    """The notes on what the job's taps do not report."""
+    for tap in channels.inputs:
+        if tap.sampled is not None:
+            yield NoteDraft("channels_sampled", {"tap": tap.name, "kept": tap.sampled.kept, "of": tap.sampled.of})
+    columns = [node.column or "window" for node in nodes.nodes if not node.taps]
+    if watermark.barrel is not None and channels.inputs and columns:
+        yield NoteDraft("nodes_without_tap", {"columns": ", ".join(columns)})
+
+
+def _broker_trouble(facts: QueryFacts) -> str | None:
+    return facts.topics.trouble if facts.topics is not None else None
+
+
+def _with_reason(code: NoteCode, reason: str | None) -> Iterator[NoteDraft]:
+    """A note that has a line as its reason; none without one."""
+    if reason:
+        yield NoteDraft(code, {"why": reason})

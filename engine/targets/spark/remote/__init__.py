@@ -1,1 +1,0 @@
-"""Checkpoints and event logs in object stores and elsewhere: copied as they grow, then read like local ones."""

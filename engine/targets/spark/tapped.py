@@ -1,0 +1,400 @@
+"""An input with a tap: the reports of the tap's `observe`, summed over batches; and the sketches in them.
+
+A sketch is what Spark's `tuple_sketch_agg_double` returns: a number for each key, the keys as hashes (DataSketches:
+tuple). Compact form, little-endian: longs of preamble (u8), version 3, family 9, type 1, unused (u8), flags (u8),
+hash of the seed (u16); from two longs on the number of entries (i32, 4 bytes unused), at three theta (i64); then the
+entries.
+"""
+
+import struct
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ...system.errors import one_line
+from ...watermarks.lateness import LADDER_MS, Histogram
+from .files import UnreadableError
+from .query_events import Count
+from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
+
+if TYPE_CHECKING:  # slow to load
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_CHANNELS = 8192
+MAX_RECENT = 64
+MAX_RECENT_ENTRIES = 20_000
+"""Channels and buckets in the recent batches, at most, together; the last batch is always kept."""
+MAX_BUCKETS = 1 << 16
+"""Buckets that are looked up, at most: at 10 s each, 7 days."""
+
+EventMs = Annotated[int, Meta(ge=-(2**54), le=2**54)]
+"""An event time (ms) in the range of a timestamp."""
+
+_MAX_ROWS = 2**44
+_NAME_LIMIT = 200
+
+SEED = 9001
+_SEED_HASH = 37836
+_HEAD = struct.Struct("<BBBBxBH")
+_COUNT = struct.Struct("<i4x")
+_THETA = struct.Struct("<q")
+_VERSION, _FAMILY, _COMPACT = 3, 9, 1
+_EMPTY = 0x04
+_ENTRY = struct.Struct("<QdB")  # key, value, mode
+_ALL_BITS = 2**64 - 1
+C1, C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+MIX1, MIX2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
+"""Constants of the hash: MurmurHash3 x64 128."""
+
+
+ALL_KEYS = 2**63
+"""Greater than every key."""
+
+
+class Sketch(Struct, frozen=True):
+    """The values by key: of all keys, or of those below `theta`, which are a fair sample because hashes are random."""
+
+    values: dict[int, float]
+    theta: int = ALL_KEYS
+
+    @property
+    def exact(self) -> bool:
+        """Whether it has every key."""
+        return self.theta == ALL_KEYS
+
+    @property
+    def share(self) -> float:
+        """The share of the keys whose values it has."""
+        return self.theta / ALL_KEYS
+
+
+def decode_sketch(content: bytes) -> Sketch:
+    """The sketch in compact form; UnreadableError if it is truncated, damaged, or of another kind."""
+    try:
+        longs, version, family, kind, flags, seed = _HEAD.unpack_from(content)
+        if (version, family, kind) != (_VERSION, _FAMILY, _COMPACT) or not 1 <= longs <= 3:
+            raise UnreadableError("it is not a compact tuple sketch")
+        if seed != _SEED_HASH:
+            raise UnreadableError(f"it is a sketch whose keys are hashed with a seed other than {SEED}")
+        if flags & _EMPTY:
+            return Sketch({})
+        count = _COUNT.unpack_from(content, 8)[0] if longs > 1 else 1
+        theta = _THETA.unpack_from(content, 16)[0] if longs > 2 else ALL_KEYS
+    except struct.error:
+        raise UnreadableError("it is cut short: a sketch without its preamble") from None
+    if count < 0 or len(content) != 8 * longs + count * _ENTRY.size or theta <= 0:
+        raise UnreadableError("it is cut short or damaged: a sketch of another length than it says")
+    entries = _ENTRY.iter_unpack(memoryview(content)[8 * longs :])
+    return Sketch({key: value for key, value, _ in entries}, theta)
+
+
+def key_of(text: str) -> int:
+    """The key of a string in a sketch."""
+    data = text.encode()
+    h1 = h2 = SEED
+    for at in range(0, len(data) - 15, 16):
+        k1, k2 = struct.unpack_from("<QQ", data, at)
+        h1 = (_rotated(h1 ^ _first(k1), 27) + h2) * 5 + 0x52DCE729 & _ALL_BITS
+        h2 = (_rotated(h2 ^ _second(k2), 31) + h1) * 5 + 0x38495AB5 & _ALL_BITS
+    rest = data[len(data) // 16 * 16 :]
+    h1 ^= _first(int.from_bytes(rest[:8], "little")) ^ len(data)
+    h2 ^= _second(int.from_bytes(rest[8:], "little")) ^ len(data)
+    h1 = h1 + h2 & _ALL_BITS
+    h2 = h2 + h1 & _ALL_BITS
+    return (_finished(h1) + _finished(h2) & _ALL_BITS) >> 1
+
+
+def _first(k1: int) -> int:
+    return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
+
+
+def _second(k2: int) -> int:
+    return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
+
+
+def _rotated(word: int, by: int) -> int:
+    return (word << by | word >> 64 - by) & _ALL_BITS
+
+
+def _finished(word: int) -> int:
+    word = (word ^ word >> 33) * MIX1 & _ALL_BITS
+    word = (word ^ word >> 33) * MIX2 & _ALL_BITS
+    return word ^ word >> 33
+
+
+def keys_of_longs(longs: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
+    import numpy as np
+
+    def finished(words: "NDArray[np.uint64]") -> "NDArray[np.uint64]":
+        shift: Any = np.uint64(33)
+        words = (words ^ words >> shift) * np.uint64(MIX1)
+        words = (words ^ words >> shift) * np.uint64(MIX2)
+        return words ^ words >> shift
+
+    h1 = longs.astype(np.uint64) * np.uint64(C1)
+    h1 = (h1 << np.uint64(31) | h1 >> np.uint64(33)) * np.uint64(C2)
+    h1 ^= np.uint64(SEED ^ 8)
+    h2 = np.uint64(SEED ^ 8)
+    h1 = h1 + h2
+    return (finished(h1) + finished(h1 + h2)) >> np.uint64(1)
+
+
+class Tapped(Struct, frozen=True):
+    """The columns of a tap's `observe`; binary ones hold sketches, and all but the first few may be missing."""
+
+    rows: Count
+    min_ms: EventMs | None = None
+    max_ms: EventMs | None = None
+    nulls: Count = 0
+    max_by_channel: bytes | None = None
+    rows_by_channel: bytes | None = None
+    channel_names: str | None = None
+    """A JSON list; incomplete if there are many channels, with a null if rows had none."""
+    rows_by_bucket: bytes | None = None
+    """Rows by the start (ms) of their bucket of event time."""
+    bucket_ms: Annotated[int, Meta(gt=0, le=2**40)] | None = None
+
+
+class _Buckets(Struct, frozen=True):
+    """Rows by the start (ms) of their bucket of `width` ms, and how many rows could not be placed."""
+
+    width: int
+    rows: dict[int, int]
+    unplaced: int
+
+
+class _Batch(Struct, frozen=True):
+    """A recent batch; channels by key."""
+
+    facts: InputBatch
+    channels: dict[int, ChannelFacts]
+
+
+def columns_of(observed: Any) -> dict[str, Any]:
+    """One `observe`, by column, from an event log's JSON or a listener's; UnreadableError for anything else."""
+    if not isinstance(observed, dict):
+        raise UnreadableError("it is not what an observe says")
+    columns = cast(dict[str, Any], observed)
+    if columns.keys() != {"values", "schema"}:
+        return columns
+    try:
+        names = [field["name"] for field in columns["schema"]["fields"]]
+        return dict(zip(names, columns["values"], strict=True))
+    except (TypeError, KeyError, ValueError):
+        raise UnreadableError("it is not what an observe says") from None
+
+
+class TappedInput:
+    """The sums over all batches of one input."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._rows = 0
+        self._nulls = 0
+        self._min_ms: int | None = None
+        self._max_ms: int | None = None
+        self._channels: dict[int, ChannelFacts] = {}
+        self._names: dict[int, str] = {}
+        self._shown: set[str] = set()
+        self._theta = ALL_KEYS
+        self._of = 0
+        self._barrel_ms: int | None = None
+        self._lateness: _Lateness | None = None
+        self._recent: deque[_Batch] = deque()
+        self._entries = 0
+        self._trouble: str | None = None
+
+    def apply(
+        self,
+        batch: int,
+        timestamp_ms: int | None,
+        observed: Any,
+        floor_ms: int | None = None,
+        clock_ms: int | UnsetType | None = UNSET,
+    ) -> None:
+        """Add one batch; unreadable parts become a trouble.
+
+        `floor_ms`: the greatest event time behind the watermark of an earlier run: rows behind it are late, even if no
+        row of this run reached it. `clock_ms`: the greatest event time that Spark reported before this batch; UNSET if
+        it may belong to another input: then the tap's own counts are used.
+        """
+        try:
+            tapped = msgspec.convert(columns_of(observed), Tapped)
+            maxima, rows = _sketch(tapped.max_by_channel), _sketch(tapped.rows_by_channel)
+            self._learn(tapped.channel_names)
+            channels = _channels(maxima, rows)
+            buckets = self._buckets(tapped)
+        except (UnreadableError, ValueError, RecursionError) as error:  # msgspec's are ValueErrors
+            self._trouble = one_line(f"tap {self.name}, batch {batch}: {error}")
+            return
+        if not tapped.rows:
+            return
+        if buckets is not None:
+            clock_ms = self._max_ms if isinstance(clock_ms, UnsetType) else clock_ms
+            self._count_lateness(buckets, floor_ms, clock_ms)
+        self._add_channels(channels, min(maxima.theta, rows.theta))
+        self._rows += tapped.rows
+        self._nulls += tapped.nulls
+        self._min_ms = min(_known(self._min_ms, tapped.min_ms), default=None)
+        self._max_ms = max(_known(self._max_ms, tapped.max_ms), default=None)
+        self._barrel_ms = max(_known(self._barrel_ms, self._slowest_ms()), default=None)
+        self._remember(batch, timestamp_ms, tapped, channels, buckets)
+
+    def facts(self) -> InputFacts:
+        """The sums so far."""
+        sampled = self._theta < ALL_KEYS
+        return InputFacts(
+            name=self.name,
+            rows=self._rows,
+            nulls=self._nulls,
+            min_ms=self._min_ms,
+            max_ms=self._max_ms,
+            barrel_ms=None if sampled else self._barrel_ms,
+            channels=self._named(self._channels),
+            sampled=Sampled(len(self._channels), self._of) if sampled else None,
+            lateness=self._lateness.facts(barrel=bool(self._channels) and not sampled) if self._lateness else None,
+            recent=tuple(
+                msgspec.structs.replace(batch.facts, channels=self._named(batch.channels)) for batch in self._recent
+            ),
+            trouble=self._trouble,
+        )
+
+    def _learn(self, names: str | None) -> None:
+        for name in msgspec.json.decode(names, type=list[str | None]) if names else ():
+            if name and (key := key_of(name)) not in self._names and len(self._names) < 2 * MAX_CHANNELS:
+                shown = one_line(name, _NAME_LIMIT)
+                self._names[key] = f"{shown} #{key:016x}" if shown in self._shown else shown
+                self._shown.add(shown)
+
+    def _add_channels(self, channels: dict[int, ChannelFacts], theta: int) -> None:
+        """Keep, of too many channels, those with the lowest keys: every batch reported them, so they are exact."""
+        for key, channel in channels.items():
+            before = self._channels.get(key)
+            if before is not None:
+                channel = ChannelFacts(max(before.max_ms, channel.max_ms), before.rows + channel.rows)
+            self._channels[key] = channel
+        self._theta = min(self._theta, theta)
+        if len(self._channels) > MAX_CHANNELS:
+            self._theta = min(self._theta, sorted(self._channels)[MAX_CHANNELS])
+        if self._theta < ALL_KEYS:
+            self._channels = {key: channel for key, channel in self._channels.items() if key < self._theta}
+            self._of = max(self._of, round(len(self._channels) * ALL_KEYS / self._theta))
+
+    def _slowest_ms(self) -> int | None:
+        return min((channel.max_ms for channel in self._channels.values()), default=None)
+
+    def _buckets(self, tapped: Tapped) -> _Buckets | None:
+        """The buckets by their start: the sketch has their hashes, so all candidates are hashed, too.
+
+        If the times are too far apart for that, only buckets close to the watermark are looked up.
+        """
+        width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
+        if tapped.rows_by_bucket is None or width is None or low is None or high is None:
+            return None
+        import numpy as np  # loaded where there is a sketch to read
+
+        sketch = decode_sketch(tapped.rows_by_bucket)
+        newest = high if self._max_ms is None else min(high, max(low, self._max_ms))
+        first = max(low // width, newest // width - MAX_BUCKETS)
+        last = min(high // width, first + 2 * MAX_BUCKETS)
+        starts = np.arange(first, last + 1, dtype=np.int64) * width
+        rows: dict[int, int] = {}
+        for key, start in zip(keys_of_longs(starts).tolist(), starts.tolist(), strict=True):
+            if key in sketch.values:
+                rows[start] = _rows(sketch.values[key] / sketch.share)
+        placed = sum(rows.values())
+        return _Buckets(width, rows, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
+
+    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
+        if self._lateness is None or self._lateness.width != buckets.width:
+            self._lateness = _Lateness(buckets.width)
+        self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
+
+    def _remember(
+        self,
+        batch: int,
+        timestamp_ms: int | None,
+        tapped: Tapped,
+        channels: dict[int, ChannelFacts],
+        buckets: _Buckets | None,
+    ) -> None:
+        facts = InputBatch(
+            batch=batch,
+            timestamp_ms=timestamp_ms,
+            rows=tapped.rows,
+            nulls=tapped.nulls,
+            min_ms=tapped.min_ms,
+            max_ms=tapped.max_ms,
+            channels={},
+            buckets=buckets.rows if buckets else {},
+        )
+        self._recent.append(_Batch(facts, channels))
+        self._entries += len(channels) + len(facts.buckets)
+        while len(self._recent) > 1 and (len(self._recent) > MAX_RECENT or self._entries > MAX_RECENT_ENTRIES):
+            gone = self._recent.popleft()
+            self._entries -= len(gone.channels) + len(gone.facts.buckets)
+
+    def _named(self, channels: dict[int, ChannelFacts]) -> dict[str, ChannelFacts]:
+        return {self._names.get(key) or f"#{key:016x}": channel for key, channel in channels.items()}
+
+
+class _Lateness:
+    """Rows by their distance behind the watermarks before their batch."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._delays = [delay for delay in LADDER_MS if delay >= width]
+        self._spark = Histogram([0] * len(self._delays))
+        self._barrel = Histogram([0] * len(self._delays))
+        self._unplaced = 0
+
+    def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> None:
+        """Count a batch, given the watermarks (ms, lateness 0) before it."""
+        self._unplaced += buckets.unplaced
+        for start, rows in buckets.rows.items():
+            for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
+                if level is not None and level - start >= self.width:
+                    histogram.add(bisect_right(self._delays, level - start) - 1, rows)
+
+    def facts(self, *, barrel: bool) -> LatenessCounts:
+        """The counts so far."""
+        return LatenessCounts(
+            bucket_ms=self.width,
+            delays_ms=tuple(self._delays),
+            spark=tuple(self._spark.at_least()),
+            barrel=tuple(self._barrel.at_least()) if barrel else None,
+            unplaced=self._unplaced,
+        )
+
+
+def _sketch(content: bytes | None) -> Sketch:
+    return Sketch({}) if content is None else decode_sketch(content)
+
+
+def _channels(maxima: Sketch, rows: Sketch) -> dict[int, ChannelFacts]:
+    """The greatest event time (ms) and the rows of the channels in `maxima`."""
+    return {
+        key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0))) for key, maximum in maxima.values.items()
+    }
+
+
+def _known(*times: int | None) -> Iterator[int]:
+    return (time for time in times if time is not None)
+
+
+def _time_ms(number: float) -> int:
+    if not abs(number) <= 2**54:
+        raise UnreadableError("a sketch holds an invalid time")
+    return round(number)
+
+
+def _rows(number: float) -> int:
+    if not 0 <= number <= _MAX_ROWS:
+        raise UnreadableError("a sketch holds an invalid number of rows")
+    return round(number)

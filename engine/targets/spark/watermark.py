@@ -1,0 +1,263 @@
+"""The watermark of an attached query: by Spark's rule, and by the barrel's, driven by the slowest channel. Pure."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, UnmovedReason, WatermarkNode
+from .channels import Channels
+from .facts import QueryFacts, RecordedBatch
+from .nodes import Node, Nodes
+
+PinnedReason = Literal["no_input", "own_output"]
+
+
+class QueryWatermark(Struct, frozen=True, kw_only=True):
+    """A query's watermark: its value, the node that sets it, and why it does not move."""
+
+    level: Level
+    nodes: list[WatermarkNode]
+    barrel: BarrelRule | None
+    frozen_ms: int | None
+    """The event time missing until the watermark moves again, if it is above what its records give."""
+    has_watermark: bool | None
+    never_moved: bool | None
+    """Whether a completed batch had rows, and the watermark is still at 1970; None: no node is known."""
+    unmoved: UnmovedReason | None
+    """Why the only watermark stays at 1970."""
+    max_event_ms: int | None
+    """The greatest reported event time, if there is only one watermark that it can belong to."""
+
+    @property
+    def ms(self) -> int | None:
+        """The watermark of the next batch (epoch ms)."""
+        return self.level.watermark_ms
+
+    def columns_pinned_by(self, reason: PinnedReason) -> list[str]:
+        """The columns of the nodes that keep the query at 1970 for that reason."""
+        return [node.column or "window" for node in self.nodes if node.pinned == reason]
+
+
+def watermark_of(
+    facts: QueryFacts, nodes: Nodes, channels: Channels, now_ms: int, before: Snapshot | None
+) -> QueryWatermark:
+    """The watermark at `now_ms` (epoch ms); `before` is the last snapshot."""
+    watermark_ms = _next_watermark(facts, nodes)
+    never_moved = _never_moved(facts, nodes, watermark_ms)
+    max_event_ms = facts.run.max_event_ms if facts.run is not None and nodes.only is not None else None
+    return QueryWatermark(
+        level=_level(facts, nodes, channels, watermark_ms, now_ms, before),
+        nodes=views_of(nodes, watermark_ms),
+        barrel=None if channels.without_times else barrel_rule(nodes, channels, watermark_ms),
+        frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
+        has_watermark=_has_watermark(facts, nodes, watermark_ms),
+        never_moved=never_moved,
+        unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
+        max_event_ms=max_event_ms,
+    )
+
+
+def _next_watermark(facts: QueryFacts, nodes: Nodes) -> int | None:
+    """The watermark of the next batch, by the last commit; else by one node's clock, else by the last batch.
+
+    It is not known before the batch in flight has ended: then it is that batch's own.
+    """
+    if facts.begun is not None:
+        known = facts.begun.next_watermark_ms
+        return facts.begun.watermark_ms if known is None else known
+    in_force = facts.progress.watermark_ms if facts.progress is not None else None
+    delay_ms = nodes.only.delay_ms if nodes.only is not None else None
+    if facts.run is None or delay_ms is None or facts.run.max_event_ms is None:
+        return in_force
+    clock = facts.run.max_event_ms - delay_ms
+    return clock if in_force is None else max(clock, in_force)
+
+
+def _level(
+    facts: QueryFacts, nodes: Nodes, channels: Channels, watermark_ms: int | None, now_ms: int, before: Snapshot | None
+) -> Level:
+    if watermark_ms is None:
+        return Level()
+    fastest = [view.watermark_ms for view in channels.views if view.watermark_ms is not None]
+    moved_ms = _moved_ms(facts.history, watermark_ms)
+    if before is not None and before.level.watermark_ms == watermark_ms and before.level.moved_ms is not None:
+        moved_ms = before.level.moved_ms if moved_ms is None else min(moved_ms, before.level.moved_ms)
+    return Level(
+        watermark_ms=watermark_ms,
+        behind_fastest_ms=max(0, max(fastest) - watermark_ms) if fastest else None,
+        behind_clock_ms=now_ms - watermark_ms,
+        moved_ms=moved_ms,
+        at_zero_lateness_ms=None if nodes.delay_ms is None else watermark_ms + nodes.delay_ms,
+    )
+
+
+def _moved_ms(history: Sequence[RecordedBatch], watermark_ms: int) -> int | None:
+    """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
+    for batch in reversed(history):
+        if batch.watermark_ms != watermark_ms:
+            return batch.begin_ms
+    return history[0].begin_ms if history else None
+
+
+def views_of(nodes: Nodes, watermark_ms: int | None) -> list[WatermarkNode]:
+    """The nodes for the snapshot, and which of them sets the query's watermark (ms), if known."""
+    if nodes.only is not None:
+        return [_view(nodes.only, watermark_ms if nodes.only.alone else None)]
+    pinned = _pinned(nodes, watermark_ms)
+    times, holder = _times_and_holder(nodes, watermark_ms)
+    return [
+        _view(node, times[place], holds=place == holder or place in pinned, pinned=pinned.get(place))
+        for place, node in enumerate(nodes.nodes)
+    ]
+
+
+def _times_and_holder(nodes: Nodes, watermark_ms: int | None) -> tuple[list[int | None], int | None]:
+    """Each node's own watermark (ms), and the place of the node that sets the query's; None: not known.
+
+    Under the policy "min": if the watermark is below all known ones, the unknown node holds it back, at exactly that
+    watermark.
+    """
+    times = [node.spark_ms for node in nodes.nodes]
+    if watermark_ms is None or nodes.policy is None:
+        return times, None
+    if nodes.policy == "min":
+        for place, node in enumerate(nodes.nodes):
+            # No node is below the query's watermark: one that cannot be above it sets it.
+            if times[place] is None and node.at_most_ms == watermark_ms:
+                times[place] = watermark_ms
+    known = [time for time in times if time is not None]
+    unknown = [place for place, time in enumerate(times) if time is None]
+    if known:
+        first = min(known) if nodes.policy == "min" else max(known)
+        if not unknown or first == watermark_ms:
+            return times, times.index(first)
+        if (watermark_ms >= first) if nodes.policy == "min" else (watermark_ms <= first):
+            return times, None
+    candidates = [
+        place for place in unknown if nodes.policy == "max" or not _is_above(nodes.nodes[place], watermark_ms)
+    ]
+    if len(candidates) != 1:
+        return times, None
+    times[candidates[0]] = watermark_ms
+    return times, candidates[0]
+
+
+def _is_above(node: Node, watermark_ms: int) -> bool:
+    return node.at_least_ms is not None and node.at_least_ms > watermark_ms
+
+
+def _view(
+    node: Node, watermark_ms: int | None, *, holds: bool = False, pinned: PinnedReason | None = None
+) -> WatermarkNode:
+    return WatermarkNode(
+        column=node.column,
+        delay_ms=node.delay_ms,
+        watermark_ms=watermark_ms,
+        holds=holds,
+        pinned=pinned,
+        after_state=node.after_state,
+        above=list(node.above),
+        sources=None if node.sources is None else list(node.sources),
+        at_least_ms=node.at_least_ms if watermark_ms is None else None,
+    )
+
+
+def _pinned(nodes: Nodes, watermark_ms: int | None) -> dict[int, PinnedReason]:
+    """The nodes that keep a query at 1970 while its other nodes have had records, by their place, and why."""
+    if watermark_ms is not None or nodes.policy == "max" or all(node.silent for node in nodes.nodes):
+        return {}
+    pinned: dict[int, PinnedReason] = {place: "no_input" for place, node in enumerate(nodes.nodes) if node.silent}
+    for place, node in enumerate(nodes.nodes):
+        if node.after_state and any(not nodes.nodes[below].silent for below in node.above):
+            pinned[place] = "own_output"
+    return pinned
+
+
+def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
+    """The event time (ms) missing until the watermark moves again, if it is above what its records give.
+
+    None if it is not, or that is not known. Only a restart with a longer delay causes it.
+    """
+    times = [node.spark_ms for node in nodes.nodes]
+    known = [time for time in times if time is not None]
+    if watermark_ms is None or not known:
+        return None
+    if len(times) > 1 and nodes.policy == "max" and len(known) < len(times):
+        return None
+    missing_ms = watermark_ms - (max(known) if nodes.policy == "max" else min(known))
+    return missing_ms if missing_ms > 0 else None
+
+
+def _is_settled(facts: QueryFacts) -> bool:
+    """Whether the last reported batch is the last committed one: only then the reports and the watermark agree."""
+    progress = facts.progress
+    return progress is not None and (facts.checkpoint is None or facts.checkpoint.committed == progress.batch)
+
+
+def barrel_rule(nodes: Nodes, channels: Channels, watermark_ms: int | None) -> BarrelRule | None:
+    """The watermark by the slowest channel; None if no channel is known."""
+    if not channels.views:
+        return None
+    reached = [(view.max_event_ms, view.channel) for view in channels.views if view.max_event_ms is not None]
+    below = sorted((ms, name) for ms, name in reached if watermark_ms is not None and ms <= watermark_ms)
+    slowest = min(channels.views, key=_reached)
+    if nodes.has_taps:
+        barrel_ms = barrel_watermark(nodes)
+    else:  # the partitions of the only node's source: one without a record keeps the barrel empty
+        delay_ms = nodes.delay_ms if nodes.only is not None else None
+        is_complete = len(reached) == len(channels.views)
+        barrel_ms = min(ms for ms, _ in reached) - delay_ms if delay_ms is not None and is_complete else None
+    is_known = barrel_ms is not None or slowest.state == "never_seen"
+    return BarrelRule(
+        watermark_ms=barrel_ms,
+        holder=slowest.channel if is_known else None,
+        below=[name for _, name in below],
+        whatif=channels.barrel_whatif,
+    )
+
+
+def _reached(view: ChannelView) -> float:
+    """A channel's watermark; if no delay is known, its event time."""
+    time = view.max_event_ms if view.watermark_ms is None else view.watermark_ms
+    return float("-inf") if time is None else time
+
+
+def barrel_watermark(nodes: Nodes) -> int | None:
+    """The query's watermark (ms) by the barrel's rule; None if the channels of a node are not all known."""
+    times = [node.barrel_ms for node in nodes.nodes]
+    known = [time for time in times if time is not None]
+    if not known or len(known) < len(times) or (len(times) > 1 and nodes.policy is None):
+        return None
+    return max(known) if nodes.policy == "max" else min(known)
+
+
+def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
+    """Whether the query has a watermark; a checkpoint alone shows only one that has moved, or is in the state."""
+    if facts.plan is not None:
+        return bool(nodes.nodes)
+    if facts.checkpoint is not None and facts.checkpoint.continuous:
+        return False
+    return True if nodes.nodes or watermark_ms is not None else None
+
+
+def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
+    if not nodes.nodes:
+        return None
+    has_read = facts.run is not None and any(point.rows for point in facts.run.history)
+    has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
+    committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
+    # Kafka's first batch has offsets even without records.
+    has_input = committed is not None and any(
+        source.offsets.kind not in ("nothing", "kafka") for source in committed.sources
+    )
+    return watermark_ms is None and (has_read or has_state or (len(nodes.nodes) > 1 and has_input))
+
+
+def _unmoved_reason(node: Node | None, max_event_ms: int | None) -> UnmovedReason | None:
+    """Why the only watermark stays at 1970. Spark treats a row without an event time as one of 1970."""
+    if node is None or node.delay_ms is None or max_event_ms is None:
+        return None
+    if max_event_ms <= 0:
+        return "before_1970" if max_event_ms else "no_event_time"
+    return "delay_too_long" if max_event_ms <= node.delay_ms else None

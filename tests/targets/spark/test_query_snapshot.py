@@ -1,0 +1,293 @@
+"""Facts of taps in, a snapshot out: what is not known is null, and a checkpoint is made to say no more than it does."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
+from wmtop.engine.snapshot.wire import encode
+from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
+from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.offset_log import SourceOffsets
+from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
+from wmtop.engine.targets.spark.query_runs import QueryRun
+from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.targets.spark.query_state import STALE_AFTER_MS, state_of
+from wmtop.engine.targets.spark.reports import Report
+from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.watermarks.settings import Tumbling
+
+from tests.snapshots import replace
+
+NOW = 1_700_000_000_000
+LEVEL = NOW - 60_000
+WHEN = NOW - 1_000 + STALE_AFTER_MS + 1
+DELAY = WatermarkDelay(30_000, "window", windowed=True, operator=0)
+
+
+def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[BatchMark, ...]:
+    """Batches 1, 2, … of which the last began a second ago."""
+    began = [NOW - 1_000 - every_ms * back for back in range(len(levels) - 1, -1, -1)]
+    return tuple(BatchMark(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
+
+
+def test_the_first_batch_of_real_time_mode_is_not_stale_while_the_second_runs() -> None:
+    """Its offsets are written at its end, five minutes after it began; the next file comes five minutes later."""
+    began = NOW - 500_000
+    only = BatchMark(0, began, None, committed_ms=began + 300_000)
+    seen = facts(batch=0, committed=0, batch_timestamp_ms=began, history=(only,))
+    assert picture(seen).state == "live"
+    paused = picture(replace(seen, history=(replace(only, committed_ms=began + 500),)))
+    assert (paused.state, paused.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 500_000}))
+
+
+@pytest.mark.parametrize(
+    ("began_s", "alive", "state"), [(25, True, "live"), (100, True, "live"), (400, True, "stale"), (100, None, "stale")]
+)
+def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
+    began_s: int, alive: bool | None, state: str
+) -> None:
+    """Its checkpoint has the offsets of that batch a moment before."""
+    began = NOW - 1_000 * began_s
+    run = QueryRun(
+        id="q", run_id="r", name="orders", started_ms=began, last_event_ms=began, idle_ms=None, ended=False, error=None,
+        running=None, progress=None, plan=None, watermark_policy=None, max_event_ms=None, dropped_at_least=0,
+        history=(), inputs=(), observed={},
+    )  # fmt: skip
+    report = Report(tap="publish", app="a", run=run, alive=alive, trouble=None)
+    first = BatchMark(0, began, None)
+    batch = facts(batch=0, in_flight=True, committed=None, batch_timestamp_ms=began, history=(first,))
+    for checkpoint in (None, batch):
+        assert state_of(QueryFacts(checkpoint=checkpoint, report=report), NOW).state == state
+
+
+def test_a_store_out_of_reach_and_a_newer_format_are_said() -> None:
+    lost = picture(facts(trouble="s3://lake/orders: access denied", out_of_reach=True))
+    assert (lost.state, lost.notes[0].code) == ("stale", "unreadable")
+    assert picture(facts(newer_format="v3")).notes[0] == Note(NOW, "newer_format", {"version": "v3"})
+
+
+def facts(**more: Any) -> CheckpointFacts:
+    """A query of one node whose third batch has been committed."""
+    known: dict[str, Any] = {
+        "query_id": "q",
+        "batch": 3,
+        "in_flight": False,
+        "committed": 3,
+        "batch_timestamp_ms": NOW - 1_000,
+        "watermark_ms": LEVEL - 2_000,
+        "next_watermark_ms": LEVEL,
+        "conf": {"spark.sql.streaming.multipleWatermarkPolicy": "min"},
+        "delays": (DELAY,),
+        "history": marks(LEVEL - 6_000, LEVEL - 4_000, LEVEL - 2_000),
+    }
+    return CheckpointFacts(**known | more)
+
+
+def picture(
+    checkpoint: CheckpointFacts,
+    windows: tuple[OpenWindows, ...] | None = (),
+    *,
+    now_ms: int = NOW,
+    before: Snapshot | None = None,
+) -> Snapshot:
+    source = SourceView("checkpoint", "/q")
+    together = QueryFacts(checkpoint=checkpoint, windows=windows, window=Tumbling(10_000))
+    return snapshot_of_query(together, name="q", source=source, now_ms=now_ms, before=before)
+
+
+def codes(shown: Snapshot) -> list[str]:
+    return [note.code for note in shown.notes]
+
+
+def test_the_level_is_what_the_next_batch_will_use() -> None:
+    shown = picture(facts())
+    assert (shown.state, shown.batch, codes(shown)) == ("live", 3, ["windows_unknown"])
+    assert (shown.level.watermark_ms, shown.level.behind_clock_ms) == (LEVEL, 60_000)
+    assert (shown.spark.watermark_ms, shown.spark.batch_watermark_ms) == (LEVEL, LEVEL - 2_000)
+    assert shown.level.at_zero_lateness_ms == LEVEL + 30_000
+    assert shown.spark.nodes == [WatermarkNode(None, 30_000, LEVEL)]
+    assert shown.spark.policy == "min"
+    assert (shown.settings.strategy, shown.settings.lateness_ms, shown.settings.idle_after_ms) == (
+        "spark",
+        30_000,
+        None,
+    )
+
+
+def test_in_flight_the_level_is_the_one_in_force() -> None:
+    shown = picture(facts(in_flight=True, committed=2, next_watermark_ms=None))
+    assert shown.level.watermark_ms == shown.spark.batch_watermark_ms == LEVEL - 2_000
+    assert shown.spark.in_flight is True
+
+
+def test_what_no_tap_tells_is_null_and_never_0() -> None:
+    told = msgspec.json.decode(encode(picture(CheckpointFacts(query_id="q"), None)))
+    assert set(told["totals"].values()) == {None}
+    assert {told["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
+    unknown = ("watermark_ms", "behind_fastest_ms", "behind_clock_ms", "holder", "moved_ms", "at_zero_lateness_ms")
+    assert {told["level"][name] for name in unknown} == {None}
+    assert {told[name] for name in ("batch", "whatif", "whatif_idle", "instances")} == {None}
+    assert (told["settings"]["lateness_ms"], told["spark"]["nodes"], told["spark"]["in_flight"]) == (None, None, None)
+    assert "lateness" not in told["origin"]
+    assert "windows" not in told["origin"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "moved_ago_ms"),
+    [
+        ((LEVEL - 2, LEVEL - 1, LEVEL - 1), 1_000),  # the third batch's end made it
+        ((LEVEL - 1, LEVEL - 1, LEVEL), 3_000),  # the second one's
+        ((LEVEL - 1, LEVEL, LEVEL), 5_000),
+        ((LEVEL, LEVEL, LEVEL), 5_000),  # longer than is on record: at least so long
+        ((), None),
+    ],
+)
+def test_since_when_the_level_stands(levels: tuple[int, ...], moved_ago_ms: int | None) -> None:
+    since = picture(facts(history=marks(*levels))).level.moved_ms
+    assert since == (None if moved_ago_ms is None else NOW - moved_ago_ms)
+
+
+def test_what_has_dropped_off_the_record_is_remembered() -> None:
+    first = picture(facts(history=marks(LEVEL - 1, LEVEL, LEVEL)))
+    later = picture(facts(history=marks(LEVEL, LEVEL)), before=first)
+    assert later.level.moved_ms == first.level.moved_ms
+    moved = picture(facts(next_watermark_ms=LEVEL + 5, history=marks(LEVEL, LEVEL)), before=later)
+    assert moved.level.moved_ms == NOW - 1_000
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "said"), [(False, Note(WHEN, "no_new_batch")), (True, Note(WHEN, "batch_unfinished", {"batch": 3}))]
+)
+def test_a_query_that_begins_no_batch_is_stale(in_flight: bool, said: Note) -> None:
+    quick = facts(in_flight=in_flight)
+    limit = NOW - 1_000 + STALE_AFTER_MS
+    assert picture(quick, now_ms=limit).state == "live"
+    stale = picture(quick, now_ms=limit + 1)
+    assert stale.state == "stale"
+    assert stale.notes[0] == said
+
+
+def test_slow_triggers_are_not_stale() -> None:
+    slow = facts(history=marks(1, 2, 3, every_ms=600_000))
+    assert picture(slow, now_ms=NOW + 1_700_000).state == "live"
+    assert picture(slow, now_ms=NOW + 1_900_000).state == "stale"
+
+
+def test_the_first_pauses_may_be_a_slow_trigger_s() -> None:
+    """The first batch begins at once, the next at a multiple of the interval: two say little of the third."""
+    began = (NOW - 250_000, NOW - 240_000)
+    two = tuple(BatchMark(n, at, 1) for n, at in enumerate(began))
+    assert picture(facts(history=two, batch_timestamp_ms=began[-1])).state == "partial"
+    began = (NOW - 1_060_000, NOW - 1_050_000, NOW - 750_000, NOW - 450_000, NOW - 250_000)
+    bursts = tuple(BatchMark(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))]))
+    assert picture(facts(history=bursts, batch_timestamp_ms=NOW - 245_000)).state == "partial"
+    stop = [BatchMark(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
+    stop += [BatchMark(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
+    stopped = picture(facts(history=tuple(stop), batch_timestamp_ms=NOW - 230_000))
+    assert (stopped.state, stopped.notes[0].code) == ("stale", "no_new_batch")  # a restart is not a pace
+
+
+def test_before_the_first_batch_and_with_trouble() -> None:
+    assert picture(CheckpointFacts(query_id="q")).notes[0].code == "no_batch"
+    broken = picture(facts(trouble="offsets/3: unknown format"))
+    assert (broken.state, broken.notes[0]) == ("partial", Note(NOW, "unreadable", {"why": "offsets/3: unknown format"}))
+
+
+def test_several_delays_are_nodes_and_no_lateness() -> None:
+    two = (
+        WatermarkDelay(30_000, "a", windowed=False, operator=0),
+        WatermarkDelay(60_000, "b", windowed=False, operator=0),
+    )
+    shown = picture(facts(delays=two))
+    assert shown.settings.lateness_ms is None
+    assert shown.spark.nodes == [WatermarkNode("a", 30_000), WatermarkNode("b", 60_000)]
+    named = WatermarkDelay(30_000, "ts", windowed=False, operator=1)
+    assert picture(facts(delays=(DELAY, named))).spark.nodes == [WatermarkNode("ts", 30_000, LEVEL)]
+
+
+def window(start_s: int, records: int | None = 7) -> OpenWindow:
+    start = LEVEL + start_s * 1_000
+    return OpenWindow(start, start + 10_000, keys=3, records=records)
+
+
+def test_windows_close_when_the_level_reaches_their_end() -> None:
+    found = OpenWindows(operator=0, batch=3, windows=(window(-10), window(0), window(10, None)), open=5, keys=9)
+    windows = picture(facts(), (found,)).windows
+    assert [w.short_ms for w in windows.open] == [0, 10_000, 20_000]
+    assert [w.records for w in windows.open] == [7, 7, None]
+    assert {w.waits_for for w in windows.open} == {w.operator for w in windows.open} == {None}
+    assert (windows.open_count, windows.fired, windows.late_firings, windows.unknown) == (5, None, None, None)
+
+
+def test_windows_of_several_operators_by_end_and_why_others_are_not_there() -> None:
+    read = OpenWindows(operator=1, batch=3, windows=(window(0),), open=1, keys=1)
+    also = OpenWindows(
+        operator=2, batch=2, windows=(window(-5),), open=1, keys=1, reason=WindowsUnknown("vanished", {"why": "0/1"})
+    )
+    join = OpenWindows(operator=0, reason=WindowsUnknown("no_windows", {"kind": "join"}))
+    shown = picture(facts(), (join, read, also))
+    assert [w.operator for w in shown.windows.open] == [2, 1]
+    assert shown.windows.open_count == 2
+    assert (shown.windows.unknown, shown.windows.unknown_args) == ("no_windows", {"kind": "join", "operator": 0})
+    assert shown.origin is not None
+    assert shown.origin["windows"] == "state files"
+    nothing = picture(facts(), (join,))
+    assert (nothing.windows.open_count, nothing.windows.unknown) == (None, "no_windows")
+    assert nothing.notes == [Note(NOW, "windows_unknown", {"code": "no_windows", "kind": "join"})]
+
+
+def kafka(offsets: dict[str, int], per_second: float | None, number: str = "0") -> SourceFacts:
+    return SourceFacts(SourceOffsets(number, "kafka", "{}", offsets), per_second)
+
+
+def test_sources_say_where_they_stand() -> None:
+    orders = kafka({"orders/0": 5, "orders/1": 7}, 12.0)
+    shown = picture(facts(sources=(orders,)))
+    assert shown.sources == [SourcePosition("kafka orders, 2 partitions", {"orders/0": 5, "orders/1": 7})]
+    assert shown.spark.input_rows_per_second == 12.0
+    assert picture(facts(sources=(orders,)), now_ms=NOW + 600_000).spark.input_rows_per_second is None  # not any more
+    files = SourceFacts(SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3}), 1.0)
+    own = SourceFacts(SourceOffsets("2", "json", '{"at":1}'), None)
+    none = SourceFacts(SourceOffsets("3", "nothing", "-"), None)
+    shown = picture(facts(sources=(orders, files, own, none)))
+    assert shown.sources is not None
+    assert [(s.description, s.offsets) for s in shown.sources[1:]] == [
+        ("source 1: files", 3),
+        ("source 2: offsets of its own form", '{"at":1}'),
+        ("source 3: nothing read yet", None),
+    ]
+    assert shown.spark.input_rows_per_second is None  # files are no rows
+
+
+def test_an_unknown_policy_is_not_passed_on() -> None:
+    odd = replace(facts(), conf={"spark.sql.streaming.multipleWatermarkPolicy": "median"})
+    assert picture(odd).spark.policy is None
+
+
+def test_partitions_that_a_broker_knows_are_channels() -> None:
+    def partition(number: int, event_ms: int | None, position: int | None, end: int) -> PartitionFacts:
+        return PartitionFacts("orders", number, end, LEVEL + 50_000, NOW, position, event_ms)
+
+    topics = TopicFacts(
+        partitions=(partition(0, LEVEL + 31_000, 9, 9), partition(1, LEVEL - 5_000, 4, 9), partition(2, None, None, 0))
+    )
+    orders = kafka({"orders/0": 9, "orders/1": 4}, 12.0)
+
+    def shown(topics: TopicFacts) -> Snapshot:
+        together = QueryFacts(checkpoint=facts(sources=(orders,)), topics=topics)
+        return snapshot_of_query(together, name="q", source=SourceView("checkpoint", "/q"), now_ms=NOW)
+
+    picture = shown(topics)
+    assert [(v.channel, v.watermark_ms, v.state, v.backlog, v.behind_end_ms) for v in picture.channels] == [
+        ("0", LEVEL + 1_000, "active", 0, 19_000),
+        ("1", LEVEL - 35_000, "active", 5, 55_000),  # below the watermark: Spark's one clock does not wait for it
+        ("2", None, "never_seen", None, None),
+    ]
+    assert {view.records for view in picture.channels} == {None}
+    assert (picture.level.watermark_ms, picture.level.behind_fastest_ms) == (LEVEL, 1_000)
+    assert [source.backlog for source in picture.sources or []] == [5]
+    silent = shown(replace(topics, trouble="no broker answers"))
+    assert (silent.state, silent.notes[0]) == ("partial", Note(NOW, "broker_silent", {"why": "no broker answers"}))
+    assert {view.backlog for view in silent.channels} == {None}
+    assert [source.backlog for source in silent.sources or []] == [None]

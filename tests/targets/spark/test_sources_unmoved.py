@@ -1,0 +1,66 @@
+"""Batches with new input that left the watermark as it was: by the offsets in a checkpoint, else by reported rows."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from wmtop.engine.targets.spark.checkpoint import CheckpointTap
+from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.query_runs import ProgressPoint
+from wmtop.engine.targets.spark.sources import Unmoved, unmoved_of
+
+T = 1_700_000_000_000
+
+
+def written(path: Path, batches: list[tuple[int, str, str]], committed: int, next_ms: int) -> None:
+    """A checkpoint of two sources: of each batch the watermark in force and the sources' offsets."""
+    for log in ("offsets", "commits"):
+        (path / log).mkdir(parents=True)
+    (path / "metadata").write_text('{"id": "0"}')
+    for number, (watermark_ms, first, second) in enumerate(batches):
+        facts = {"batchTimestampMs": T + 2_000 * number, "batchWatermarkMs": watermark_ms}
+        (path / "offsets" / str(number)).write_text("\n".join(["v1", json.dumps(facts), first, second]))
+    for number in range(committed + 1):
+        after = batches[number + 1][0] if number + 1 < len(batches) else next_ms
+        (path / "commits" / str(number)).write_text(f'v1\n{{"nextBatchWatermarkMs": {after}}}')
+
+
+FILES = '{{"logOffset":{}}}'.format
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "second", "committed", "expected"),
+    [
+        ([0, T, T, T, T], [0, 0, 0, 0, 0], 4, Unmoved(4, (4, 0))),
+        ([0, T, T, T, T], [0, 1, 1, 2, 2], 4, Unmoved(4, (4, 2))),
+        ([0, T, T, T, T], [0, 0, 0, 0, 0], 3, Unmoved(3, (3, 0))),  # the last one runs: it may advance it
+        ([0, T, T + 1, T + 1, T + 2], [0, 0, 0, 0, 0], 4, Unmoved(0, (0, 0))),
+        ([0, 0, 0, 0, 0], [0, 0, 0, 0, 0], 4, Unmoved()),
+    ],
+)
+def test_only_batches_that_read_and_ended_count(
+    tmp_path: Path, watermarks: list[int], second: list[int], committed: int, expected: Unmoved
+) -> None:
+    batches = [(ms, FILES(n), FILES(other)) for n, (ms, other) in enumerate(zip(watermarks, second, strict=True))]
+    moves = watermarks[-1] == T + 2
+    written(tmp_path, batches, committed, T + 3 if moves else watermarks[-1])
+    facts = CheckpointTap(tmp_path).poll()
+    level = facts.watermark_ms if facts.next_watermark_ms is None else facts.next_watermark_ms
+    assert unmoved_of(QueryFacts(checkpoint=facts), level) == expected
+
+
+def test_a_batch_without_new_offsets_has_read_nothing(tmp_path: Path) -> None:
+    batches = [(0, FILES(0), "-"), (T, FILES(0), "-"), (T, FILES(1), FILES(0)), (T, FILES(1), FILES(0))]
+    written(tmp_path, batches, 3, T)
+    assert unmoved_of(QueryFacts(checkpoint=CheckpointTap(tmp_path).poll()), T) == Unmoved(1, (1, 1))
+
+
+def test_without_a_checkpoint_the_reported_rows_count() -> None:
+    points = tuple(
+        ProgressPoint(T + n, n, ms, rows, 100) for n, (ms, rows) in enumerate([(None, 5), (T, 5), (T, 0), (T, 2)])
+    )
+    report: Any = SimpleNamespace(run=SimpleNamespace(recent=points))
+    assert unmoved_of(QueryFacts(report=report), T) == Unmoved(2)
+    assert unmoved_of(QueryFacts(report=report), None) == Unmoved()
