@@ -5,6 +5,8 @@ the contract of the command line. Times are epoch ms, durations ms; `None` is "n
 a sentinel and never zero.
 """
 
+from msgspec import field
+
 from ..watermarks.channels import Folded
 from ..watermarks.counts import TimePoint, Totals
 from ..watermarks.explain import ExplainedColumn, ExplainedValue
@@ -111,6 +113,16 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
 
     target: TargetPart = OwnRun()
     """What only its kind of target has."""
+    origin: dict[str, str] | None = None
+    """The tap that each part of an attached target's snapshot comes from; None: an engine of wmtop knows it itself."""
+    points: list[TimePoint] = field(default_factory=list[TimePoint])
+    """A sample of the records since the previous snapshot."""
+    notes: list[Note] = field(default_factory=list[Note])
+    """What happened to the source that its user should know, the oldest first."""
+    steps: list[Step] = field(default_factory=list[Step])
+    error: str | None = None
+    log: str | None = None
+    """The log file of a failed or starting engine."""
 
     @property
     def is_attached(self) -> bool:

@@ -5,13 +5,13 @@ from typing import Literal
 from msgspec import Struct
 
 from ..watermarks.channels import Folded
-from ..watermarks.counts import TimePoint, Totals
+from ..watermarks.counts import Totals
 from ..watermarks.explain import ExplainedColumn
 from ..watermarks.lateness import RecentLateness, WhatIf
 from ..watermarks.observation import Offender
 from ..watermarks.settings import Settings, SettingsChange
 from .lateness import ChannelLateness, LateRecord, WhatIfIdle
-from .source import Note, SourceView, Step
+from .source import SourceView
 from .watermark import Blocker, ChannelView, InstanceView, Level, Verdict
 from .windows import Windows
 
@@ -21,7 +21,7 @@ EngineState = Literal["starting", "live", "partial", "stale", "paused", "ended",
 
 
 class CommonPart(Struct, frozen=True, kw_only=True):
-    """What is shown of any target, at one moment."""
+    """What is shown of any target, at one moment; `Snapshot` has the rest."""
 
     version: int = SNAPSHOT_VERSION
     name: str
@@ -66,13 +66,3 @@ class CommonPart(Struct, frozen=True, kw_only=True):
     """The directory or URI of `--late-output`; None: late records are not kept, or not known."""
     late_sample: list[LateRecord] | None = None
     """At most 20 of the records in it, the newest batch first, in a batch the most late first; None: not known."""
-    origin: dict[str, str] | None = None
-    """The tap that each part of an attached target's snapshot comes from; None: an engine of wmtop knows it itself."""
-    points: list[TimePoint] = []
-    """A sample of the records since the previous snapshot."""
-    notes: list[Note] = []
-    """What happened to the source that its user should know, the oldest first."""
-    steps: list[Step] = []
-    error: str | None = None
-    log: str | None = None
-    """The log file of a failed or starting engine."""

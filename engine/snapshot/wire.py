@@ -6,12 +6,13 @@ The converters share all values, so that a snapshot of 10,000 channels costs no 
 from operator import attrgetter
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
+from ..watermarks.counts import TimePoint
 from . import Snapshot
 from .common import CommonPart
 from .flink_job import FlinkJob
-from .source import SourcePosition
+from .source import Note, SourcePosition, Step
 from .spark_query import BarrelRule, SiblingQuery, SparkProgress, SparkQuery
 from .targets import ConsumerGroup, KafkaTopic, Other, OwnRun, TargetPart
 
@@ -28,11 +29,18 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
     """The barrel of an attached query with known channels."""
     siblings: list[SiblingQuery] | None = None
     """The other queries of an attached query's application; None: not known."""
+    origin: dict[str, str] | None = None
+    """The tap that each part of an attached query's snapshot comes from."""
+    points: list[TimePoint] = field(default_factory=list[TimePoint])
+    notes: list[Note] = field(default_factory=list[Note])
+    steps: list[Step] = field(default_factory=list[Step])
+    error: str | None = None
+    log: str | None = None
     other: Other | UnsetType = UNSET
     """The facts of a plug-in's target."""
 
 
-_COMMON = CommonPart.__struct_fields__
+_COMMON = tuple(name for name in Snapshot.__struct_fields__ if name != "target")
 _common = attrgetter(*_COMMON)
 
 
