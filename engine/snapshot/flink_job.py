@@ -1,4 +1,4 @@
-"""The part of a snapshot about a Flink job, without its barrel; times in epoch ms."""
+"""The part of a snapshot that only a Flink job has; times in epoch ms."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ class FlinkJob(Struct, frozen=True):
     name: str
     state: str
     operator: str | None
-    """The id of the vertex whose barrel is shown."""
+    """The id of the vertex whose watermark is shown."""
     vertices: list[FlinkVertex]
     sampled_ms: int | None = None
     """When the metrics were taken, by the JobManager's clock; they are up to `interval_ms` old."""
@@ -91,29 +91,30 @@ class FlinkJob(Struct, frozen=True):
 
     @property
     def chosen(self) -> FlinkVertex | None:
-        """The vertex whose barrel is shown."""
-        return next((one for one in self.vertices if one.id == self.operator), None)
+        """The vertex whose watermark is shown."""
+        return next((vertex for vertex in self.vertices if vertex.id == self.operator), None)
 
     @property
     def has_links(self) -> bool:
         """Whether any task reads another one: Flink reports received watermarks only there."""
-        return any(one.inputs for one in self.vertices)
+        return any(vertex.inputs for vertex in self.vertices)
 
     def sent_upstream(self) -> dict[str, int]:
         """The greatest watermark (ms) that each task above the chosen operator sends, by the task's id."""
-        tasks = {one.id: one for one in self.vertices}
+        tasks = {vertex.id: vertex for vertex in self.vertices}
         above = [] if self.operator is None else [self.operator]
         for id in above:
-            above += [one for one in (tasks[id].inputs if id in tasks else []) if one not in above]
+            above += [input for input in (tasks[id].inputs if id in tasks else []) if input not in above]
         sent = ((tasks[id], tasks[id].output_ms) for id in above[1:] if id in tasks)
-        return {one.id: ms + (one.spread_ms or 0) for one, ms in sent if ms is not None}
+        return {task.id: ms + (task.spread_ms or 0) for task, ms in sent if ms is not None}
 
     @property
     def read_per_second(self) -> float | None:
         """Records per second that all sources read; None if one of them does not report it."""
-        rates = [one.taken_per_second for one in self.vertices if not one.inputs and one.status == "RUNNING"]
+        sources = [vertex for vertex in self.vertices if not vertex.inputs and vertex.status == "RUNNING"]
+        rates = [source.taken_per_second for source in sources]
         return sum(rate for rate in rates if rate is not None) if rates and None not in rates else None
 
     def busiest(self, load: Callable[[FlinkVertex], float | None]) -> float | None:
         """The greatest load of any vertex."""
-        return max((share for one in self.vertices if (share := load(one)) is not None), default=None)
+        return max((share for vertex in self.vertices if (share := load(vertex)) is not None), default=None)

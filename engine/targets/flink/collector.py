@@ -1,9 +1,9 @@
 """Reads one job's facts from the JobManager, request by request; dumps of metrics are read as a whole and dated.
 
-The JobManager fetches a dump only when it is asked and its last one is older than `metrics.fetcher.update-interval`;
-the first answer is still the previous dump. So the collector reads when the present dump was taken (`end-timestamp` of
-a vertex's back pressure), waits until it is settled, reads all vertices, and reads the time again; if it has changed,
-the dump is discarded.
+Answers are those of Flink 1.20 to 2.3, reduced to the fields that are used. The JobManager fetches a dump only when it
+is asked and its last one is older than `metrics.fetcher.update-interval`; the first answer is still the previous dump.
+So the collector reads when the present dump was taken (`end-timestamp` of a vertex's back pressure), waits until it is
+settled, reads all vertices, and reads the time again; if it has changed, the dump is discarded.
 """
 
 import re
@@ -11,13 +11,12 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .answers import BackPressure, Checkpoints, ConfigEntry, Exceptions, JobAnswer, JobsOverview, Metric
-from .metrics import sample_of, wanted
-from .rates import RateNames, rate_names, rates_of
-from .rest import Rest, RestError
-from .samples import Checkpoint, Graph, Job, Sample, Vertex, VertexSample
+from .metrics import rate_names, rates_of, sample_of, wanted
+from .rest import Metric, Rest, RestError
+from .samples import Checkpoint, Edge, Graph, Job, Sample, Vertex, VertexSample
 
 SETTLED_S = 0.6
 """Longest time (s) until a dump arrives after its date."""
@@ -26,19 +25,137 @@ LIST_EVERY_S, LONG_LIST_EVERY_S = 5.0, 60.0
 LONG_LIST = 5_000
 """Number of names (at a parallelism of about 30) from which a list is long: 60 bytes a name."""
 DEFAULT_INTERVAL_MS = 10_000
-_TRIES = 3
+_MAX_TRIES = 3
 _UNITS = {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+
+
+class JobsOverview(Struct):
+    """`/jobs/overview`."""
+
+    jobs: list[Job]
+
+
+class VertexAnswer(Struct):
+    """A vertex in `/jobs/J`."""
+
+    id: str
+    name: str
+    parallelism: int
+    status: str
+
+
+class PlanInput(Struct):
+    """An edge of the plan."""
+
+    id: str
+    ship_strategy: str = ""
+
+
+class PlanNode(Struct):
+    """A vertex in the plan."""
+
+    id: str
+    inputs: list[PlanInput] = []
+
+
+class Plan(Struct):
+    """The plan of `/jobs/J`."""
+
+    nodes: list[PlanNode] = []
+
+
+class JobAnswer(Struct, rename={"started": "start-time"}):
+    """`/jobs/J`."""
+
+    jid: str
+    name: str
+    state: str
+    started: int
+    now: int
+    vertices: list[VertexAnswer]
+    timestamps: dict[str, int] = {}
+    plan: Plan = field(default_factory=Plan)
+
+
+class BackPressure(Struct, rename={"taken": "end-timestamp"}):
+    """`/jobs/J/vertices/V/backpressure`: when the present dump of metrics was requested (epoch ms)."""
+
+    taken: int | None = None
+
+
+class ExceptionEntry(Struct):
+    """A failure."""
+
+    stacktrace: str | None = None
+
+
+class ExceptionHistory(Struct):
+    """The failures, the newest first."""
+
+    entries: list[ExceptionEntry] = []
+
+
+class Exceptions(Struct):
+    """`/jobs/J/exceptions`."""
+
+    history: ExceptionHistory = field(name="exceptionHistory", default_factory=ExceptionHistory)
+
+
+class Completed(Struct, rename={"took_ms": "end_to_end_duration", "size": "state_size"}):
+    """A completed checkpoint."""
+
+    latest_ack_timestamp: int | None = None
+    took_ms: int | None = None
+    size: int | None = None
+
+
+class LatestCheckpoints(Struct):
+    """The newest checkpoint of each kind."""
+
+    completed: Completed | None = None
+
+
+class CheckpointCounts(Struct):
+    """How many checkpoints there were."""
+
+    failed: int | None = None
+
+
+class Checkpoints(Struct):
+    """`/jobs/J/checkpoints`."""
+
+    latest: LatestCheckpoints | None = None
+    counts: CheckpointCounts | None = None
+
+
+class ConfigEntry(Struct):
+    """A line of `/jobmanager/config`."""
+
+    key: str
+    value: str | None = None
 
 
 def jobs_of(rest: Rest) -> list[Job]:
     """All jobs of the JobManager, also ended ones, the newest first."""
-    found = [one.job() for one in rest.get("/jobs/overview", JobsOverview).jobs]
-    return sorted(found, key=lambda job: -job.started_ms)
+    return sorted(rest.get("/jobs/overview", JobsOverview).jobs, key=lambda job: -job.started_ms)
 
 
 def graph_of(rest: Rest, id: str) -> Graph:
-    """The job's vertices, sources first."""
-    return rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer).graph()
+    """The job's vertices, sources first; its start is when it last began to run."""
+    job = rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer)
+    inputs = {node.id: node.inputs for node in job.plan.nodes}
+    vertices = tuple(
+        Vertex(
+            vertex.id,
+            vertex.name,
+            vertex.parallelism,
+            vertex.status,
+            tuple(Edge(edge.id, edge.ship_strategy == "FORWARD") for edge in inputs.get(vertex.id, ())),
+        )
+        for vertex in job.vertices
+    )
+    started = job.timestamps.get("RUNNING") or job.started
+    return Graph(Job(job.jid, job.name, job.state, started, job.started), job.now, vertices)
 
 
 def failure_of(rest: Rest, id: str) -> str | None:
@@ -52,9 +169,9 @@ def failure_of(rest: Rest, id: str) -> str | None:
 
 def checkpoint_of(rest: Rest, id: str) -> Checkpoint:
     """The job's last completed checkpoint."""
-    found = rest.get(f"/jobs/{id}/checkpoints", Checkpoints)
-    failed = found.counts.failed if found.counts is not None else None
-    last = found.latest.completed if found.latest is not None else None
+    answer = rest.get(f"/jobs/{id}/checkpoints", Checkpoints)
+    failed = answer.counts.failed if answer.counts is not None else None
+    last = answer.latest.completed if answer.latest is not None else None
     if last is None:
         return Checkpoint(failed=failed)
     return Checkpoint(last.latest_ack_timestamp, last.took_ms, last.size, failed)
@@ -71,7 +188,7 @@ def update_interval_ms(rest: Rest) -> int | None:
     it.
     """
     try:
-        options = {one.key: one.value for one in rest.get("/jobmanager/config", list[ConfigEntry])}
+        options = {entry.key: entry.value for entry in rest.get("/jobmanager/config", list[ConfigEntry])}
     except RestError:
         return None
     return duration_ms(options.get("metrics.fetcher.update-interval") or f"{DEFAULT_INTERVAL_MS}")
@@ -84,22 +201,22 @@ class Collector:
         self._rest = rest
         self._sleep = sleep
         self._ids: dict[str, list[str]] = {}
-        self._rates: dict[str, RateNames] = {}
+        self._rates: dict[str, dict[str, list[str]]] = {}
         self._list_again_s: dict[str, float] = {}
         self._taken: tuple[str, int] | None = None
 
     def sample(self, graph: Graph, interval_ms: int) -> Sample | None:
         """The newest dump if it was not read before; else None. RestError if the JobManager does not answer."""
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_TRIES):
             stamp = self._stamp(graph)
             if stamp is None or (graph.job.id, stamp) == self._taken:
                 return None
             self._sleep(min(SETTLED_S, interval_ms / 2_000))
             vertices, whole = self._read(graph)
             # If dumps follow each other faster than they are read, the older date is the true one.
-            if self._stamp(graph) == stamp or attempt + 1 == _TRIES:
+            if self._stamp(graph) == stamp or attempt + 1 == _MAX_TRIES:
                 self._taken = (graph.job.id, stamp)
-                return Sample(stamp, vertices, whole) if any(one.subtasks for one in vertices) else None
+                return Sample(stamp, vertices, whole) if any(vertex.subtasks for vertex in vertices) else None
         return None
 
     def forget(self) -> None:
@@ -115,27 +232,27 @@ class Collector:
         return self._rest.get(path, BackPressure).taken
 
     def _read(self, graph: Graph) -> tuple[tuple[VertexSample, ...], bool]:
-        out: list[VertexSample] = []
+        vertices: list[VertexSample] = []
         all_whole = True
         for vertex in graph.vertices:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
             ids = self._names(vertex, f"{path}/metrics")
             values = self._rest.metrics(f"{path}/metrics", ids)
             sample, whole = sample_of(vertex, ids, values)
-            names = self._rates[vertex.id]
-            sample = replace(sample, rates=rates_of(names, self._rest.sums(path, names.all())))
+            rates = self._rates[vertex.id]
+            sums = self._rest.sums(path, [name for names in rates.values() for name in names])
+            vertices.append(replace(sample, rates=rates_of(rates, sums)))
             if not whole:
                 self._list_again_s.pop(vertex.id, None)  # a split has ended, or the task was restarted
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
-            out.append(sample)
-        return tuple(out), all_whole
+        return tuple(vertices), all_whole
 
     def _names(self, vertex: Vertex, path: str) -> list[str]:
         now = time.monotonic()
         if now >= self._list_again_s.get(vertex.id, 0.0) or not self._ids.get(vertex.id):
-            listed = self._rest.get(path, list[Metric])
-            self._ids[vertex.id] = wanted(one.id for one in listed)
-            self._rates[vertex.id] = rate_names(vertex, (one.id for one in listed))
+            listed = [metric.id for metric in self._rest.get(path, list[Metric])]
+            self._ids[vertex.id] = wanted(listed)
+            self._rates[vertex.id] = rate_names(vertex, listed)
             self._list_again_s[vertex.id] = now + (LIST_EVERY_S if len(listed) < LONG_LIST else LONG_LIST_EVERY_S)
         return self._ids[vertex.id]
 

@@ -1,13 +1,35 @@
-"""The facts about a Flink job after a poll. Pure."""
+"""What is known of a Flink job after a poll: the last samples, and what was learned from all samples. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .barrel import IDLE_STEP_MS
-from .delays import Delay, learned
-from .moved import without_moved
-from .samples import Checkpoint, Graph, Sample, Split, Vertex
-from .unread import UnreadBySplit
+from ...watermarks.times import MAX, MIN
+from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, Vertex, VertexSample, or_min
+
+IDLE_STEP_MS = 5_000
+"""Step (ms) in which Flink counts idle time: two samples must be this far apart."""
+_CONSTANT_DELAY = "IntervalJoin"
+"""Flink's operator whose delay is always constant (`KeyedCoProcessOperatorWithWatermarkDelay`)."""
+
+
+class Delay(Struct, frozen=True):
+    """How far all subtasks of a task send their watermark behind their input (ms; < 0: ahead), by the last sample.
+
+    Flink SQL's interval join has a constant one (a result may be as old as its bound); a user's operator may, too. A
+    delay counts as constant once it was the same at two input watermarks: while nothing moves, the operator may just be
+    holding records back.
+    """
+
+    ms: int
+    seen_at: int
+    """The input watermark at which it was first seen."""
+    is_constant: bool = False
+    """The delay was the same at another input watermark."""
+    missed: bool = False
+    """The last sample was different: it may have been taken while a watermark passed."""
 
 
 class FlinkFacts(Struct, frozen=True, kw_only=True):
@@ -37,44 +59,103 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     """Why there is nothing newer from the broker, in one line."""
     trouble: str | None = None
 
+    @property
+    def sample(self) -> Sample | None:
+        """The newest sample."""
+        return self.samples[-1] if self.samples else None
 
-def clock_of(facts: FlinkFacts, now_ms: int) -> int:
-    """The JobManager's clock when this machine's shows `now_ms` (epoch ms); the two may differ by any amount."""
-    return facts.graph.now_ms + max(0, now_ms - facts.answered_ms)
+    @property
+    def older_sample(self) -> Sample | None:
+        """The sample that the newest one is compared with."""
+        return self.samples[0] if len(self.samples) > 1 else None
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """The facts as they are at one moment, and what follows from them without the operator's inputs."""
+
+    facts: FlinkFacts
+    operator: str | None
+    """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
+    operator_gone: bool
+    """The running job has no such operator; it had one when it was chosen."""
+    now_ms: int
+    """This machine's clock (epoch ms)."""
+    clock_ms: int
+    """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
+    late: dict[str, int]
+    """Late records by vertex, attempts before this one included."""
+    delays_ms: dict[str, int]
+    """By vertex: its constant delay (ms); 0: none, or not known."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job runs: during a restart, and after its end, the last dump blames no channel."""
+        return self.facts.graph.job.state == "RUNNING"
+
+
+def moment_of(facts: FlinkFacts, operator: str | None, now_ms: int) -> Moment:
+    """The facts when this machine's clock shows `now_ms` (epoch ms); `operator` chooses whose watermark is shown."""
+    vertices = facts.sample.vertices if facts.sample is not None else ()
+    is_known = facts.trouble is None and facts.interval_ms != 0 and facts.graph.job.state == "RUNNING"
+    return Moment(
+        facts=facts,
+        operator=operator,
+        operator_gone=is_known and lacks(facts.graph.vertices, operator),
+        now_ms=now_ms,
+        clock_ms=facts.graph.now_ms + max(0, now_ms - facts.answered_ms),
+        late=late_of(facts),
+        delays_ms={
+            vertex.id: _constant_ms(facts.delays.get(vertex.id), vertex)
+            for vertex in (*facts.graph.vertices, *(vertex.vertex for vertex in vertices))
+        },
+    )
 
 
 def late_of(facts: FlinkFacts) -> dict[str, int]:
     """Late records by vertex, attempts before this one included."""
     late = dict(facts.late_before)
-    for one in facts.samples[-1].vertices if facts.samples else ():
-        counted = [task.late for task in one.subtasks if task.late is not None]
+    for vertex in facts.sample.vertices if facts.sample is not None else ():
+        counted = [subtask.late for subtask in vertex.subtasks if subtask.late is not None]
         if counted:
-            late[one.vertex.id] = late.get(one.vertex.id, 0) + sum(counted)
+            late[vertex.vertex.id] = late.get(vertex.vertex.id, 0) + sum(counted)
     return late
 
 
-def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
+def is_named(vertex: Vertex, part: str) -> bool:
+    """Whether the vertex receives watermarks, and its name contains `part` in any case, or `part` is its id."""
+    return bool(vertex.inputs) and (part.lower() in vertex.name.lower() or part == vertex.id)
+
+
+def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
+    """Whether the job's plan is known, and none of its tasks is named like the chosen operator (None: none is)."""
+    return operator is not None and bool(vertices) and not any(is_named(vertex, operator) for vertex in vertices)
+
+
+def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
     """The facts with a new sample, in which Kafka splits have the time since their last read."""
     new = without_moved(new, facts.samples[0] if facts.samples else None)
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def known(vertex: Vertex, split: Split) -> Split:
+    def with_quiet_time(vertex: Vertex, split: Split) -> Split:
         if split.offset is None:
             return split
         place = vertex.id, split.id
         last = facts.read_ms.get(place)
-        same = last is not None and last[0] == split.offset
-        read_ms[place] = last if last is not None and same else (split.offset, new.at_ms)
-        return replace(split, quiet_ms=new.at_ms - read_ms[place][1] if same else None)
+        if last is None or last[0] != split.offset:
+            read_ms[place] = split.offset, new.at_ms
+            return replace(split, quiet_ms=None)
+        read_ms[place] = last
+        return replace(split, quiet_ms=new.at_ms - last[1])
 
     vertices = tuple(
         replace(
-            one,
+            vertex,
             subtasks=tuple(
-                replace(task, splits=tuple(known(one.vertex, s) for s in task.splits)) for task in one.subtasks
+                replace(subtask, splits=tuple(with_quiet_time(vertex.vertex, split) for split in subtask.splits))
+                for subtask in vertex.subtasks
             ),
         )
-        for one in new.vertices
+        for vertex in new.vertices
     )
     samples = kept(facts.samples, replace(new, vertices=vertices))
     return replace(facts, samples=samples, read_ms=read_ms, delays=learned(facts.delays, new))
@@ -85,3 +166,82 @@ def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
     together = (*samples, new)
     old = [number for number, sample in enumerate(together) if new.at_ms - sample.at_ms >= IDLE_STEP_MS]
     return together[old[-1] :] if old else together
+
+
+# A split that moves to another subtask: the JobManager keeps the metrics of its former one.
+
+
+def without_moved(now: Sample, before: Sample | None) -> Sample:
+    """The sample with each split in one subtask only; `before` is an older sample, already cleaned."""
+    earlier = {vertex.vertex.id: vertex for vertex in before.vertices} if before is not None else {}
+    vertices = tuple(_without_moved(vertex, earlier.get(vertex.vertex.id)) for vertex in now.vertices)
+    return replace(now, vertices=vertices)
+
+
+def _without_moved(vertex: VertexSample, before: VertexSample | None) -> VertexSample:
+    counts = Counter(split.id for subtask in vertex.subtasks for split in subtask.splits)
+    places = {id: _place(id, vertex, before) for id, count in counts.items() if count > 1}
+    if not places:
+        return vertex
+    subtasks = tuple(
+        replace(task, splits=tuple(split for split in task.splits if places.get(split.id, task.index) == task.index))
+        for task in vertex.subtasks
+    )
+    return replace(vertex, subtasks=subtasks)
+
+
+def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
+    """The subtask that has the split now: the one whose metrics change; else one where the split is not below what the
+    subtask sends, as only an idle one would be.
+    """
+    places = list(_places(id, vertex))
+    earlier = {subtask.index: split for subtask, split in (_places(id, before) if before is not None else ())}
+    changed = [task.index for task, split in places if task.index in earlier and _differs(split, earlier[task.index])]
+    if len(changed) == 1:
+        return changed[0]
+    above = [(subtask, split) for subtask, split in places if or_min(split.watermark) >= or_min(subtask.output)]
+    if above:  # of several, the one that would hold back more
+        return min(above, key=lambda place: or_min(place[1].watermark))[0].index
+    return max(places, key=lambda place: or_min(place[1].watermark))[0].index
+
+
+def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, Split]]:
+    return ((subtask, split) for subtask in vertex.subtasks for split in subtask.splits if split.id == id)
+
+
+def _differs(split: Split, before: Split) -> bool:
+    return replace(split, quiet_ms=None) != replace(before, quiet_ms=None)
+
+
+# Constant delays between the watermark that a task receives and the one it sends.
+
+
+def learned(known: Mapping[str, Delay], sample: Sample) -> dict[str, Delay]:
+    """The delays after a new sample; one that was different twice is not constant."""
+    delays = {
+        vertex.vertex.id: _next_delay(known.get(vertex.vertex.id), vertex)
+        for vertex in sample.vertices
+        if vertex.vertex.inputs
+    }
+    return {id: delay for id, delay in delays.items() if delay is not None}
+
+
+def _next_delay(last: Delay | None, vertex: VertexSample) -> Delay | None:
+    pairs = [
+        (task.input, task.input - task.output)
+        for task in vertex.subtasks
+        if task.input not in (None, MIN, MAX) and task.output not in (None, MIN, MAX)
+    ]
+    if not pairs:
+        return last
+    inputs, differences = {taken for taken, _ in pairs}, {difference for _, difference in pairs}
+    if last is not None and differences == {last.ms}:
+        return replace(last, is_constant=last.is_constant or inputs != {last.seen_at}, missed=False)
+    if last is not None and last.is_constant and not last.missed:
+        return replace(last, missed=True)
+    return Delay(differences.pop(), min(inputs), is_constant=len(inputs) > 1) if len(differences) == 1 else None
+
+
+def _constant_ms(delay: Delay | None, vertex: Vertex) -> int:
+    """The task's constant delay (ms); 0: none, or not known."""
+    return delay.ms if delay is not None and (delay.is_constant or _CONSTANT_DELAY in vertex.name) else 0

@@ -8,8 +8,7 @@ from ..spark.offset_log import SourceOffsets
 from ..topic.broker import BrokerTap
 from ..topic.topic_facts import TopicFacts
 from .metrics import operator_id
-from .samples import Sample, Split
-from .unread import Unread, UnreadBySplit, splits_of
+from .samples import Sample, Split, Unread, UnreadBySplit, kafka_splits
 
 if TYPE_CHECKING:
     from ...kafka.client_settings import KafkaConfig
@@ -43,7 +42,7 @@ class KafkaJoin:
 
     def topics(self, sample: Sample | None) -> list[str]:
         """The topics that the job reads, by their real names if they are unambiguous."""
-        return sorted({real for _, split in splits_of(sample) if (real := self._real(split)) is not None})
+        return sorted({real for _, split in kafka_splits(sample) if (real := self._real(split)) is not None})
 
     def ask(self, sample: Sample) -> TopicFacts:
         """The broker's last facts; trouble if there are none or the job reads nothing from it."""
@@ -58,18 +57,21 @@ class KafkaJoin:
 
     def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
         """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
-        known = {(one.topic, one.partition): one for one in facts.partitions}
-        earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
-        out: UnreadBySplit = {}
-        for vertex, split in splits_of(sample):
-            one = known.get((self._real(split) or "", -1 if split.partition is None else split.partition))
-            if one is None or split.offset is None:
+        partitions = {(partition.topic, partition.partition): partition for partition in facts.partitions}
+        earlier = {(vertex, split.id): split.offset for vertex, split in kafka_splits(before)}
+        unread: UnreadBySplit = {}
+        for vertex, split in kafka_splits(sample):
+            partition = partitions.get((self._real(split) or "", -1 if split.partition is None else split.partition))
+            if partition is None or split.offset is None:
                 continue
-            then = earlier.get((vertex, split.id))
-            lag = one.newest_ms - one.event_ms if self._timed and one.newest_ms and one.event_ms else None
-            backlog = max(0, one.end - split.offset - 1)
-            out[vertex, split.id] = Unread(backlog, lag, None if then is None else split.offset - then)
-        return out
+            offset_before = earlier.get((vertex, split.id))
+            newest_ms, event_ms = partition.newest_ms, partition.event_ms
+            unread[vertex, split.id] = Unread(
+                backlog=max(0, partition.end - split.offset - 1),
+                behind_end_ms=newest_ms - event_ms if self._timed and newest_ms and event_ms else None,
+                read=None if offset_before is None else split.offset - offset_before,
+            )
+        return unread
 
     def close(self) -> None:
         """Stop querying."""
@@ -81,7 +83,7 @@ class KafkaJoin:
 
     def _offsets(self, sample: Sample) -> list[SourceOffsets]:
         read: dict[str, int] = {}
-        for _, split in splits_of(sample):
+        for _, split in kafka_splits(sample):
             if split.offset is not None and (real := self._real(split)) is not None:
                 place = f"{real}/{split.partition}"  # of two sources the slower one
                 read[place] = min(split.offset + 1, read.get(place, split.offset + 1))

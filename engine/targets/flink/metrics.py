@@ -1,4 +1,4 @@
-"""Metric names of a Flink vertex: which ones are read, and the meaning of their values. Pure.
+"""Metric names of a Flink vertex: which ones are read, and the meaning of their values; also its rates. Pure.
 
 A name is `<subtask>.<operator>.<metric>` or `<subtask>.<metric>`. In operator and split names Flink writes `_` for a
 space and for `.` `:` `,`, and cuts operators at 80 characters.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...watermarks.times import MAX, MIN
-from .samples import Split, Subtask, Vertex, VertexSample
+from .samples import Rates, Split, Subtask, Vertex, VertexSample
 
 _TASK = re.compile(r"(\d+)\.(currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)")
 _OPERATOR = re.compile(
@@ -19,7 +19,7 @@ _SPLIT = re.compile(
     r"(currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
 )
 _OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
-_MAX_OPERATOR = 80
+_MAX_OPERATOR_LENGTH = 80
 _MAX_DELAY_MS = 100 * 366 * 86_400_000
 OPERATOR_SEPARATOR = " -> "
 """Between the operators of a chain, in a vertex's name."""
@@ -28,17 +28,19 @@ _NEXT = "_->_"
 _WINDOWS = re.compile("EventTime\\w*Windows")
 """Flink's own names of window operators: those of PyFlink do not count late records."""
 _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
+_IN_RATE, _OUT_RATE = "numRecordsInPerSecond", "numRecordsOutPerSecond"
+_PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 
 
 def wanted(ids: Iterable[str]) -> list[str]:
     """The metric ids of a vertex that are read."""
     patterns = (_TASK, _OPERATOR, _SPLIT, _OFFSET)
-    return sorted(one for one in ids if any(pattern.fullmatch(one) for pattern in patterns))
+    return sorted(id for id in ids if any(pattern.fullmatch(id) for pattern in patterns))
 
 
 def operator_id(name: str) -> str:
     """An operator's name in metrics."""
-    return _escaped(name)[:_MAX_OPERATOR]
+    return _escaped(name)[:_MAX_OPERATOR_LENGTH]
 
 
 def _escaped(name: str) -> str:
@@ -60,12 +62,12 @@ def branch_ends(vertex: Vertex, operators: Iterable[str]) -> list[str]:
 
     There are several where its chain has branches: `Source: in -> (Map, Filter -> Calc)`.
     """
-    there = sorted(operators)
-    if (last := last_operator(vertex)) in there:
+    names = sorted(operators)
+    if (last := last_operator(vertex)) in names:
         return [last]
-    whole = _escaped(vertex.name)
-    ends = [one for one in there if _is_end(one, whole)]
-    return [one for one in ends if not is_sink_name(one)] or ends
+    chain = _escaped(vertex.name)
+    ends = [name for name in names if _is_end(name, chain)]
+    return [name for name in ends if not is_sink_name(name)] or ends
 
 
 def is_sink_name(operator: str) -> bool:
@@ -73,25 +75,25 @@ def is_sink_name(operator: str) -> bool:
     return _SINK.search(operator) is not None
 
 
-def _is_end(operator: str, whole: str) -> bool:
+def _is_end(operator: str, chain: str) -> bool:
     """Whether no operator follows in the name of the whole chain; a cut name continues."""
-    cut = len(operator) == _MAX_OPERATOR
-    rests = [whole[found.end() :] for found in re.finditer(re.escape(operator), whole)]
-    return any(_NEXT not in rest if cut else not rest.startswith(_NEXT) for rest in rests)
+    is_cut = len(operator) == _MAX_OPERATOR_LENGTH
+    rests = [chain[match.end() :] for match in re.finditer(re.escape(operator), chain)]
+    return any(_NEXT not in rest if is_cut else not rest.startswith(_NEXT) for rest in rests)
 
 
 def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> tuple[VertexSample, bool]:
     """The facts about the vertex from the values, and whether every subtask is present."""
-    found: dict[int, _Found] = {}
-    for one, value in values.items():
-        _take(found, one, value)
-    subtasks = tuple(found.get(index, _Found()).subtask(index, vertex) for index in range(vertex.parallelism))
-    whole = len(values) == len(ids) and all(index in found for index in range(vertex.parallelism))
+    by_subtask: dict[int, _Values] = {}
+    for id, value in values.items():
+        _put(by_subtask, id, value)
+    subtasks = tuple(by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism))
+    whole = len(values) == len(ids) and all(index in by_subtask for index in range(vertex.parallelism))
     windowed = _WINDOWS.search(vertex.name) is not None or any(task.late is not None for task in subtasks)
     return VertexSample(vertex, subtasks, windowed), whole
 
 
-class _Found:
+class _Values:
     """The values of one subtask, while they are collected."""
 
     def __init__(self) -> None:
@@ -104,7 +106,7 @@ class _Found:
         outputs = {name: metrics["currentOutputWatermark"] for name, metrics in self.operators.items()
                    if "currentOutputWatermark" in metrics}  # fmt: skip
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
-        branches = tuple(mark for one in ends if (mark := _watermark(outputs[one])) is not None)
+        branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
         first = first_operator(vertex)
         return Subtask(
             index=index,
@@ -121,20 +123,20 @@ class _Found:
         )
 
 
-def _take(found: dict[int, _Found], one: str, value: str) -> None:
-    if match := _SPLIT.fullmatch(one):
+def _put(by_subtask: dict[int, _Values], id: str, value: str) -> None:
+    if match := _SPLIT.fullmatch(id):
         subtask, _, split, metric = match.groups()
-        found.setdefault(int(subtask), _Found()).splits.setdefault(split, {})[metric] = value
-    elif match := _OFFSET.fullmatch(one):
+        by_subtask.setdefault(int(subtask), _Values()).splits.setdefault(split, {})[metric] = value
+    elif match := _OFFSET.fullmatch(id):
         subtask, _, topic, partition = match.groups()
         split = f"{topic}-{partition}"
-        metrics = found.setdefault(int(subtask), _Found()).splits.setdefault(split, {})
+        metrics = by_subtask.setdefault(int(subtask), _Values()).splits.setdefault(split, {})
         metrics |= {"currentOffset": value, "topic": topic, "partition": partition}
-    elif match := _OPERATOR.fullmatch(one):
+    elif match := _OPERATOR.fullmatch(id):
         subtask, operator, metric = match.groups()
-        found.setdefault(int(subtask), _Found()).operators.setdefault(operator, {})[metric] = value
-    elif match := _TASK.fullmatch(one):
-        found.setdefault(int(match[1]), _Found()).task[match[2]] = value
+        by_subtask.setdefault(int(subtask), _Values()).operators.setdefault(operator, {})[metric] = value
+    elif match := _TASK.fullmatch(id):
+        by_subtask.setdefault(int(match[1]), _Values()).task[match[2]] = value
 
 
 def _split(id: str, metrics: Mapping[str, str]) -> Split:
@@ -196,3 +198,29 @@ def _drift(texts: Iterable[str | None]) -> int | None:
 def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:
     """Sorts `orders-10` after `orders-9`."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", item[0])]
+
+
+def rate_names(vertex: Vertex, listed: Iterable[str]) -> dict[str, list[str]]:
+    """The metrics for each of a vertex's rates, of all its metric ids.
+
+    A source reads what its first operator does (its task counts no records in); a vertex with windows sends what they
+    fire (a sink in the same chain has no records out).
+    """
+    known = {id.partition(".")[2] for id in listed}
+    source = first_operator(vertex)
+    windows = sorted(name.removesuffix(f".{_LATE}") for name in known if name.endswith(f".{_LATE}"))
+    names = {
+        "taken": [f"{source}.{_IN_RATE}", f"{source}.{_OUT_RATE}"] if not vertex.inputs else [_IN_RATE],
+        "sent": [f"{windows[-1]}.{_OUT_RATE}"] if windows else [_OUT_RATE],
+        "pending": [f"{source}.{_PENDING}"] if not vertex.inputs else [],
+    }
+    return {rate: [name for name in group if name in known] for rate, group in names.items()}
+
+
+def rates_of(names: Mapping[str, Sequence[str]], sums: Mapping[str, float]) -> Rates:
+    """The rates from the JobManager's sums over the subtasks, of several the greatest; None if a metric is missing."""
+    greatest = {
+        rate: max((sums[name] for name in group if name in sums), default=None) for rate, group in names.items()
+    }
+    pending = greatest.get("pending")
+    return Rates(greatest.get("taken"), greatest.get("sent"), None if pending is None else int(pending))

@@ -15,7 +15,6 @@ import urllib3
 from msgspec import Struct
 
 from ...system.errors import UsageError
-from .answers import Errors, Metric, MetricSum
 
 TIMEOUT_S = 10.0
 """Longest wait for an answer; a busy JobManager pauses for up to 5 s."""
@@ -23,10 +22,30 @@ REQUEST_LINE = 4_096
 """Flink answers 404 to a longer request line (bytes)."""
 TOKEN_VARIABLE, LOGIN_VARIABLE = "WMTOP_FLINK_TOKEN", "WMTOP_FLINK_LOGIN"
 """Environment variables with a bearer token, or `user:password` for basic authentication."""
-_MAX_ERROR = 300
+_MAX_ERROR_LENGTH = 300
 _TLS_REFUSED = re.compile("EOF occurred|CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE")
 """How servers end the handshake of a client without a certificate."""
 _T = TypeVar("_T")
+
+
+class Metric(Struct):
+    """A metric's id, and its value if values were requested."""
+
+    id: str
+    value: str | None = None
+
+
+class MetricSum(Struct):
+    """A metric's sum over the subtasks of a vertex."""
+
+    id: str
+    sum: float | None = None
+
+
+class Errors(Struct):
+    """The answer in case of an error: stack traces."""
+
+    errors: list[str] = []
 
 
 class RestError(Exception):
@@ -97,21 +116,21 @@ class Rest:
         """The values of metrics by id, in as many requests as the request line's length needs; unknown ids are left
         out.
         """
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 64):
             for metric in self.get(f"{path}?get={batch}", list[Metric]):
                 if metric.value is not None:
-                    found[metric.id] = metric.value
-        return found
+                    values[metric.id] = metric.value
+        return values
 
     def sums(self, path: str, ids: Sequence[str]) -> dict[str, float]:
         """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
-        found: dict[str, float] = {}
+        sums: dict[str, float] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 96):
-            for one in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[MetricSum]):
-                if one.sum is not None and math.isfinite(one.sum):
-                    found[one.id] = one.sum
-        return found
+            for metric in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[MetricSum]):
+                if metric.sum is not None and math.isfinite(metric.sum):
+                    sums[metric.id] = metric.sum
+        return sums
 
     def _with_hint(self, reason: str) -> str:
         """The reason of a failed connection, and the option that may help."""
@@ -131,7 +150,7 @@ class Rest:
 def batches(ids: Sequence[str], longest: int) -> list[str]:
     """The ids, percent-encoded and joined by commas, in pieces of at most `longest` bytes each."""
     out: list[str] = []
-    for encoded in (quote(one, safe="") for one in ids):
+    for encoded in (quote(id, safe="") for id in ids):
         if out and len(out[-1]) + 1 + len(encoded) <= longest:
             out[-1] += f",{encoded}"
         else:
@@ -174,14 +193,14 @@ def _error_of(data: bytes) -> str | None:
         return None
     lines = texts[-1].splitlines() if texts else []
     causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else lines[0])[:_MAX_ERROR] if lines else None
+    return (causes[-1] if causes else lines[0])[:_MAX_ERROR_LENGTH] if lines else None
 
 
 def _inner(error: BaseException) -> BaseException | None:
     """What caused an error: urllib3 also gives it as the last argument."""
-    for one in (getattr(error, "reason", None), error.__cause__, *error.args[-1:]):
-        if isinstance(one, BaseException):
-            return one
+    for inner in (getattr(error, "reason", None), error.__cause__, *error.args[-1:]):
+        if isinstance(inner, BaseException):
+            return inner
     return None
 
 
@@ -190,7 +209,7 @@ def _reason(error: BaseException) -> str:
     chain = [error]
     while (inner := _inner(chain[-1])) is not None:
         chain.append(inner)
-    for one in reversed(chain):
-        if isinstance(one, OSError) and one.strerror:
-            return one.strerror
-    return (str(chain[-1]).splitlines() or [type(chain[-1]).__name__])[0][:_MAX_ERROR]
+    for cause in reversed(chain):
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return (str(chain[-1]).splitlines() or [type(chain[-1]).__name__])[0][:_MAX_ERROR_LENGTH]

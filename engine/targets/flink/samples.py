@@ -1,18 +1,18 @@
-"""The facts from one poll of a Flink job, as the JobManager reports them.
+"""What the JobManager reports of a job, as plain structs.
 
 Watermarks are Flink's own numbers: `MIN` is "none yet", `MAX` "end of stream"; `None` is "not in the dump".
 """
 
 from msgspec import Struct
 
-from ...watermarks.times import MAX, MIN
+from ...watermarks.times import MIN
 
 RUNS: frozenset[str] = frozenset({"INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "FAILING", "RECONCILING"})
 """The states of a job that is not over."""
 
 
-class Job(Struct, frozen=True):
-    """A job as `/jobs/overview` lists it."""
+class Job(Struct, frozen=True, rename={"id": "jid", "started_ms": "start-time"}):
+    """A job as `/jobs/overview` lists it; times in epoch ms."""
 
     id: str
     name: str
@@ -22,7 +22,7 @@ class Job(Struct, frozen=True):
     submitted_ms: int | None = None
 
 
-class Input(Struct, frozen=True):
+class Edge(Struct, frozen=True):
     """An edge of the graph: the vertex upstream, and whether each subtask reads only its counterpart."""
 
     vertex: str
@@ -37,7 +37,7 @@ class Vertex(Struct, frozen=True):
     """The name in Flink's form: `Source: orders -> Map`."""
     parallelism: int
     status: str
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[Edge, ...] = ()
 
 
 class Graph(Struct, frozen=True):
@@ -95,18 +95,6 @@ class Subtask(Struct, frozen=True):
     """How far it is beyond the limit of watermark alignment; above 0 it is paused."""
 
 
-class Checkpoint(Struct, frozen=True):
-    """The last completed checkpoint; all None: there was none."""
-
-    completed_ms: int | None = None
-    """When (JobManager's clock, epoch ms)."""
-    took_ms: int | None = None
-    size: int | None = None
-    """The size of its state (bytes)."""
-    failed: int | None = None
-    """How many checkpoints of the job failed."""
-
-
 class Rates(Struct, frozen=True):
     """Records per second that a vertex receives and sends (its windows: fire), from Flink's meters."""
 
@@ -134,6 +122,44 @@ class Sample(Struct, frozen=True):
     """Whether the gauges of all subtasks are present."""
 
 
-def time_of(watermark: int | None) -> int | None:
-    """A watermark as a time (epoch ms); None for none yet, end of stream, and not in the dump."""
-    return None if watermark in (None, MIN, MAX) else watermark
+class Checkpoint(Struct, frozen=True):
+    """The last completed checkpoint; all None: there was none."""
+
+    completed_ms: int | None = None
+    """When (JobManager's clock, epoch ms)."""
+    took_ms: int | None = None
+    size: int | None = None
+    """The size of its state (bytes)."""
+    failed: int | None = None
+    """How many checkpoints of the job failed."""
+
+
+class Unread(Struct, frozen=True):
+    """A Kafka partition when the last metrics were taken; `read` is the number of records read between the last
+    samples.
+    """
+
+    backlog: int
+    behind_end_ms: int | None = None
+    read: int | None = None
+
+
+UnreadBySplit = dict[tuple[str, str], Unread]
+"""By vertex and split: two sources may read the same partition."""
+
+
+def kafka_splits(sample: Sample | None) -> list[tuple[str, Split]]:
+    """The Kafka splits of a sample, each with its vertex's id."""
+    vertices = sample.vertices if sample is not None else ()
+    return [
+        (vertex.vertex.id, split)
+        for vertex in vertices
+        for subtask in vertex.subtasks
+        for split in subtask.splits
+        if split.topic is not None
+    ]
+
+
+def or_min(watermark: int | None) -> int:
+    """The watermark; `MIN` for none."""
+    return MIN if watermark is None else watermark

@@ -11,6 +11,7 @@ from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
 from ...verdict.judge import RecordedPast
 from ...watermarks.settings import Settings
+from .attribution import attribution_of
 from .collector import (
     DEFAULT_INTERVAL_MS,
     Collector,
@@ -21,11 +22,12 @@ from .collector import (
     restarts_of,
     update_interval_ms,
 )
-from .facts import FlinkFacts, late_of, seen
-from .inputs import lacks
-from .picture import picture_of
+from .evidence import evidence_of
+from .facts import FlinkFacts, lacks, late_of, moment_of, with_sample
+from .flink_snapshot import snapshot_of
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
+from .upstream import upstream_of
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
@@ -44,7 +46,7 @@ class FlinkWatch:
         self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
         broker: "KafkaJoin | None" = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:  # fmt: skip
-        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources. `broker`
+        """`operator` chooses the operator by a part of a vertex's name; None: the windows nearest the sources. `broker`
         is queried about the Kafka topics; `now` is the clock for `picture` (epoch ms).
         """
         self._now = now
@@ -94,17 +96,19 @@ class FlinkWatch:
         """One poll; if the JobManager does not answer, the last facts with the trouble."""
         assert self._facts is not None
         try:
-            self._facts = self._look(replace(self._facts, trouble=None))
+            self._facts = self._polled(replace(self._facts, trouble=None))
         except RestError as error:
             self._facts = replace(self._facts, trouble=str(error))
         return self._facts
 
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        self._before = picture_of(
-            facts, name=name, source=self.describe(), settings=self.settings, operator=self._operator, now_ms=now_ms,
-            before=self._before,
-        )  # fmt: skip
+        moment = moment_of(facts, self._operator, now_ms)
+        upstream = upstream_of(moment)
+        attribution = None if upstream is None else attribution_of(evidence_of(upstream, moment))
+        self._before = snapshot_of(
+            moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
+        )
         return self._before
 
     def past(self, facts: FlinkFacts, now_ms: int) -> RecordedPast:
@@ -117,7 +121,7 @@ class FlinkWatch:
         if self._broker is not None:
             self._broker.close()
 
-    def _look(self, facts: FlinkFacts) -> FlinkFacts:
+    def _polled(self, facts: FlinkFacts) -> FlinkFacts:
         job = facts.graph.job
         try:
             graph = graph_of(self._rest, job.id)
@@ -127,8 +131,8 @@ class FlinkWatch:
                 raise
             graph = replace(facts.graph, job=replace(job, state="UNKNOWN"))
             answered_ms = facts.answered_ms
-        if graph.job.state not in RUNS and (again := self._come_back(graph)) is not None:
-            graph, answered_ms = again, self._now()
+        if graph.job.state not in RUNS and (successor_graph := self._successor(graph)) is not None:
+            graph, answered_ms = successor_graph, self._now()
         if graph.job.state in RUNS:
             self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
@@ -138,9 +142,9 @@ class FlinkWatch:
         self._job = graph.job
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
-            facts = self._ask_slow(facts)
+            facts = self._with_slow_facts(facts)
         if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
-            facts = seen(facts, sample)
+            facts = with_sample(facts, sample)
             facts = facts if self._broker is None else _joined(facts, self._broker)
         return facts
 
@@ -148,12 +152,12 @@ class FlinkWatch:
         interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
         return self._collector.sample(facts.graph, interval_ms)
 
-    def _come_back(self, graph: Graph) -> Graph | None:
+    def _successor(self, graph: Graph) -> Graph | None:
         """The same job under a new id, if it was submitted again."""
-        again = successor(jobs_of(self._rest), graph.job, self._alive_ms)
-        return None if again is None else graph_of(self._rest, again.id)
+        job = successor(jobs_of(self._rest), graph.job, self._alive_ms)
+        return None if job is None else graph_of(self._rest, job.id)
 
-    def _ask_slow(self, facts: FlinkFacts) -> FlinkFacts:
+    def _with_slow_facts(self, facts: FlinkFacts) -> FlinkFacts:
         self._asked_s = time.monotonic()
         id = facts.graph.job.id
         if facts.graph.job.state == "UNKNOWN":
@@ -169,13 +173,13 @@ class FlinkWatch:
 def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
     """The facts with the broker's facts about the newest sample's splits."""
     sample = facts.samples[-1]
-    said = broker.ask(sample)
+    answer = broker.ask(sample)
     return replace(
         facts,
-        unread=broker.unread(said, sample, facts.samples[0] if len(facts.samples) > 1 else None),
+        unread=broker.unread(answer, sample, facts.older_sample),
         topics=broker.topics(sample),
         bootstrap=broker.bootstrap,
-        broker_trouble=said.trouble,
+        broker_trouble=answer.trouble,
     )
 
 
@@ -186,8 +190,8 @@ def place_of(target: str) -> tuple[str, str | None]:
     `/jobs/` or `#/job/` (a link copied from Flink's web UI).
     """
     for mark in ("/#/job/running/", "/#/job/completed/", "/#/job/", "/jobs/"):
-        base, found, rest = target.partition(mark)
-        if found:
+        base, separator, rest = target.partition(mark)
+        if separator:
             return _as_http(base), unquote(rest.partition("/")[0]) or None
     scheme, _, rest = target.partition("://")
     host, _, path = rest.partition("/")
@@ -210,29 +214,29 @@ def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
         if not running:
             raise UsageError(f"no job runs on {base}; start one, or name an ended one: {_listed(jobs)}")
         raise UsageError(f"{len(running)} jobs run on {base}; name one: {_listed(running)}")
-    found = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name == wanted]
-    running = [job for job in found if job.state in RUNS]
+    named = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name == wanted]
+    running = [job for job in named if job.state in RUNS]
     if len(running) > 1:
         raise UsageError(f"{len(running)} jobs named {wanted} run on {base}; give an id: {_listed(running)}")
-    if not found:
+    if not named:
         raise UsageError(f"no job {wanted} on {base}; there are: {_listed(jobs)}")
-    return (running or found)[0]
+    return (running or named)[0]
 
 
 def refuse_unknown(graph: Graph, operator: str | None) -> None:
     """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
     if not lacks(graph.vertices, operator):
         return
-    there = _limited([one.name for one in graph.vertices if one.inputs])
-    raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {there}")
+    names = _limited([vertex.name for vertex in graph.vertices if vertex.inputs])
+    raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {names}")
 
 
 def successor(jobs: Sequence[Job], ended: Job, alive_ms: int) -> Job | None:
     """The job that was submitted in place of an ended one: the only one of its name that started after `alive_ms`,
     when the other was last seen to run. One that ran beside it is another job.
     """
-    again = [job for job in jobs if job.name == ended.name and job.state in RUNS and job.started_ms > alive_ms]
-    return again[0] if len(again) == 1 else None
+    later = [job for job in jobs if job.name == ended.name and job.state in RUNS and job.started_ms > alive_ms]
+    return later[0] if len(later) == 1 else None
 
 
 def _listed(jobs: Sequence[Job]) -> str:

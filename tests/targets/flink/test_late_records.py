@@ -6,14 +6,14 @@ import pytest
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.feed.redaction import Redaction
-from wmtop.engine.snapshot import Level, Snapshot, SourceView
+from wmtop.engine.snapshot import Level, Snapshot
 from wmtop.engine.targets.flink.facts import FlinkFacts
-from wmtop.engine.targets.flink.picture import picture_of
-from wmtop.engine.targets.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
-from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Subtask, Vertex, VertexSample
 from wmtop.tui.words.wording import held_for
 
 from tests.snapshots import replace
+
+from .attributed import snapshot
 
 SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
 
@@ -95,7 +95,7 @@ def picture(
     **known: Any,
 ) -> Snapshot:  # fmt: skip
     """A job with a window operator of that name, which dropped 4 records."""
-    window = Vertex("w", name, 1, "RUNNING", (Input("s", forward=False),))
+    window = Vertex("w", name, 1, "RUNNING", (Edge("s", forward=False),))
     vertices = (
         VertexSample(SOURCE, (Subtask(0, output=10),)),
         VertexSample(window, (Subtask(0, input=10, late=4),), windowed=True),
@@ -107,7 +107,4 @@ def picture(
         restarts=restarts,
         **known,
     )
-    return picture_of(
-        facts, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),
-        operator=operator, now_ms=1_000, before=before,
-    )  # fmt: skip
+    return snapshot(facts, 1_000, operator=operator, before=before)

@@ -9,11 +9,12 @@ from random import Random
 
 import pytest
 from msgspec import Struct, field
-from wmtop.engine.targets.flink.barrel import Barrel, barrel_of
+from wmtop.engine.targets.flink.attribution import Attribution
 from wmtop.engine.targets.flink.facts import kept
-from wmtop.engine.targets.flink.inputs import operators
-from wmtop.engine.targets.flink.samples import Input, Rates, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.samples import Edge, Rates, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.watermarks.times import MIN
+
+from .attributed import attributed
 
 EMIT_MS, STEP_MS, RUN_MS, FIRST_MS = 200, 5_000, 180_000, 5_000
 START_MS = 1_700_000_000_000
@@ -106,7 +107,7 @@ class FakeJob:
     def sample(self, now: int) -> Sample:
         """A dump of the metrics, taken at one moment."""
         source = Vertex("s", "Source: in", len(self.subtasks), "RUNNING")
-        window = Vertex("w", "Window", 1, "RUNNING", (Input("s", forward=False),))
+        window = Vertex("w", "Window", 1, "RUNNING", (Edge("s", forward=False),))
         tasks = tuple(
             Subtask(number, output=task.sent, splits=tuple(split.sampled() for split in task.splits))
             for number, task in enumerate(self.subtasks)
@@ -139,19 +140,19 @@ def test_random_jobs_are_seen_as_they_are(every_ms: int) -> None:
                 continue
             samples = kept(samples, job.sample(now))
             older = samples[0] if len(samples) > 1 else None
-            seen += judged(job, barrel_of(operators(samples[-1])[0], samples[-1], older))
+            seen += judged(job, attributed(samples[-1], older))
     assert seen["looks"] > JOBS * (RUN_MS - FIRST_MS) // every_ms - JOBS
     assert seen["right"] > 0.85 * seen["looks"], seen
     assert seen["wrong"] < 0.01 * seen["looks"], seen
     assert seen["other level"] < 0.01 * seen["looks"], seen
 
 
-def judged(job: FakeJob, found: Barrel) -> Counter[str]:
+def judged(job: FakeJob, found: Attribution) -> Counter[str]:
     """One look: `right`, `wrong` or neither, where there is a holder; and whether the watermark is another one."""
     out = Counter(["looks"])
     level, holders = None if job.level == MIN else job.level, job.holders()
     if found.watermark_ms != level:
         out["other level"] += 1
-    if found.held is not None and holders:
-        out["right" if found.held.channel in holders else "wrong"] += 1
+    if found.held_back_by is not None and holders:
+        out["right" if found.held_back_by.channel in holders else "wrong"] += 1
     return out

@@ -14,11 +14,10 @@ import pytest
 import trustme
 from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.targets.flink.answers import JobsOverview
-from wmtop.engine.targets.flink.collector import duration_ms
+from wmtop.engine.targets.flink.collector import JobsOverview, duration_ms
 from wmtop.engine.targets.flink.metrics import last_operator, sample_of, wanted
 from wmtop.engine.targets.flink.rest import LOGIN_VARIABLE, TOKEN_VARIABLE, Rest, RestError, RestSecurity, batches
-from wmtop.engine.targets.flink.samples import Graph, Input, Job, Vertex
+from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Vertex
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
 
 JOBS = b'{"jobs": []}'
@@ -223,7 +222,7 @@ def test_a_job_of_the_same_name_that_ran_beside_an_ended_one_is_not_its_successo
 
 def test_an_operator_that_the_job_does_not_have_is_refused_with_the_list() -> None:
     source = Vertex("s", "Source: in", 1, "RUNNING")
-    windows = [Vertex(id, f"per {id}", 1, "RUNNING", (Input("s", forward=False),)) for id in ("hour", "day")]
+    windows = [Vertex(id, f"per {id}", 1, "RUNNING", (Edge("s", forward=False),)) for id in ("hour", "day")]
     graph = Graph(Job("1", "orders", "RUNNING", 1), 1, (source, *windows))
     refuse_unknown(graph, None)
     refuse_unknown(graph, "PER DAY")

@@ -1,35 +1,43 @@
 """What a broker adds to a Flink job's splits, by hand."""
 
-from wmtop.engine.snapshot import Cause
-from wmtop.engine.targets.flink.barrel import Barrel, BarrelChannel, BarrelInstance, Held
-from wmtop.engine.targets.flink.unread import Unread, with_backlog
+from wmtop.engine.targets.flink.samples import Edge, Sample, Split, Subtask, Unread, Vertex, VertexSample
+
+from .attributed import attributed
+
+SOURCE = Vertex("s", "Source: orders", 1, "RUNNING")
+WINDOW = Vertex("w", "Window", 1, "RUNNING", (Edge("s", forward=False),))
 
 
-def cause_with(unread: Unread, cause: Cause) -> tuple[str, str | None, int | None]:
-    channels = (
-        BarrelChannel("orders-0", 0, 10, "active", 9_000, cause, split=("s", "orders-0")),
-        BarrelChannel("orders-1", 0, 90, "active", split=("s", "orders-1")),
-    )
-    barrel = Barrel(
-        "w", 10, ended=False, instances=(BarrelInstance("#0", 10, "active", 2),), channels=channels,
-        held=Held("orders-0", cause, 0),
-    )  # fmt: skip
-    found = with_backlog(barrel, {("s", "orders-0"): unread})
-    assert found.held is not None
-    return found.held.cause, found.channels[0].cause, found.channels[0].quiet_ms
+def cause_with(unread: Unread, *, moves: bool = True, **load: float) -> tuple[str, str | None, int | None]:
+    """The holder's cause, its channel's and its quiet time, if its split is the slowest of two."""
+
+    def sample(at_ms: int, watermark: int) -> Sample:
+        slow = Split("orders-0", watermark, offset=watermark, quiet_ms=None if moves else 9_000)
+        splits = slow, Split("orders-1", 90, offset=90)
+        source = Subtask(0, output=watermark, splits=splits, **load)  # type: ignore[arg-type]
+        window = Subtask(0, input=watermark, output=watermark, late=0)
+        return Sample(at_ms, (VertexSample(SOURCE, (source,)), VertexSample(WINDOW, (window,), windowed=True)))
+
+    now, before = sample(10_000, 10), sample(0, 9 if moves else 10)
+    attribution = attributed(now, before, unread={("s", "orders-0"): unread})
+    assert attribution.held_back_by is not None
+    assert attribution.held_back_by.channel == "orders-0"
+    return attribution.held_back_by.cause, attribution.channels[0].cause, attribution.channels[0].quiet_ms
 
 
 def test_a_split_with_unread_records_is_not_said_to_have_no_data() -> None:
-    assert cause_with(Unread(7, read=0), "quiet") == ("backlog", "backlog", None)
-    assert cause_with(Unread(0, read=0), "quiet") == ("quiet", "quiet", 9_000)
+    assert cause_with(Unread(7, read=0), moves=False) == ("backlog", "backlog", None)
+    assert cause_with(Unread(0, read=0), moves=False) == ("quiet", "quiet", 9_000)
 
 
 def test_records_that_the_next_metrics_will_have_read_are_no_backlog() -> None:
-    assert cause_with(Unread(7, read=100), "behind")[0] == "behind"
-    assert cause_with(Unread(700, read=100), "behind")[0] == "backlog"
-    assert cause_with(Unread(700, read=None), "behind")[0] == "behind"
+    assert cause_with(Unread(7, read=100))[0] == "behind"
+    assert cause_with(Unread(700, read=100))[0] == "backlog"
+    assert cause_with(Unread(700, read=None))[0] == "behind"
 
 
 def test_proven_causes_stay() -> None:
-    for cause in ("paused", "back_pressured", "slow_reader"):
-        assert cause_with(Unread(700, read=100), cause)[0] == cause
+    unread = Unread(700, read=100)
+    assert cause_with(unread, drift_ms=7)[0] == "paused"
+    assert cause_with(unread, back_pressured=0.9)[0] == "back_pressured"
+    assert cause_with(unread, busy=0.9)[0] == "slow_reader"

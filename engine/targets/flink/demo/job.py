@@ -55,9 +55,9 @@ class DemoFlights:
             if at is not None and event is not None and at >= self.start_ms:
                 lines.setdefault(str(name), []).append((at, event))
         directory.mkdir()
-        for name, found in lines.items():
-            found.sort(key=itemgetter(0))
-            (directory / name).write_text("".join(f"{at},{event}\n" for at, event in found))
+        for name, times in lines.items():
+            times.sort(key=itemgetter(0))
+            (directory / name).write_text("".join(f"{at},{event}\n" for at, event in times))
 
 
 class FlightsWatch(FlinkWatch):
@@ -88,7 +88,7 @@ class FlightsWatch(FlinkWatch):
         own = [f"-Djava.io.tmpdir={self._directory}", "-cp", f"{classes}:{jars}/*", "FlightsJob"]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [java, *JAVA_OPTIONS, *own, *(str(one) for one in arguments)],
+                [java, *JAVA_OPTIONS, *own, *(str(argument) for argument in arguments)],
                 stdin=subprocess.PIPE,  # it ends with this process, however that ends
                 stdout=output,
                 stderr=output,
@@ -117,8 +117,8 @@ class FlightsWatch(FlinkWatch):
                 return
             except UsageError as error:  # no answer yet, or no job yet
                 if self._process.poll() is not None or time.monotonic() > deadline:
-                    said = log.read_text(errors="replace")
-                    raise RunError(f"Flink did not start: {first_line(said) or error}") from None
+                    output = log.read_text(errors="replace")
+                    raise RunError(f"Flink did not start: {first_line(output) or error}") from None
             time.sleep(0.3)
 
 

@@ -1,18 +1,16 @@
 """Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
 
-from wmtop.engine.snapshot import Snapshot, SourceView
-from wmtop.engine.targets.flink.barrel import Barrel, barrel_of
-from wmtop.engine.targets.flink.delays import Delay, learned
-from wmtop.engine.targets.flink.facts import FlinkFacts
-from wmtop.engine.targets.flink.inputs import operators
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.targets.flink.attribution import Attribution
+from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, learned
 from wmtop.engine.targets.flink.metrics import sample_of
-from wmtop.engine.targets.flink.picture import picture_of
-from wmtop.engine.targets.flink.samples import Graph, Input, Job, Rates, Sample, Split, Subtask, Vertex, VertexSample
-from wmtop.engine.targets.flink.staircase import blockers_of
-from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Rates, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
 
 from tests.snapshots import replace
+
+from .attributed import attributed, snapshot
 
 
 def source(id: str, *outputs: int, splits: tuple[int, ...] | None = None) -> VertexSample:
@@ -29,21 +27,22 @@ def task(
     id: str, above: str, taken: int, sent: int, *, name: str | None = None, windowed: bool = False
 ) -> VertexSample:
     """A task with two subtasks that reads the vertices `above`, one letter each, through a shuffle."""
-    inputs = tuple(Input(one, forward=False) for one in above)
+    inputs = tuple(Edge(one, forward=False) for one in above)
     subtasks = tuple(Subtask(i, input=taken, output=sent, late=0 if windowed else None) for i in range(2))
     return VertexSample(Vertex(id, name or f"Task {id}", 2, "RUNNING", inputs), subtasks, windowed)
 
 
-def barrel(*samples: tuple[VertexSample, ...]) -> Barrel:
-    """The barrel of the last sample; they are 10 s apart."""
+def attribution(*samples: tuple[VertexSample, ...]) -> Attribution:
+    """The attribution of the last sample; they are 10 s apart."""
     dumps = [Sample(10_000 * number, vertices) for number, vertices in enumerate(samples)]
     delays: dict[str, Delay] = {}
     for one in dumps:
         delays = learned(delays, one)
-    return barrel_of(operators(dumps[-1])[0], dumps[-1], dumps[-2] if len(dumps) > 1 else None, delays)
+    before = dumps[-2] if len(dumps) > 1 else None
+    return attributed(dumps[-1], before, delays=delays)
 
 
-def names(found: Barrel) -> list[str]:
+def names(found: Attribution) -> list[str]:
     return [one.name for one in found.channels]
 
 
@@ -52,11 +51,11 @@ def test_the_splits_behind_a_join_hold_the_window_after_it() -> None:
         joined = task("j", "lr", level, level), task("w", "j", level, level, windowed=True)
         return source("l", left, left + 1), source("r", left, right), *joined
 
-    found = barrel(at(80, 10, 10), at(90, 10, 10))
+    found = attribution(at(80, 10, 10), at(90, 10, 10))
     assert names(found) == ["l-0", "l-1", "r-0", "r-1"]
-    assert found.held is not None
-    assert (found.held.channel, found.held.instance, found.held.vertex) == ("r-1", 3, "r")
-    steps = blockers_of(found)
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.subtask, found.held_back_by.vertex) == ("r-1", 3, "r")
+    steps = found.blockers
     assert steps is not None
     assert (steps[0].channels, steps[0].gain_ms) == (["r-1"], 80)
 
@@ -65,7 +64,7 @@ def test_a_task_that_makes_watermarks_of_its_own_is_an_end() -> None:
     """Assigned after the source, or held back by the operator: the sources do not say where its watermark is."""
     for name, sent in (("Timestamps/Watermarks", 90), ("Task j", 40)):
         vertices = (source("s", 90, 95), task("j", "s", 90, sent, name=name), task("w", "j", sent, sent, windowed=True))
-        assert names(barrel(vertices, vertices)) == ["#0", "#1"]
+        assert names(attribution(vertices, vertices)) == ["#0", "#1"]
 
 
 def test_a_watermark_that_passes_while_the_dump_is_taken_is_passed_on() -> None:
@@ -73,26 +72,26 @@ def test_a_watermark_that_passes_while_the_dump_is_taken_is_passed_on() -> None:
         return source("s", taken, taken + 5), task("j", "s", taken, sent), task("w", "j", sent, sent, windowed=True)
 
     for sent in (60, 79, 80, 81):
-        assert names(barrel(at(60, 60), at(sent, 80))) == ["s-0", "s-1"], sent
-    assert names(barrel(at(40, 60), at(50, 80))) == ["#0", "#1"]  # always 20 to 30 behind what it takes in
+        assert names(attribution(at(60, 60), at(sent, 80))) == ["s-0", "s-1"], sent
+    assert names(attribution(at(40, 60), at(50, 80))) == ["#0", "#1"]  # always 20 to 30 behind what it takes in
 
 
 def test_a_source_that_is_read_on_several_ways_counts_once() -> None:
     vertices = (
         source("s", 10, 20), task("a", "s", 10, 10), task("b", "s", 10, 10), task("w", "abs", 10, 10, windowed=True)
     )  # fmt: skip
-    assert names(barrel(vertices)) == ["s-0", "s-1"]
+    assert names(attribution(vertices)) == ["s-0", "s-1"]
     twice = (source("s", 10, 20), task("w", "ss", 10, 10, windowed=True))
-    assert names(barrel(twice)) == ["s-0", "s-1"]
+    assert names(attribution(twice)) == ["s-0", "s-1"]
 
 
 def test_records_that_wait_before_a_task_in_the_middle_are_in_flight_there() -> None:
     def at(time: int) -> tuple[VertexSample, ...]:
         return source("s", time, time), task("j", "s", 10, 10), task("w", "j", 10, 10, windowed=True)
 
-    held = barrel(at(50), at(90)).held
+    held = attribution(at(50), at(90)).held_back_by
     assert held is not None
-    assert (held.channel, held.cause, held.instance) == ("Task j", "in_flight", None)
+    assert (held.channel, held.cause, held.subtask) == ("Task j", "in_flight", None)
 
 
 def test_a_source_whose_watermarks_are_assigned_later_is_not_said_to_have_none() -> None:
@@ -101,9 +100,9 @@ def test_a_source_whose_watermarks_are_assigned_later_is_not_said_to_have_none()
     window = task("w", "s", MIN, MIN, windowed=True)
     for name, cause in (("Source: s -> Map", "no_watermark"), ("Source: s -> Map -> Timestamps/Watermarks", None)):
         chain = replace(plain, vertex=replace(plain.vertex, name=name), rates=Rates(taken=20.0))
-        found = barrel((chain, window), (chain, window))
+        found = attribution((chain, window), (chain, window))
         assert [one.state for one in found.channels] == ["active", "active"]
-        assert (None if found.held is None else found.held.cause) == cause
+        assert (None if found.held_back_by is None else found.held_back_by.cause) == cause
 
 
 def test_a_source_whose_watermarks_are_never_assigned_is_named_after_a_minute() -> None:
@@ -120,10 +119,7 @@ def test_a_source_whose_watermarks_are_never_assigned_is_named_after_a_minute() 
 
     def at(now_ms: int) -> Snapshot:
         shown = replace(facts, graph=replace(facts.graph, now_ms=now_ms), answered_ms=now_ms)
-        return picture_of(
-            shown, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),
-            operator=None, now_ms=now_ms, before=None,
-        )  # fmt: skip
+        return snapshot(shown, now_ms)
 
     assert (at(59_000).level.holder, at(59_000).blockers) == (None, None)
     old = at(60_000)
@@ -142,11 +138,12 @@ def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:
         return left, right, task("w", "sr", slow, slow, windowed=True)
 
     for name, label in (("Source: again -> Map", "again"), ("Source: s", "s 2")):
-        found = barrel(at(name, 10), at(name, 10))
+        found = attribution(at(name, 10), at(name, 10))
         assert names(found) == ["s-0 (s)", "s-1 (s)", f"s-0 ({label})", f"s-1 ({label})"]
-        assert found.held is not None
-        assert (found.held.channel, found.held.instance, found.held.vertex) == (f"s-1 ({label})", 3, "r")
-        steps = blockers_of(found)
+        assert found.held_back_by is not None
+        holder = found.held_back_by
+        assert (holder.channel, holder.subtask, holder.vertex) == (f"s-1 ({label})", 3, "r")
+        steps = found.blockers
         assert steps is not None
         assert (steps[0].channels, steps[0].channel_count) == ([f"s-1 ({label})"], 1)
 
@@ -154,7 +151,7 @@ def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:
 def test_subtasks_of_two_sources_of_one_name_are_told_apart() -> None:
     bare = VertexSample(Vertex("s", "Source: in -> Map", 1, "RUNNING"), (Subtask(0, output=10),))
     twin = replace(bare, vertex=replace(bare.vertex, id="r"), subtasks=(Subtask(0, output=90),))
-    found = barrel((bare, twin, task("w", "sr", 10, 10, windowed=True)))
+    found = attribution((bare, twin, task("w", "sr", 10, 10, windowed=True)))
     assert names(found) == ["Source: in -> Map #0", "Source: in 2 -> Map #0"]
 
 
@@ -162,11 +159,11 @@ def test_an_idle_split_behind_a_join_is_left_out() -> None:
     def at(level: int, slow: int) -> tuple[VertexSample, ...]:
         return source("s", level, slow), task("j", "s", level, level), task("w", "j", level, level, windowed=True)
 
-    found = barrel(at(50, 10), at(90, 10))
+    found = attribution(at(50, 10), at(90, 10))
     assert found.watermark_ms == 90
-    assert found.held is not None
-    assert found.held.channel == "s-0"
-    assert [one.state for one in found.instances] == ["active", "catching_up"]
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "s-0"
+    assert [one.state for one in found.subtasks] == ["active", "catching_up"]
 
 
 def test_watermarks_that_are_assigned_after_the_source_belong_to_its_subtasks() -> None:
@@ -175,12 +172,12 @@ def test_watermarks_that_are_assigned_after_the_source_belong_to_its_subtasks() 
     def at(fast: int, slow: int) -> tuple[VertexSample, ...]:
         return source("s", fast, slow, splits=(MIN, MIN)), task("w", "s", slow, slow, windowed=True)
 
-    found = barrel(at(50, 10), at(90, 20))
+    found = attribution(at(50, 10), at(90, 20))
     assert [(one.name, one.watermark_ms, one.state) for one in found.channels] == [
         ("#0", 90, "active"), ("#1", 20, "active"),
     ]  # fmt: skip
-    assert found.held is not None
-    assert found.held.channel == "#1"
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "#1"
 
 
 def joined(left: int, right: int, sent: int, *, name: str = "Join") -> tuple[VertexSample, ...]:
@@ -191,14 +188,14 @@ def joined(left: int, right: int, sent: int, *, name: str = "Join") -> tuple[Ver
 
 
 def test_a_constant_delay_is_carried_upstream_to_the_split() -> None:
-    found = barrel(joined(500, 100, 70), joined(600, 200, 170))
+    found = attribution(joined(500, 100, 70), joined(600, 200, 170))
     assert [(one.name, one.watermark_ms, one.delay_ms) for one in found.channels] == [
         ("l-0", 570, 30), ("l-1", 570, 30), ("r-0", 170, 30), ("r-1", 210, 30),
     ]  # fmt: skip
     assert found.watermark_ms == 170
-    assert found.held is not None
-    assert (found.held.channel, found.held.cause, found.held.vertex) == ("r-0", "behind", "r")
-    steps = blockers_of(found)
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause, found.held_back_by.vertex) == ("r-0", "behind", "r")
+    steps = found.blockers
     assert steps is not None
     assert (steps[0].channels, steps[0].gain_ms) == (["r-0"], 40)
 
@@ -206,25 +203,25 @@ def test_a_constant_delay_is_carried_upstream_to_the_split() -> None:
 def test_a_difference_that_is_not_seen_to_be_constant_is_an_end() -> None:
     """Nothing has moved, or it was another one before: the task may keep records back."""
     for samples in ([joined(500, 100, 70)] * 3, [joined(500, 100, 70), joined(600, 200, 70)]):
-        found = barrel(*samples)
+        found = attribution(*samples)
         assert names(found) == ["#0", "#1"]
-        assert found.held is not None
-        assert (found.held.cause, found.held.vertex) == ("kept_back", "j")
+        assert found.held_back_by is not None
+        assert (found.held_back_by.cause, found.held_back_by.vertex) == ("kept_back", "j")
 
 
 def test_the_delay_of_an_interval_join_is_known_at_once() -> None:
     name = "IntervalJoin[7] -> Calc[8]"
     for times in (1, 3):
-        found = barrel(*[joined(500, 100, 70, name=name)] * times)
+        found = attribution(*[joined(500, 100, 70, name=name)] * times)
         assert names(found) == ["l-0", "l-1", "r-0", "r-1"]
-        assert found.held is not None
-        assert found.held.channel == "r-0"
+        assert found.held_back_by is not None
+        assert found.held_back_by.channel == "r-0"
 
 
 def test_a_watermark_that_passes_does_not_undo_a_delay_and_another_difference_does() -> None:
     known = [joined(500, 100, 70), joined(600, 200, 170)]
-    assert names(barrel(*known, joined(700, 300, 220))) == ["l-0", "l-1", "r-0", "r-1"]
-    assert names(barrel(*known, joined(700, 300, 170), joined(800, 400, 170))) == ["#0", "#1"]
+    assert names(attribution(*known, joined(700, 300, 220))) == ["l-0", "l-1", "r-0", "r-1"]
+    assert names(attribution(*known, joined(700, 300, 170), joined(800, 400, 170))) == ["#0", "#1"]
 
 
 def test_of_two_ways_the_more_delayed_one_counts() -> None:
@@ -232,7 +229,7 @@ def test_of_two_ways_the_more_delayed_one_counts() -> None:
         near, far = task("a", "s", time, time), task("j", "a", time, time - 30)
         return source("s", time, time), near, far, task("w", "aj", time - 30, time - 30, windowed=True)
 
-    assert [one.watermark_ms for one in barrel(at(100), at(200)).channels] == [170, 170]
+    assert [one.watermark_ms for one in attribution(at(100), at(200)).channels] == [170, 170]
 
 
 def test_a_source_that_reads_records_and_sends_no_watermark_has_data() -> None:
@@ -241,29 +238,29 @@ def test_a_source_that_reads_records_and_sends_no_watermark_has_data() -> None:
     def at(rate: float, marks: tuple[int, int] = (MIN, MIN)) -> tuple[VertexSample, ...]:
         return replace(source("s", *marks), rates=Rates(taken=rate)), task("w", "s", MIN, MIN, windowed=True)
 
-    found = barrel(at(7.0))
+    found = attribution(at(7.0))
     assert [one.state for one in found.channels] == ["active", "active"]
-    assert found.held is not None
-    assert found.held.cause == "no_watermark"
+    assert found.held_back_by is not None
+    assert found.held_back_by.cause == "no_watermark"
     unknown = replace(source("s", MIN, MIN), rates=Rates(taken=7.0))  # Flink 1.20 does not report splits' watermarks
     unknown = replace(unknown, subtasks=tuple(replace(one, splits=(Split("a"),)) for one in unknown.subtasks))
     window = task("w", "s", MIN, MIN, windowed=True)
     for vertices in (at(0.0), at(7.0, (MIN, 50)), (unknown, window)):
-        found = barrel(vertices)
-        assert found.held is not None
-        assert (found.channels[0].state, found.held.cause) == ("never_seen", "never_seen")
+        found = attribution(vertices)
+        assert found.held_back_by is not None
+        assert (found.channels[0].state, found.held_back_by.cause) == ("never_seen", "never_seen")
 
 
 def test_a_source_subtask_without_a_split_is_said_to_have_none() -> None:
     alone = replace(source("s", 50, MIN), rates=Rates(taken=1.0))
     bare = replace(alone, subtasks=(alone.subtasks[0], replace(alone.subtasks[1], splits=())))
-    found = barrel((bare, task("w", "s", MIN, MIN, windowed=True)))
-    assert found.held is not None
-    assert (found.held.channel, found.held.cause) == ("#1", "no_split")
+    found = attribution((bare, task("w", "s", MIN, MIN, windowed=True)))
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("#1", "no_split")
 
 
 def test_the_end_of_the_stream_behind_a_delay_is_no_time() -> None:
-    vertex = Vertex("j", "IntervalJoin[7]", 1, "RUNNING", (Input("s", forward=False),))
+    vertex = Vertex("j", "IntervalJoin[7]", 1, "RUNNING", (Edge("s", forward=False),))
     ids = ["0.currentInputWatermark", "0.IntervalJoin[7].currentOutputWatermark"]
     sample, _ = sample_of(vertex, ids, {ids[0]: str(MAX), ids[1]: str(MAX - 30_000)})
     assert sample.subtasks[0].output == MAX
@@ -295,11 +292,11 @@ def test_a_chain_with_branches_sends_what_leads_to_the_operator() -> None:
         name = "Source: in -> (left, right, Map -> Sink: Writer)"
         return chain(name, first, second, splits=(fast, slow)), *below(slow, slow)
 
-    found = barrel(at(10, 80), at(20, 90))
-    assert [one.watermark_ms for one in found.instances] == [90, 20]
+    found = attribution(at(10, 80), at(20, 90))
+    assert [one.watermark_ms for one in found.subtasks] == [90, 20]
     assert [one.state for one in found.channels] == ["active", "active"]
-    assert found.held is not None
-    assert (found.held.channel, found.held.cause) == ("i-1", "behind")
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("i-1", "behind")
 
 
 def test_of_branches_with_watermarks_of_their_own_each_operator_has_its_own() -> None:
@@ -313,27 +310,27 @@ def test_of_branches_with_watermarks_of_their_own_each_operator_has_its_own() ->
 
     old, new = at(10_000, 14_000), at(20_000, 24_000)
     for operator, level in zip(new.vertices[1:], (20_000, 24_000), strict=True):
-        found = barrel_of(operator, new, old)
-        assert (found.watermark_ms, [one.watermark_ms for one in found.instances]) == (level, [level + 9, level])
-        assert found.held is not None
-        assert found.held.channel == "#1"
+        found = attributed(new, old, operator=operator.vertex.id)
+        assert (found.watermark_ms, [one.watermark_ms for one in found.subtasks]) == (level, [level + 9, level])
+        assert found.held_back_by is not None
+        assert found.held_back_by.channel == "#1"
 
 
 def test_an_operator_chained_to_the_source_may_keep_the_watermark_back() -> None:
     """Async I/O without an answer: no split is to blame."""
     marks = {"Source__in": 70, "lookup": 10}
     now = chain("Source: in -> lookup", marks, marks, splits=(70, 70)), *below(10)
-    found = barrel(now, now)
+    found = attribution(now, now)
     assert names(found) == ["#0", "#1"]
-    assert found.held is not None
-    assert (found.held.channel, found.held.cause, found.held.vertex) == ("#0", "kept_back", "s")
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause, found.held_back_by.vertex) == ("#0", "kept_back", "s")
 
 
 def test_a_source_is_not_without_data_where_an_operator_chained_to_it_waits() -> None:
     marks = {"Source__in": 70, "lookup": 10}
     waits = chain("Source: in -> lookup", marks, marks, splits=(70, 70))
     now = replace(waits, subtasks=tuple(replace(one, source_idle_ms=90_000) for one in waits.subtasks)), *below(10)
-    assert [one.quiet_ms for one in barrel(now, now).channels] == [None, None]
+    assert [one.quiet_ms for one in attribution(now, now).channels] == [None, None]
 
 
 def test_watermarks_assigned_again_after_the_source_are_not_those_of_the_splits() -> None:
@@ -345,18 +342,18 @@ def test_watermarks_assigned_again_after_the_source_are_not_those_of_the_splits(
             whole = f"Source: in -> {name}"
             return chain(whole, first, second, splits=(split, other)), *below(min(split, other) + later)
 
-        found = barrel(at(100, 90), at(105, 95))
+        found = attribution(at(100, 90), at(105, 95))
         assert names(found) == ["#0", "#1"]
         assert [one.state for one in found.channels] == ["active", "active"]
-        assert found.held is not None
-        assert (found.held.channel, found.held.cause) == ("#1", "behind")
+        assert found.held_back_by is not None
+        assert (found.held_back_by.channel, found.held_back_by.cause) == ("#1", "behind")
 
 
 def test_a_task_whose_dump_is_newer_at_one_end_still_passes_its_watermark_on() -> None:
     def at(time: int, *, sent: int) -> tuple[VertexSample, ...]:
         return source("s", time, time), task("m", "s", time, sent), task("w", "m", time, time, windowed=True)
 
-    found = barrel(at(10_000, sent=10_200), at(20_000, sent=20_300))
+    found = attribution(at(10_000, sent=10_200), at(20_000, sent=20_300))
     assert names(found) == ["s-0", "s-1"]
 
 
@@ -374,8 +371,8 @@ def test_a_subtask_without_split_watermarks_is_idle_where_it_is_left_out_and_rea
         tasks = Subtask(0, output=level), Subtask(1, output=5, source_idle_ms=quiet_ms)
         return VertexSample(Vertex("s", "Source: in", 2, "RUNNING"), tasks), task("w", "s", level, level, windowed=True)
 
-    assert [one.state for one in barrel(at(80, 0), at(90, 60_000)).channels] == ["active", "idle"]
-    assert [one.state for one in barrel(at(80, 0), at(90, 0)).channels] == ["active", "catching_up"]
+    assert [one.state for one in attribution(at(80, 0), at(90, 60_000)).channels] == ["active", "idle"]
+    assert [one.state for one in attribution(at(80, 0), at(90, 0)).channels] == ["active", "catching_up"]
 
 
 def test_a_subtask_whose_watermark_does_not_move_is_stuck_also_without_splits() -> None:
@@ -388,7 +385,7 @@ def test_a_subtask_whose_watermark_does_not_move_is_stuck_also_without_splits() 
             return Sample(time, (above, task("w", "s", slow, slow, windowed=True)))
 
         old, new = at(0, 10), at(apart, mark)
-        held = barrel_of(operators(new)[0], new, old).held
+        held = attributed(new, old).held_back_by
         return None if held is None else held.cause
 
     assert cause(10, 10_000) == "stuck"

@@ -1,17 +1,17 @@
-"""The barrel of two dumps, by hand; times in ms from an arbitrary start."""
+"""The attribution of two dumps, by hand; times in ms from an arbitrary start."""
 
 from msgspec.structs import replace
-from wmtop.engine.targets.flink.barrel import Barrel, barrel_of
-from wmtop.engine.targets.flink.facts import FlinkFacts, seen
-from wmtop.engine.targets.flink.inputs import operators
-from wmtop.engine.targets.flink.samples import Graph, Input, Job, Sample, Split, Subtask, Vertex, VertexSample
-from wmtop.engine.targets.flink.staircase import blockers_of
+from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
+from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
 
+from .attributed import attributed
+
 SOURCE = Vertex("s", "Source: in", 2, "RUNNING")
-MAP = Vertex("m", "Map", 2, "RUNNING", (Input("s", forward=True),))
-WINDOW = Vertex("w", "Window", 2, "RUNNING", (Input("s", forward=False),))
-SINK = Vertex("k", "Sink", 2, "RUNNING", (Input("w", forward=False),))
+MAP = Vertex("m", "Map", 2, "RUNNING", (Edge("s", forward=True),))
+WINDOW = Vertex("w", "Window", 2, "RUNNING", (Edge("s", forward=False),))
+SINK = Vertex("k", "Sink", 2, "RUNNING", (Edge("w", forward=False),))
 
 
 def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[Split]], **more: object) -> Sample:
@@ -26,10 +26,6 @@ def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[Split]]
     )
 
 
-def barrel(now: Sample, before: Sample | None = None) -> Barrel:
-    return barrel_of(operators(now)[0], now, before)
-
-
 def test_the_operator_with_windows_is_chosen_before_a_sink() -> None:
     found = operators(sample(0, 5, [5, 9], [[], []]))
     assert [one.vertex.id for one in found] == ["w", "k"]
@@ -37,33 +33,33 @@ def test_the_operator_with_windows_is_chosen_before_a_sink() -> None:
 
 def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
     splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
-    found = barrel(sample(0, 10, [10, 30], splits))
+    found = attributed(sample(0, 10, [10, 30], splits))
     assert found.watermark_ms == 10
-    assert found.held is not None
-    assert (found.held.channel, found.held.instance) == ("b", 0)
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.subtask) == ("b", 0)
 
 
 def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
     before = sample(0, 20, [20, 30], [[Split("a", 20)], [Split("c", 30)]])
     now = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=0.0)], [Split("c", 30)]])
-    found = barrel(now, before)
-    assert [one.state for one in found.instances] == ["catching_up", "active"]
-    assert found.held is not None
-    assert found.held.channel == "c"
+    found = attributed(now, before)
+    assert [one.state for one in found.subtasks] == ["catching_up", "active"]
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "c"
     idle = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=1.0)], [Split("c", 30)]])
-    assert [one.state for one in barrel(idle, before).channels] == ["idle", "active"]
+    assert [one.state for one in attributed(idle, before).channels] == ["idle", "active"]
 
 
 def test_one_sample_alone_leaves_nobody_out() -> None:
-    found = barrel(sample(0, 30, [15, 30], [[Split("a", 15)], [Split("c", 30)]]))
-    assert [one.state for one in found.instances] == ["active", "active"]
+    found = attributed(sample(0, 30, [15, 30], [[Split("a", 15)], [Split("c", 30)]]))
+    assert [one.state for one in found.subtasks] == ["active", "active"]
     assert found.watermark_ms == 15  # a minimum is never drawn above what it is taken of
 
 
 def test_a_split_below_what_its_subtask_has_sent_is_idle() -> None:
     before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
     now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
-    assert [one.state for one in barrel(now, before).channels] == ["idle", "active", "active"]
+    assert [one.state for one in attributed(now, before).channels] == ["idle", "active", "active"]
 
 
 def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> None:
@@ -73,15 +69,15 @@ def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> 
         old = Split("old", 5 + time // 1_000, idle_ms=idle_ms, idle_share=0.4)
         return sample(time, 90, [90, 200], [[Split("a", fast, idle_share=0.0), old], [Split("c", 200)]])
 
-    found = barrel(at(10_000, 300, 20_000), at(0, 250, 20_000))
+    found = attributed(at(10_000, 300, 20_000), at(0, 250, 20_000))
     assert [one.state for one in found.channels] == ["active", "active", "active"]
-    assert found.held is not None
-    assert (found.held.channel, found.held.cause) == ("old", "behind")
-    assert [one.channels for one in blockers_of(found) or ()][:1] == [["old"]]
-    idle = barrel(at(0, 90, 25_000), replace(at(0, 90, 20_000), at_ms=-10_000))
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("old", "behind")
+    assert [one.channels for one in found.blockers or ()][:1] == [["old"]]
+    idle = attributed(at(0, 90, 25_000), replace(at(0, 90, 20_000), at_ms=-10_000))
     assert [one.state for one in idle.channels] == ["active", "idle", "active"]
-    assert idle.held is not None
-    assert idle.held.channel == "a"
+    assert idle.held_back_by is not None
+    assert idle.held_back_by.channel == "a"
 
 
 def test_an_input_that_stays_where_it_was_below_the_level_is_left_out() -> None:
@@ -89,10 +85,10 @@ def test_an_input_that_stays_where_it_was_below_the_level_is_left_out() -> None:
     quiet = [Split("a", 20, idle_ms=5_000, idle_share=0.1)]
     before = sample(0, 20, [20, 30], [quiet, [Split("c", 30, idle_share=0.0)]])
     now = sample(6_000, 36, [20, 36], [quiet, [Split("c", 36, idle_share=0.0)]])
-    found = barrel(now, before)
-    assert (found.watermark_ms, [one.state for one in found.instances]) == (36, ["catching_up", "active"])
-    assert found.held is not None
-    assert found.held.channel == "c"
+    found = attributed(now, before)
+    assert (found.watermark_ms, [one.state for one in found.subtasks]) == (36, ["catching_up", "active"])
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "c"
 
 
 def test_an_input_that_follows_a_little_below_the_level_is_left_out_unless_a_dump_explains_it() -> None:
@@ -104,9 +100,9 @@ def test_an_input_that_follows_a_little_below_the_level_is_left_out_unless_a_dum
         return sample(time, level, [level - gap, level], splits)
 
     for gap, holder, level in ((3_000, "c", 106_000), (400, "a", 105_600)):
-        found = barrel(at(6_000, gap), at(0, gap))
-        assert found.held is not None
-        assert (found.held.channel, found.watermark_ms) == (holder, level)
+        found = attributed(at(6_000, gap), at(0, gap))
+        assert found.held_back_by is not None
+        assert (found.held_back_by.channel, found.watermark_ms) == (holder, level)
 
 
 def test_a_split_that_its_subtask_has_passed_is_idle_however_old_its_idle_time_is() -> None:
@@ -114,26 +110,26 @@ def test_a_split_that_its_subtask_has_passed_is_idle_however_old_its_idle_time_i
     slow = Split("a", 20, idle_ms=0, idle_share=0.0)
     before = sample(0, 20, [20, 90], [[slow, Split("b", 30, idle_share=0.0)], [Split("c", 90)]])
     now = sample(6_000, 36, [36, 96], [[slow, Split("b", 36, idle_share=0.0)], [Split("c", 96)]])
-    found = barrel(now, before)
+    found = attributed(now, before)
     assert [one.state for one in found.channels] == ["idle", "active", "active"]
-    assert found.held is not None
-    assert found.held.channel == "b"
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "b"
 
 
 def test_a_split_that_was_never_read_does_not_hold_a_subtask_that_follows_the_others() -> None:
     """One sample: the subtask's watermark is that of the other split."""
-    found = barrel(sample(0, 30, [30, 90], [[Split("a", MIN, idle_share=0.0), Split("b", 30)], [Split("c", 90)]]))
-    assert found.held is not None
-    assert (found.held.channel, found.channels[0].state) == ("b", "idle")
+    found = attributed(sample(0, 30, [30, 90], [[Split("a", MIN, idle_share=0.0), Split("b", 30)], [Split("c", 90)]]))
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.channels[0].state) == ("b", "idle")
 
 
 def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
     def at(time: int, idle_ms: int) -> Sample:
         return sample(time, 20, [20, 20], [[Split("a", 20, idle_ms=idle_ms, idle_share=0.4)], [Split("c", 20)]])
 
-    assert barrel(at(4_000, 5_000), at(0, 0)).channels[0].state == "active"  # too close to tell
-    assert barrel(at(6_000, 5_000), at(0, 0)).channels[0].state == "idle"
-    assert barrel(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
+    assert attributed(at(4_000, 5_000), at(0, 0)).channels[0].state == "active"  # too close to tell
+    assert attributed(at(6_000, 5_000), at(0, 0)).channels[0].state == "idle"
+    assert attributed(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
 
 
 def test_a_split_that_is_back_from_idle_holds_where_its_subtask_stands_at_it() -> None:
@@ -141,25 +137,25 @@ def test_a_split_that_is_back_from_idle_holds_where_its_subtask_stands_at_it() -
         splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
         return sample(time, 20, [20, 90], [splits, [Split("c", 90)]])
 
-    found = barrel(at(6_000, 20, 5_000), at(0, 20, 0))
+    found = attributed(at(6_000, 20, 5_000), at(0, 20, 0))
     assert [one.state for one in found.channels] == ["active", "active", "active"]
-    assert found.held is not None
-    assert found.held.channel == "a"
-    assert barrel(at(6_000, 15, 5_000), at(0, 15, 0)).channels[0].state == "idle"
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "a"
+    assert attributed(at(6_000, 15, 5_000), at(0, 15, 0)).channels[0].state == "idle"
 
 
 def test_a_split_that_has_read_nothing_is_never_seen() -> None:
-    found = barrel(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]]))
+    found = attributed(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]]))
     assert [one.state for one in found.channels] == ["never_seen", "active"]
     assert found.watermark_ms is None
-    assert found.held is not None
-    assert (found.held.channel, found.held.cause) == ("a", "never_seen")
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("a", "never_seen")
 
 
 def test_records_in_flight_are_nobodys_fault() -> None:
     before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
     now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
-    held = barrel(now, before).held
+    held = attributed(now, before).held_back_by
     assert held is not None
     assert (held.channel, held.cause) == ("Window", "in_flight")
 
@@ -167,7 +163,7 @@ def test_records_in_flight_are_nobodys_fault() -> None:
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
     def at(time: int, split: int, sent: int) -> Sample:
         source = Subtask(0, output=split, splits=(Split("a", split),), back_pressured=1.0)
-        window = replace(WINDOW, inputs=(Input("m", forward=False),))
+        window = replace(WINDOW, inputs=(Edge("m", forward=False),))
         return Sample(
             time,
             (
@@ -177,10 +173,10 @@ def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -
             ),
         )
 
-    held = barrel(at(5_000, 90, 10), at(0, 50, 10)).held
+    held = attributed(at(5_000, 90, 10), at(0, 50, 10)).held_back_by
     assert held is not None
     assert (held.channel, held.cause) == ("Map", "in_flight")
-    passed_on = barrel(at(5_000, 90, 50), at(0, 50, 10)).held  # what the split had reached is through
+    passed_on = attributed(at(5_000, 90, 50), at(0, 50, 10)).held_back_by  # what the split had reached is through
     assert passed_on is not None
     assert passed_on.channel == "a"
 
@@ -188,7 +184,7 @@ def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -
 def test_a_paused_split_is_paused_and_not_quiet() -> None:
     before = sample(0, 10, [10, 60], [[Split("a", 10, paused_ms=0)], [Split("c", 60)]])
     now = sample(5_000, 10, [10, 60], [[Split("a", 10, paused_ms=4_000)], [Split("c", 60)]])
-    held = barrel(now, before).held
+    held = attributed(now, before).held_back_by
     assert held is not None
     assert held.cause == "paused"
 
@@ -198,9 +194,9 @@ def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
         fast = Split("a", 90, idle_ms=paused_ms, idle_share=0.4, paused_ms=paused_ms)
         return sample(time, 10, [90, 10], [[fast], [Split("c", 10)]])
 
-    found = barrel(at(10_000, 10_000), at(0, 0))
+    found = attributed(at(10_000, 10_000), at(0, 0))
     assert [(one.state, one.paused) for one in found.channels] == [("active", True), ("active", False)]
-    assert not any(one.paused for one in barrel(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+    assert not any(one.paused for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
 
 
 def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
@@ -208,16 +204,16 @@ def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
         sample(time, 10, [10, 60], [[], []], source_idle_ms=time, drift_ms=drift)
         for time, drift in ((10_000, 0), (20_000, 7))
     )
-    found = barrel(now, before)
+    found = attributed(now, before)
     assert [(one.paused, one.quiet_ms, one.cause) for one in found.channels] == [(True, None, "paused")] * 2
-    assert barrel(before).channels[0].quiet_ms == 10_000
+    assert attributed(before).channels[0].quiet_ms == 10_000
 
 
 def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_apart() -> None:
     def cause(**load: float) -> str | None:
         before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], **load)
         now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], **load)
-        held = barrel(now, before).held
+        held = attributed(now, before).held_back_by
         assert held is not None
         return held.cause
 
@@ -229,9 +225,9 @@ def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_a
 def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
     before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], busy=0.1)
     now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], busy=0.95)
-    for found in (barrel(now, before), barrel(now)):
-        assert found.held is not None
-        assert found.held.cause == "behind"
+    for found in (attributed(now, before), attributed(now)):
+        assert found.held_back_by is not None
+        assert found.held_back_by.cause == "behind"
 
 
 def test_no_data_is_said_only_where_it_is_known() -> None:
@@ -241,9 +237,9 @@ def test_no_data_is_said_only_where_it_is_known() -> None:
             sample(time, 10, [10, 60], [[split], [Split("c", 60)]], source_idle_ms=source_idle_ms)
             for time in (0, 5_000)
         )
-        found = barrel(now, before)
-        assert found.held is not None
-        return found.held.cause, found.channels[0].quiet_ms
+        found = attributed(now, before)
+        assert found.held_back_by is not None
+        return found.held_back_by.cause, found.channels[0].quiet_ms
 
     assert held() == ("stuck", None)
     assert held(offset=41) == ("quiet", 7_000)
@@ -257,7 +253,7 @@ def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None
     def places(time: int, old: int, new: int, sent: tuple[int, int]) -> list[int]:
         nonlocal facts
         dump = sample(time, 10, list(sent), [[Split("b", 90), Split("a", old)], [Split("a", new), Split("c", 95)]])
-        facts = seen(facts, dump)
+        facts = with_sample(facts, dump)
         subtasks = facts.samples[-1].vertices[1].subtasks
         return [task.index for task in subtasks for split in task.splits if split.id == "a"]
 
@@ -273,38 +269,38 @@ def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
     job = Job("1", "orders", "RUNNING", 1)
     facts = FlinkFacts(graph=Graph(job, 0), answered_ms=0)
     for time, offset in ((0, 5), (1_000, 6), (9_000, 6)):
-        facts = seen(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
+        facts = with_sample(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
     assert facts.samples[-1].vertices[1].subtasks[0].splits[0].quiet_ms == 8_000
 
 
 def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
-    found = barrel(sample(0, MAX, [MAX, MAX], [[], []]))
+    found = attributed(sample(0, MAX, [MAX, MAX], [[], []]))
     assert found.ended
     assert found.watermark_ms is None
     assert {one.state for one in found.channels} == {"finished"}
-    assert found.held is None
+    assert found.held_back_by is None
 
 
 def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
     sources = tuple(Subtask(i, output=MIN, splits=(Split(f"p{i}", 10 + i),)) for i in range(2))
     maps = tuple(Subtask(i, input=MIN, output=10 + i) for i in range(2))
     windows = tuple(Subtask(i, input=10, late=0) for i in range(2))
-    window = Vertex("w", "Window", 2, "RUNNING", (Input("m", forward=False),))
+    window = Vertex("w", "Window", 2, "RUNNING", (Edge("m", forward=False),))
     now = Sample(
         0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))
     )
-    assert [one.name for one in barrel(now).channels] == ["p0", "p1"]
+    assert [one.name for one in attributed(now).channels] == ["p0", "p1"]
 
 
 def test_the_staircase_below_the_fastest_input() -> None:
     splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
-    steps = blockers_of(barrel(sample(0, 10, [10, 30], splits)))
+    steps = attributed(sample(0, 10, [10, 30], splits)).blockers
     assert steps is not None
     assert [(step.channels, step.gain_ms, step.watermark_ms) for step in steps] == [(["b"], 20, 10), (["c"], 30, 30)]
 
 
 def test_a_split_that_has_read_nothing_is_the_first_step_without_a_gain() -> None:
-    steps = blockers_of(barrel(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]])))
+    steps = attributed(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]])).blockers
     assert steps is not None
     assert [(step.channels, step.gain_ms, step.cause) for step in steps] == [(["a"], None, "never_seen")]
 
@@ -312,15 +308,15 @@ def test_a_split_that_has_read_nothing_is_the_first_step_without_a_gain() -> Non
 def test_idle_splits_and_records_in_flight_block_nothing() -> None:
     before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
     now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
-    steps = blockers_of(barrel(now, before))
+    steps = attributed(now, before).blockers
     assert steps is not None
     assert [step.channels for step in steps] == [["c"]]
     before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
     now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
-    assert blockers_of(barrel(now, before)) == []
+    assert attributed(now, before).blockers == []
 
 
 def test_nobody_is_blamed_where_the_lowest_input_may_be_missing_from_the_dump() -> None:
-    found = barrel(sample(0, 10, [30, None], [[Split("a", 30)], []]))  # type: ignore[list-item]
-    assert found.held is None
-    assert blockers_of(found) is None
+    found = attributed(sample(0, 10, [30, None], [[Split("a", 30)], []]))  # type: ignore[list-item]
+    assert found.held_back_by is None
+    assert found.blockers is None

@@ -1,0 +1,392 @@
+"""The rules that say what an operator's inputs do and who holds back its watermark: ordered tables, first match wins.
+
+Two of Flink's rules are behind all of it: an operator's watermark is the minimum of the inputs that take part (Flink's
+`StatusWatermarkValve`), and a subtask's is the minimum of its splits that are not idle (`WatermarkOutputMultiplexer`).
+`docs/attribution.md` shows these tables, and the measured facts (F1 to F12) that they cite.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from ...snapshot import Cause, ChannelState
+from ...watermarks.times import MAX, MIN
+from .evidence import ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
+from .samples import or_min
+
+DUMP_MS = 1_000
+"""Longest time (ms) between the values of one dump."""
+MIN_PAUSED_SHARE = 0.5
+"""Share of the time between two samples from which a split counts as paused."""
+MIN_BUSY = 0.8
+"""Share of time from which a source subtask counts as reading as fast as it can."""
+_Known = TypeVar("_Known")
+_Answer = TypeVar("_Answer")
+Activity = Literal["idle", "active"]
+Participation = Literal["finished", "active", "left out"]
+Suspect = Literal["no channel", "operator", "task on the way", "lowest channel"]
+
+
+class Rule(Struct, Generic[_Known, _Answer], frozen=True):
+    """A line of a table: if `when` is true of what is known, the answer is `then`."""
+
+    name: str
+    when: Callable[[_Known], bool]
+    then: _Answer
+    why: str
+
+
+def first_match(rules: Sequence[Rule[_Known, _Answer]], known: _Known) -> _Answer:
+    """The answer of the first rule that applies; the last rule of a table always does."""
+    for rule in rules:
+        if rule.when(known):
+            return rule.then
+    raise AssertionError("no rule applies")
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def _passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
+    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
+    if before is None or MIN in (now, before) or apart_ms <= 0:
+        return DUMP_MS
+    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
+
+
+def is_paused(channel: ChannelEvidence) -> bool:
+    """Whether watermark alignment pauses the split, or the whole subtask."""
+    now, before = channel.now, channel.before
+    if channel.subtask.is_beyond_alignment or now.paused_share == 1.0:
+        return True
+    if before is None or before.paused_ms is None or now.paused_ms is None or not channel.subtask.can_compare:
+        return False
+    return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * channel.subtask.operator.apart_ms
+
+
+# 1. Is a split idle, by itself?
+
+
+def _has_moved(split: ChannelEvidence) -> bool:
+    return split.before is not None and split.before.watermark != split.now.watermark
+
+
+def _is_below(split: ChannelEvidence, watermark: int | None) -> bool:
+    """Whether the split is below a watermark that its subtask has sent."""
+    own, sent = split.now.watermark, split.subtask.sent
+    return own is not None and watermark is not None and sent is not None and own < watermark <= sent != MIN
+
+
+def _is_below_sent_before(split: ChannelEvidence) -> bool:
+    return _is_below(split, split.subtask.sent_before)
+
+
+def _is_passed(split: ChannelEvidence) -> bool:
+    sent, sent_before = split.subtask.sent, split.subtask.sent_before
+    has_stayed = split.before is not None and not _has_moved(split)
+    return sent_before not in (None, sent) and _is_below(split, sent if has_stayed else sent_before)
+
+
+def _idle_time_grows(split: ChannelEvidence) -> bool | None:
+    """None: it cannot be compared."""
+    if split.before is None or not split.subtask.can_compare:
+        return None
+    before, now = split.before.idle_ms, split.now.idle_ms
+    return None if now is None or before is None else now > before
+
+
+SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
+    Rule("passed by its subtask", _is_passed, "idle",
+         "A subtask moves on only past splits that are idle (F2)."),
+    Rule("its subtask waits for it", lambda s: _is_below_sent_before(s) and _has_moved(s), "active",
+         "It sends watermarks, and the subtask does not advance without it (F2)."),
+    Rule("paused", is_paused, "active",
+         "Flink stops the idle timer of a split that watermark alignment pauses (F6)."),
+    Rule("idle all minute", lambda s: s.now.idle_share == 1.0, "idle",
+         "It was idle for the whole last minute (F4)."),
+    Rule("not idle all minute", lambda s: s.now.idle_share == 0.0, "active",
+         "It was not idle in the last minute (F4)."),
+    Rule("idle time grows", lambda s: _idle_time_grows(s) is True, "idle",
+         "Its idle time grew between samples at least 5 s apart (F3)."),
+    Rule("idle time is unchanged", lambda s: _idle_time_grows(s) is False, "active",
+         "Its idle time did not grow between samples at least 5 s apart (F3)."),
+    Rule("below its subtask", _is_below_sent_before, "idle",
+         "An active split keeps its subtask at or below itself (F2)."),
+    Rule("no sign of idleness", _always, "active", "No metric shows that it is idle."),
+)  # fmt: skip
+
+
+# 2. Is it idle, seen together with the other splits of its subtask?
+
+
+class SplitAmongOthers(Struct, frozen=True):
+    """A split, and what all splits of its subtask show together, each judged by itself."""
+
+    split: ChannelEvidence
+    all_are_past: bool
+    """All active splits are past what the subtask sends: one that was idle between the samples may be back."""
+    gap_is_real: bool
+    """The same, by more than what passes while a dump is taken, and no split is at what the subtask sends."""
+    follows_another: bool
+    """An active split is at what the subtask sends."""
+
+
+def _is_at_sent(split: ChannelEvidence) -> bool:
+    return split.now.watermark is not None and split.now.watermark == split.subtask.sent
+
+
+def _is_below_sent(split: ChannelEvidence) -> bool:
+    return _is_below(split, split.subtask.sent)
+
+
+def _may_be_idle(split: ChannelEvidence) -> bool:
+    """Whether too little was seen of the split to say that it is active."""
+    if split.now.idle_share is None or is_paused(split):
+        return False
+    was_seen = split.subtask.can_compare and split.before is not None
+    return split.now.watermark == MIN or (split.now.idle_share != 0.0 and not was_seen)
+
+
+SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
+    Rule("holds its subtask", lambda s: s.all_are_past and _is_at_sent(s.split), "active",
+         "All others are past what the subtask sends, so this one, back from idle, keeps it there (F2)."),
+    Rule("holds its subtask from below",
+         lambda s: s.gap_is_real and _is_below_sent(s.split) and (s.split.now.idle_share != 1.0 or _has_moved(s.split)),
+         "active",
+         "All others are past what the subtask sends, so one below it, back from idle, keeps it there (F2)."),
+    Rule("its subtask follows another",
+         lambda s: s.follows_another and _is_below_sent(s.split) and _may_be_idle(s.split), "idle",
+         "An active split keeps its subtask at or below itself; this one was seen too briefly (F2)."),
+    Rule("as by itself", _always, None, "The other splits do not show more."),
+)  # fmt: skip
+
+
+# 3. Does a subtask take part in the operator's minimum?
+
+
+class SubtaskCase(Struct, frozen=True):
+    """A subtask, and whether all its splits are idle (without splits: its source reads nothing)."""
+
+    subtask: SubtaskEvidence
+    is_idle: bool
+
+
+def _was_passed(case: SubtaskCase) -> bool:
+    before = case.subtask.operator.watermark_before
+    return before is not None and or_min(case.subtask.sent) < before
+
+
+def _is_not_below(case: SubtaskCase) -> bool:
+    watermark = case.subtask.operator.watermark
+    return watermark in (None, MAX) or or_min(case.subtask.sent) >= watermark
+
+
+def _stays(case: SubtaskCase) -> bool:
+    """Whether its watermark did not move, seen for long enough, or of a subtask that is idle."""
+    subtask = case.subtask
+    return subtask.sent_before in (None, subtask.sent) and (case.is_idle or subtask.can_compare)
+
+
+def _follows_below(case: SubtaskCase) -> bool:
+    """Whether it was below the operator before, and is now by more than what passes while a dump is taken."""
+    operator, sent_before = case.subtask.operator, case.subtask.sent_before
+    now, before = or_min(operator.watermark), operator.watermark_before
+    if before is None or sent_before is None or sent_before >= before:
+        return False
+    return now - or_min(case.subtask.sent) > _passes_in_a_dump(now, before, operator.apart_ms)
+
+
+SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
+    Rule("end of the stream", lambda s: s.subtask.sent == MAX or (s.subtask.is_ended and s.subtask.sent is None),
+         "finished", "It sends Flink's last watermark, or its vertex is FINISHED and has no metrics left (F9)."),
+    Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
+         "What is not reported is not left out: it may be the lowest."),
+    Rule("below what the operator had reached", _was_passed, "left out",
+         "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
+    Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
+    Rule("without a watermark", lambda s: s.subtask.sent == MIN, "left out",
+         "The operator has a watermark, which it could not have with this input in its minimum (F1)."),
+    Rule("stays below the operator", _stays, "left out",
+         "Its dump is not just older: it did not move, and the operator is past it (F1, F5)."),
+    Rule("follows below the operator", _follows_below, "left out",
+         "It was below the operator before and still is, by more than what passes while a dump is taken (F1, F5)."),
+    Rule("a little below the operator", _always, "active",
+         "The operator's values may be newer than its input's: a dump is not taken at one moment (F5)."),
+)  # fmt: skip
+
+
+# 4. The state of a channel, and why its watermark is not greater.
+
+
+class ChannelCase(Struct, frozen=True):
+    """A channel, and what the tables above say of its split and its subtask."""
+
+    channel: ChannelEvidence
+    subtask: SubtaskEvidence
+    subtask_state: ChannelState
+    is_idle: bool
+
+
+def _was_never_read(case: ChannelCase) -> bool:
+    """Whether nothing was read from it, as far as its watermark and offset tell."""
+    now, subtask = case.channel.now, case.subtask
+    if case.channel.is_split:
+        return now.watermark in (None, MIN) and now.offset is None and not subtask.is_unmarked
+    is_without = case.subtask_state == "active" and subtask.sent == MIN and not subtask.is_not_assigned
+    return is_without and (subtask.has_no_split or not subtask.is_unmarked)
+
+
+def _is_unchanged(case: ChannelCase) -> bool:
+    now, before = case.channel.now, case.channel.before
+    return before is not None and (now.watermark, now.offset) == (before.watermark, before.offset)
+
+
+def _has_unread_only(case: ChannelCase) -> bool:
+    unread = case.channel.unread
+    return unread is not None and unread.backlog > 0 and (case.subtask.reads_nothing or _is_unchanged(case))
+
+
+def _stays_busy(case: ChannelCase) -> bool:
+    """In both samples: any source is busy for a moment."""
+    sources = case.subtask.source, case.subtask.source_before
+    return all(source is not None and (source.busy or 0) >= MIN_BUSY for source in sources)
+
+
+def _has_more_unread_than_read(case: ChannelCase) -> bool:
+    unread = case.channel.unread
+    return unread is not None and unread.read is not None and unread.backlog > max(0, unread.read)
+
+
+def _is_frozen(case: ChannelCase) -> bool:
+    before, subtask = case.subtask.before, case.subtask
+    return not case.channel.is_split and before is not None and subtask.can_compare and before.output == subtask.sent
+
+
+CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = (
+    Rule("idle", lambda c: c.is_idle or c.subtask_state == "idle", ("idle", None),
+         "It is left out of its subtask's minimum, or its subtask out of the operator's (F1, F2)."),
+    Rule("no split, no watermark assigned", lambda c: _was_never_read(c) and c.subtask.is_unmarked,
+         ("never_seen", "no_watermark"), "The source reads records, but none of its subtasks sends a watermark (F8)."),
+    Rule("no split", lambda c: _was_never_read(c) and c.subtask.has_no_split, ("never_seen", "no_split"),
+         "Other subtasks of its source have splits; this one has none and so no watermark (F7)."),
+    Rule("never read", _was_never_read, ("never_seen", "never_seen"), "It has no watermark and no offset (F7)."),
+    Rule("finished", lambda c: c.subtask_state == "finished", ("finished", None),
+         "Its subtask has ended and no longer holds back anything (F9)."),
+    Rule("catching up", lambda c: c.subtask_state == "catching_up", ("catching_up", None),
+         "Its subtask is active, but not in the operator's minimum until it has caught up (F1)."),
+    Rule("not assigned yet", lambda c: c.subtask.is_not_assigned and c.subtask.operator.is_new, ("active", None),
+         "Watermarks are assigned after the source, and the job is too new to say that none come (F8)."),
+    Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
+         "The source reads records, but none of its subtasks sends a watermark (F8)."),
+    Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
+         "A task sends a watermark behind the one it receives, and not by a constant: no split is to blame (F8)."),
+    Rule("paused by alignment", lambda c: is_paused(c.channel), ("active", "paused"),
+         "Its paused time grew, or its subtask is beyond the limit of watermark alignment (F6)."),
+    Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
+         "Its source waits for a busy operator at least half of the time."),
+    Rule("unread records, none read", _has_unread_only, ("active", "backlog"),
+         "The broker has records that the source has not read, so it is not quiet (F10)."),
+    Rule("source reads nothing", lambda c: c.subtask.reads_nothing, ("active", "quiet"),
+         "The whole source subtask has had nothing to read for 5 s (F11)."),
+    Rule("never assigned", lambda c: c.subtask.is_not_assigned, ("active", "stuck"),
+         "A minute after the start, the operator that assigns watermarks has sent none (F8)."),
+    Rule("unchanged, records not visible", lambda c: _is_unchanged(c) and c.channel.now.offset is None,
+         ("active", "stuck"), "Its watermark is frozen; without an offset it is not known whether records come (F7)."),
+    Rule("unchanged, no records", _is_unchanged, ("active", "quiet"),
+         "Neither its watermark nor its offset has moved (F7)."),
+    Rule("reads as fast as it can", _stays_busy, ("active", "slow_reader"), "Its source was busy in both samples."),
+    Rule("more unread than read", _has_more_unread_than_read, ("active", "backlog"),
+         "More is unread than was read between the samples; less would be gone with the next one (F10)."),
+    Rule("subtask frozen, records not visible", _is_frozen, ("active", "stuck"),
+         "Its watermark is frozen; without splits it is not known whether records come (F7)."),
+    Rule("behind", _always, ("active", "behind"), "Records come; its event times are the lowest."),
+)  # fmt: skip
+
+
+def judged(input: InputEvidence) -> tuple[ChannelState, list[tuple[ChannelState, Cause | None]]]:
+    """By tables 1 to 4: the state of a subtask, and state and cause of each of its channels."""
+    idle = _idle_channels(input)
+    participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle)))
+    left_out: ChannelState = "idle" if all(idle) else "catching_up"
+    state = left_out if participation == "left out" else participation
+    pairs = zip(input.channels, idle, strict=True)
+    cases = (ChannelCase(channel, input.subtask, state, is_idle and channel.is_split) for channel, is_idle in pairs)
+    return state, [first_match(CHANNEL_RULES, case) for case in cases]
+
+
+def _idle_channels(input: InputEvidence) -> list[bool]:
+    """For each channel whether it is idle: a split that its subtask's minimum leaves out, or a subtask that reads
+    nothing although alignment does not pause it.
+    """
+    subtask, splits, sent = input.subtask, input.splits, input.subtask.sent
+    if not splits:
+        return [subtask.reads_nothing and not subtask.is_beyond_alignment]
+    alone = [first_match(SPLIT_RULES, split) for split in splits]
+    if sent is None or sent == MIN:
+        return [activity == "idle" for activity in alone]
+    pairs = zip(splits, alone, strict=True)
+    watermarks = [split.now.watermark for split, activity in pairs if activity == "active"]
+    active = [watermark for watermark in watermarks if watermark is not None]
+    ahead_ms = min(active, default=sent) - sent
+    gap_ms = _passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
+    gap_is_real = ahead_ms > gap_ms and not any(_is_at_sent(split) for split in splits)
+    among_others = (SplitAmongOthers(split, ahead_ms > 0, gap_is_real, sent in active) for split in splits)
+    answers = (first_match(SPLIT_AMONG_OTHERS_RULES, split) for split in among_others)
+    return [(answer or by_itself) == "idle" for answer, by_itself in zip(answers, alone, strict=True)]
+
+
+# 5. Who holds back the operator's watermark?
+
+
+class Minimum(Struct, frozen=True):
+    """The operator, and what the tables above say of its inputs."""
+
+    operator: OperatorEvidence
+    part: Sequence[InputEvidence]
+    """The inputs in the minimum."""
+    lowest: InputEvidence | None
+    """The lowest of them."""
+    is_input_missing: bool
+    """An input that may take part is missing in the dump."""
+    has_suspect: bool
+    """A channel of the lowest input has a cause."""
+
+
+def _waits_before_operator(minimum: Minimum) -> bool:
+    watermark = or_min(minimum.operator.watermark)
+    return watermark != MIN and all(watermark < or_min(input.subtask.sent_before) for input in minimum.part)
+
+
+def _waits_on_the_way(minimum: Minimum) -> bool:
+    if minimum.lowest is None or minimum.lowest.subtask.source is minimum.lowest.subtask.now:
+        return False
+    sent = or_min(minimum.lowest.subtask.sent)
+    active = [split for split in minimum.lowest.splits if first_match(SPLIT_RULES, split) == "active"]
+    earlier = [split.before for split in active]
+    return bool(earlier) and all(split is not None and or_min(split.watermark) > sent for split in earlier)
+
+
+def _lowest_may_be_missing(minimum: Minimum) -> bool:
+    lowest = None if minimum.lowest is None else minimum.lowest.subtask.sent
+    return minimum.is_input_missing and or_min(lowest) > or_min(minimum.operator.watermark)
+
+
+HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
+    Rule("end of the stream", lambda m: m.operator.watermark == MAX, "no channel",
+         "The operator has Flink's last watermark (F9)."),
+    Rule("operator missing in the dump", lambda m: m.operator.watermark is None, "no channel",
+         "The operator's watermark is not known."),
+    Rule("no input takes part", lambda m: m.lowest is None, "no channel",
+         "All inputs are idle, finished or catching up (F1)."),
+    Rule("records wait before the operator", _waits_before_operator, "operator",
+         "All inputs were past its watermark before, so it has records to process first (F12)."),
+    Rule("records wait on the way", _waits_on_the_way, "task on the way",
+         "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
+    Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
+         "An input that is missing in the dump may be the lowest, as the operator is below all others."),
+    Rule("no cause", lambda m: not m.has_suspect, "no channel", "No channel of the lowest input has a cause yet."),
+    Rule("lowest channel", _always, "lowest channel",
+         "It is the lowest channel that is not idle, in the lowest input that takes part (F1, F2)."),
+)  # fmt: skip

@@ -1,0 +1,41 @@
+"""The attribution of samples made by hand."""
+
+from collections.abc import Mapping
+
+from wmtop.engine.snapshot import Snapshot, SourceView
+from wmtop.engine.targets.flink.attribution import Attribution, attribution_of
+from wmtop.engine.targets.flink.evidence import evidence_of
+from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, moment_of
+from wmtop.engine.targets.flink.flink_snapshot import snapshot_of
+from wmtop.engine.targets.flink.samples import Graph, Job, Sample, Unread
+from wmtop.engine.targets.flink.upstream import upstream_of
+from wmtop.engine.watermarks.settings import Settings
+
+
+def attributed(
+    now: Sample, before: Sample | None = None, *, operator: str | None = None,
+    delays: Mapping[str, Delay] = {}, unread: Mapping[tuple[str, str], Unread] | None = None,
+) -> Attribution:  # fmt: skip
+    """The attribution of the operator; the job has just started."""
+    facts = FlinkFacts(
+        graph=Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in now.vertices)),
+        answered_ms=0,
+        samples=(now,) if before is None else (before, now),
+        delays=dict(delays),
+        unread=None if unread is None else dict(unread),
+    )
+    moment = moment_of(facts, operator, 0)
+    upstream = upstream_of(moment)
+    assert upstream is not None
+    return attribution_of(evidence_of(upstream, moment))
+
+
+def snapshot(
+    facts: FlinkFacts, now_ms: int, *, operator: str | None = None, before: Snapshot | None = None
+) -> Snapshot:
+    """The snapshot of the facts when this machine's clock shows `now_ms`."""
+    moment = moment_of(facts, operator, now_ms)
+    upstream = upstream_of(moment)
+    attribution = None if upstream is None else attribution_of(evidence_of(upstream, moment))
+    source, settings = SourceView("flink", "orders"), Settings(strategy="source")
+    return snapshot_of(moment, attribution, name="orders", source=source, settings=settings, before=before)
