@@ -13,12 +13,12 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet, heading, paragraph
-from ..words.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.lists import IN_FLIGHT, TableRecords
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.view import reference_ms
+from ..words.windows import StepFacts, WindowGroup, steps, waits_for, window_groups
 from .detail import DetailScreen
 from .host import Help
 

@@ -10,11 +10,11 @@ from textual.widget import Widget
 
 from ...engine.snapshot import Snapshot
 from ...engine.verdict.preview import ProposedSetting
+from ..words.channels import View
 from ..words.lists import Chosen, TableRecords
 from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.spans import Top
-from ..words.view import View
 
 
 class Help(Struct, frozen=True):

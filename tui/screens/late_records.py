@@ -12,6 +12,7 @@ from ...engine.text import formatting as f
 from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..widgets.text import Section, SectionedText
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.late_records import (
     TITLES,
@@ -34,7 +35,6 @@ from ..words.late_records import (
 )
 from ..words.lists import Chosen, TableRecords
 from ..words.spans import Span
-from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help, ScreenHost
 

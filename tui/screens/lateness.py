@@ -17,10 +17,15 @@ from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..widgets.text import Prose
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
-from ..words.lateness import (
+from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
+from ..words.presenter import presenter_of
+from ..words.preview import (
     TARGETS,
     Curve,
+    IdlePreview,
+    LatenessPreview,
     curve_of,
     horizons_of,
     part_rows,
@@ -30,12 +35,8 @@ from ..words.lateness import (
     recommended,
     shown,
 )
-from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
-from ..words.presenter import presenter_of
-from ..words.preview import IdlePreview, LatenessPreview
 from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
 from ..words.spans import Span, clip
-from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help, ScreenHost
 

@@ -22,7 +22,7 @@ from ..widgets.lines import Heading, KeyLine, Prompt, Rule, TopLines
 from ..widgets.rows import Rows
 from ..widgets.windows import WindowTable
 from ..words.barrel import holding
-from ..words.blockers import WindowGroup
+from ..words.channels import next_sort, stave_of
 from ..words.keys import main_commands
 from ..words.lists import Chosen, TableRecords
 from ..words.presenter import Lost
@@ -30,7 +30,7 @@ from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
-from ..words.view import next_sort, stave_of
+from ..words.windows import WindowGroup
 from . import picture
 from .detail import DetailScreen
 from .further import FURTHER

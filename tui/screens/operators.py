@@ -14,6 +14,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet, heading
+from ..words.channels import reference_ms
 from ..words.flink import delay_words
 from ..words.keys import Hint, hint
 from ..words.kinds import channels_known
@@ -21,7 +22,6 @@ from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_les
 from ..words.operators import Row, Stage, held_instance, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
 

@@ -12,7 +12,7 @@ from ..widgets.holds import HolderSpan
 from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindowTable
 from ..words.barrel import Stave
-from ..words.blockers import taking_part
+from ..words.channels import ChannelRow, View, fastest_ms, stave_of
 from ..words.kinds import channel_facts
 from ..words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.presenter import presenter_of
@@ -20,7 +20,7 @@ from ..words.preview import Preview
 from ..words.preview_words import preview_title
 from ..words.recent import Recent
 from ..words.spans import Span, cells
-from ..words.view import ChannelRow, View, fastest_ms, stave_of
+from ..words.windows import taking_part
 from ..words.wording import ahead_elsewhere, is_close, unclosed_words
 
 

@@ -26,7 +26,7 @@ from ..widgets.windows import (
     shape_of,
 )
 from ..words.barrel import STATES, holding
-from ..words.blockers import waits_for, window_groups
+from ..words.channels import fastest_ms, reference_ms
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import (
@@ -39,8 +39,7 @@ from ..words.lists import (
     TableRecords,
 )
 from ..words.spans import Span, clip
-from ..words.view import fastest_ms, reference_ms
-from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace
+from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace, waits_for, window_groups
 from .detail import DetailScreen
 from .host import Help, ScreenHost, app_of
 from .late_records import LateRecordsScreen

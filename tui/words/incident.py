@@ -12,14 +12,14 @@ from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
 from ...engine.verdict.history import HistoryPoint
-from .blockers import steps
-from .events import ALERTED, event_words
 from .fail_if import FACTS, CheckInput, Value, facts_of
+from .history import ALERTED, event_words
 from .kinds import kind_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
 from .verdict import verdict_line
+from .windows import steps
 from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"

@@ -9,12 +9,12 @@ from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from ...engine.watermarks.settings import Settings
 from .barrel import holding
-from .blockers import short_staircase
 from .lists import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .operators import Stage, stages_of_run
 from .preview import IdlePreview, LatenessPreview, Preview, untunable
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
+from .windows import short_staircase
 from .wording import ahead_elsewhere, cause, held_for, is_close, window
 
 

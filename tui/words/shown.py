@@ -11,6 +11,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
+from .channels import ChannelRow, View, by_name, ordered, preview_of
 from .keys import LINKS, Hint, hint
 from .kinds import kind_words
 from .lists import OPEN_INSTANCE
@@ -21,7 +22,6 @@ from .progress import Playback
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
 from .verdict import Offer, offer_of, verdict_parts
-from .view import ChannelRow, View, by_name, ordered, preview_of
 from .wording import Condition, status_parts, watermark_parts
 
 

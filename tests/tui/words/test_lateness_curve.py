@@ -4,7 +4,7 @@ from math import isclose
 
 from wmtop.engine.snapshot import ChannelLateness, Snapshot, Totals, WhatIf
 from wmtop.engine.text.formatting import horizon_words
-from wmtop.tui.words.lateness import (
+from wmtop.tui.words.preview import (
     Curve,
     curve_of,
     evidence,
