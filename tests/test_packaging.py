@@ -129,7 +129,7 @@ def test_imports_point_one_way(installed: Path) -> None:
         (
             "engine/targets/spark/files.py",
             "from ..pipeline import sources",
-            "taps see the core, the feed and Kafka only",
+            "targets see the core, the feed and Kafka only",
         ),
         (
             "tui/screens/__init__.py",

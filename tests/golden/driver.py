@@ -82,17 +82,15 @@ def follow(target: str, *shown: str) -> int:
     No command does this without threads; it is what is between a target and a screen.
     """
     from wmtop.engine.snapshot.wire import encode
-    from wmtop.tui.cli.attach import watched_of
-    from wmtop.tui.cli.look import opened, pictures
+    from wmtop.engine.targets.open import open_target
+    from wmtop.engine.targets.pace import Pace
 
     polls = list(map(int, shown))
-    watched = watched_of(target, {})
-    with opened(watched):
-        for number, snapshot in enumerate(pictures(watched, float("inf"))):
-            if number in polls:
-                print(encode(snapshot).decode(), flush=True)
-            if number >= max(polls):
-                return 0
+    for number, snapshot in enumerate(open_target(target).follow("check", Pace(for_s=float("inf")))):
+        if number in polls:
+            print(encode(snapshot).decode(), flush=True)
+        if number >= max(polls):
+            return 0
     return 1
 
 

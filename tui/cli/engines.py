@@ -244,9 +244,3 @@ def _conf(pairs: list[str]) -> dict[str, str]:
 
 def _listed(text: str | None) -> list[str]:
     return [part for part in (text or "").split(",") if part]
-
-
-def name_of(text: str) -> str:
-    """An engine name derived from a file or directory name."""
-    kept = "".join(character if character.isascii() and character.isalnum() else "-" for character in text)
-    return kept.strip("-")[:40] or "run"

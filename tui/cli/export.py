@@ -4,19 +4,17 @@ for them.
 
 import signal
 import threading
-import time
 from typing import Annotated
 
 import typer
 
 from ...engine.system.errors import RunError, UsageError
-from ...engine.targets.fleet.watcher import Watcher
+from ...engine.targets.fleet import Watcher
 from ...engine.text.formatting import clean
 from ..words.metrics import alert_rules, dashboard
 from .complete import target_names
-from .config.force import appearance
-from .fleet.members import member_of, members, some_members
-from .fleet.observe import FleetRows, fleet_line, wait_for_all, watcher_of
+from .fleet.members import Member, member_of, members
+from .fleet.observe import print_lines, watching
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 FIRST_LOOK_S = 10.0
@@ -48,27 +46,15 @@ def export(
     address = None if prometheus is None else _address(prometheus)
     if not every and not targets:
         raise UsageError("export what? Give a TARGET (a run, a configured target, …) or --all")
-    watcher = _watcher(targets or [], every=every)
-    try:
-        watcher.start()
-        if once:
-            wait_for_all(watcher, FIRST_LOOK_S)
-            print(fleet_line(FleetRows(watcher).rows(), time.time_ns() // 1_000_000))
-            return
-        if address is not None:
+    named = [member_of(target) for target in targets or []]
+
+    def found() -> list[Member]:
+        return [*named, *(members() if every else [])]  # with --all also those that appear later
+
+    with watching(found) as watcher:
+        if address is not None and not once:
             _serve(watcher, *address)
-        _run(watcher, json=json)
-    finally:
-        watcher.stop()
-
-
-def _watcher(targets: list[str], *, every: bool) -> Watcher:
-    """The watcher; with `--all` it also finds targets that appear later."""
-    named = [member_of(target) for target in targets]
-    if not every:
-        some_members(targets, every=False)
-    every_s = appearance().refresh_ms / 1_000
-    return watcher_of(lambda: [*named, *(members() if every else [])], every_s)
+        _run(watcher, json=json, once=once)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -91,17 +77,16 @@ def _serve(watcher: Watcher, host: str, port: int) -> None:
         typer.echo("wmtop: anyone who reaches this address can read the names of targets and channels", err=True)
 
 
-def _run(watcher: Watcher, *, json: bool) -> None:
-    """Until a signal; print a line each refresh."""
+def _run(watcher: Watcher, *, json: bool, once: bool) -> None:
+    """Until a signal; print a line each refresh, or one."""
     stopping = threading.Event()
 
     def stop(number: int, frame: object) -> None:
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in () if once else (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-    rows = FleetRows(watcher)
-    every_s = appearance().refresh_ms / 1_000
-    while not stopping.wait(every_s):
-        if json:
-            print(fleet_line(rows.rows(), time.time_ns() // 1_000_000), flush=True)
+    if json or once:
+        print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
+    else:
+        stopping.wait()

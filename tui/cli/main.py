@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ...engine.system.errors import RunError, UsageError, first_line
-from ...engine.targets.fleet import LOOK
+from ...engine.targets import READER_THREAD
 from .complete import words_to_complete
 from .examples import epilog
 from .loading import loading
@@ -130,10 +130,10 @@ def main() -> None:
 def _a_look_hangs() -> bool:
     """Whether a thread that reads a target does not end."""
     until = time.monotonic() + LOOKS_END_WITHIN_S
-    looks = [thread for thread in threading.enumerate() if thread.name.startswith(LOOK)]
-    for thread in looks:
+    readers = [thread for thread in threading.enumerate() if thread.name.startswith(READER_THREAD)]
+    for thread in readers:
         thread.join(max(0.0, until - time.monotonic()))
-    return any(thread.is_alive() for thread in looks)
+    return any(thread.is_alive() for thread in readers)
 
 
 def _leave(code: int) -> NoReturn:

@@ -1,11 +1,22 @@
-"""`--at TIME` of a recording."""
+"""A recording at `--at TIME`, or at its end."""
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.system.errors import UsageError
 from ...engine.text.formatting import stamp
+
+
+@contextmanager
+def recording_at(path: Path, at_ms: int | None) -> Generator[tuple[RecordingReader, int]]:
+    """The recording and the number of its snapshot at a time (None: its last one); UsageError if there is none."""
+    with RecordingReader(path) as reader:
+        if not len(reader):
+            raise UsageError(f"{path} has no snapshots")
+        yield reader, len(reader) - 1 if at_ms is None else number_at(reader, path, at_ms)
 
 
 def number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:

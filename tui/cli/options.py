@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
 
 from ...engine.system.errors import UsageError
 from ...engine.text import formatting
@@ -18,6 +19,9 @@ from ...engine.watermarks.settings import (
     WindowSpec,
 )
 
+if TYPE_CHECKING:
+    from ..words.fail_if import Expression
+
 _STRATEGIES: dict[str, StrategyName] = {
     name: name
     for name in ("bounded", "monotonous", "bounded-legacy", "punctuated", "smoothed", "source", "spark", "none")
@@ -30,6 +34,14 @@ def parse_duration(text: str) -> int:
         return formatting.parse_duration(text)
     except ValueError:
         raise ValueError(f"'{text}' is not a duration, e.g. 250ms, 45s, 30m, 2h, 1d or 1h30m") from None
+
+
+def parse_condition(text: str) -> "Expression":
+    """A condition of `--fail-if`; facts of plug-ins (`kind.name`) are known if the plug-in is installed."""
+    from ...engine.targets.plugin import plugins
+    from ..words.fail_if import parse_fail_if
+
+    return parse_fail_if(text, plugins() if "." in text else ())
 
 
 def parse_duration_or_off(text: str) -> int | None:

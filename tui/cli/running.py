@@ -22,8 +22,8 @@ from .loading import loading
 from .options import parse_duration, parse_duration_or_off
 
 if TYPE_CHECKING:
+    from ..screens.app import SnapshotClient as StreamClient
     from ..screens.app import WmtopApp
-    from ..screens.base_app import SnapshotClient as StreamClient
 
     class Feed(StreamClient, Protocol):
         """A stream for a screen."""

@@ -2,24 +2,25 @@
 
 from datetime import tzinfo
 
-from ...engine.snapshot import STATE_SCHEMA, BarrelRule, Other, OtherFact, Snapshot, SourcePosition, WhatIf
+from ...engine.snapshot import STATE_SCHEMA, BarrelRule, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
 from .kinds import channels_known
 from .lists import ALL_IDLE, NO_OPEN_WINDOW
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
+from .other import fact_text, facts_of_plugin
 from .own_run import ONE_CLOCK_FOLLOWS, SnapshotWords, held_back_by
 from .preview import IdlePreview, LatenessPreview, Preview, late_at
 from .spans import Part, Span, part
 from .wording import delay_words, late_drops, moved, window, without_watermark
 
 ONE_CLOCK = "one clock for the whole query"
+_MAX_FACTS = 4
+"""Facts of a plug-in on the main screen, at most."""
 HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
-
-_MAX_FACTS = 3
 
 
 class Attached(SnapshotWords):
@@ -212,22 +213,6 @@ class OtherWords(Attached):
     def no_channels(self) -> str:
         """No channel is reported."""
         return "The plug-in reports no channels"
-
-
-def facts_of_plugin(snapshot: Snapshot) -> list[OtherFact]:
-    """The facts of a plug-in's target; empty for every other."""
-    return snapshot.target.facts if isinstance(snapshot.target, Other) else []
-
-
-def fact_text(fact: OtherFact) -> str:
-    """The value with its unit: ms as a duration, any other unit after the number."""
-    value = fact.value
-    if value is None or isinstance(value, str):
-        return f.UNKNOWN if value is None else f.label(value)
-    if fact.unit == "ms":
-        return f.duration(round(value))
-    number = f.count(value) if isinstance(value, int) else f"{value:.2f}"
-    return f"{number} {f.label(fact.unit)}" if fact.unit else number
 
 
 def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:

@@ -190,7 +190,7 @@ def _evidence(case: Case) -> str:
 def _fact(name: str, value: Value) -> str:
     if value is None or isinstance(value, str):
         return "not known" if value is None else value
-    kind = FACTS[name].kind
+    kind = FACTS[name].kind if name in FACTS else "ratio"
     if kind == "duration":
         return f.duration(value)
     return f.share(value) if kind == "share" else f"{value:g}" if kind == "ratio" else f.count(int(value))

@@ -1,6 +1,6 @@
 """The content of the main screen: the newest snapshot, the view of it, what is derived from both, the footer. Pure."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -183,10 +183,10 @@ class Shown:
         return () if self.applied is None else self.applied.parts(self.snapshot)
 
 
-def link_hints(names: Container[str], findings: int = 0) -> list[Hint]:
-    """The footer's hints for those of the further screens that are named; the doctor's says how much it has found."""
+def link_hints(findings: int = 0) -> list[Hint]:
+    """The footer's hints for the further screens; the doctor's says how much it has found."""
     words = {"Doctor": f"doctor ({findings})"} if findings else {}
-    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS if link.name in names]
+    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS]
 
 
 def apply_words(snapshot: Snapshot, preview: Preview) -> str:

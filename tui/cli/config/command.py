@@ -65,7 +65,7 @@ def _lines(path: Path, content: Config) -> Iterator[str]:
 def _target(target: ConfiguredTarget) -> dict[str, Any]:
     """A target as in the file, without defaults."""
     shown: dict[str, Any] = {"attach": target.attach}
-    for key, value in target.options().items():
+    for key, value in target.options.items():
         is_duration = key in ("lateness", "idle_after")
         shown[key.replace("_", "-")] = setting(None if value < 0 else value) if is_duration else str(value)
     return shown if target.fail_if is None else {**shown, "fail-if": target.fail_if}

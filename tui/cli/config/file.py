@@ -11,7 +11,7 @@ from msgspec import Struct
 from ....engine.text.formatting import clean
 from ...words.keys import BIND_NAMES, check_keys
 from ...words.lists import ALERTS, THEMES, ZONES
-from ..options import parse_duration, parse_duration_or_off
+from ..options import parse_condition, parse_duration, parse_duration_or_off
 from .run_options import RUN_OPTIONS
 
 _SECRET_IN_ADDRESS = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
@@ -29,30 +29,13 @@ class ConfigError(Exception):
     """One line: the place in the file, the value there, and what to write instead."""
 
 
-class ConfiguredTarget(Struct, frozen=True, kw_only=True):
-    """A target by its name in the file; the fields are the options of `wmtop attach` (durations in ms, -1: off)."""
+class ConfiguredTarget(Struct, frozen=True):
+    """A target by its name in the file: what `wmtop attach` takes, and its options by parameter (ms, -1: off)."""
 
     name: str
     attach: str
-    bootstrap: str | None = None
-    time: str | None = None
-    group: str | None = None
-    kafka_config: Path | None = None
-    query: str | None = None
-    operator: str | None = None
-    ca_file: Path | None = None
-    client_cert: Path | None = None
-    auth_file: Path | None = None
-    state_reader: str | None = None
-    lateness: int | None = None
-    idle_after: int | None = None
+    options: dict[str, Any] = {}
     fail_if: str | None = None
-
-    def options(self) -> dict[str, Any]:
-        """The given options, by the commands' parameter names; without `name`, `attach` and `fail_if`."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        own = ("name", "attach", "fail_if")
-        return {name: value for name, value in values.items() if name not in own and value is not None}
 
 
 class Config(Struct, frozen=True):
@@ -119,9 +102,7 @@ def _some_of(*allowed: str) -> Read:
 
 def _condition(value: Any) -> str:
     text = _text_for(value, "stalled_for > 5m")
-    from ...words.fail_if import parse_fail_if
-
-    parse_fail_if(text)
+    parse_condition(text)
     return text
 
 
@@ -214,7 +195,9 @@ class _Reader:
         attach = str(values["attach"])
         if "://" not in attach and ("/" in attach or attach.startswith("~")):
             values["attach"] = str(self._beside(attach))
-        return ConfiguredTarget(name=name, **{key.replace("-", "_"): read for key, read in values.items()})
+        address, fail_if = values.pop("attach"), values.pop("fail-if", None)
+        options = {key.replace("-", "_"): values[key] for key in TARGET_KEYS if key in values}
+        return ConfiguredTarget(name, address, options, fail_if)
 
     def _beside(self, path: str) -> Path:
         """A path relative to the file's directory."""

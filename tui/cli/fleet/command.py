@@ -1,20 +1,20 @@
 """`wmtop` without a command: the fleet on the screen, or as lines of JSON."""
 
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ....engine.feed.recording_reader import RecordingReader
 from ....engine.system.errors import UsageError
-from ....engine.targets.fleet.watcher import TargetWatch, Watcher
+from ....engine.targets.address import local_path
+from ....engine.targets.fleet import TargetWatch, Watcher
+from ....engine.targets.own import is_recording, running_engine
 from ...words.keys import use_keys
-from ..attach import engine_of
 from ..config.force import appearance, config
-from ..look import is_recording
 from ..running import has_terminal, open_screen
 from .feed import WatchedFeed
 from .members import members
-from .observe import FleetRows, fleet_line, wait_for_all, watcher_of
+from .observe import FleetRows, print_lines, watching
 
 if TYPE_CHECKING:
     from ..running import Feed
@@ -31,19 +31,8 @@ FIRST_LOOK_S = 5.0
 
 def print_fleet(*, once: bool) -> None:
     """A line of JSON a refresh; with `once` one line when every target was seen, or after a few seconds."""
-    watcher = watcher_of(members, appearance().refresh_ms / 1_000)
-    watcher.start()
-    rows = FleetRows(watcher)
-    try:
-        if once:
-            wait_for_all(watcher, FIRST_LOOK_S)
-            print(fleet_line(rows.rows(), time.time_ns() // 1_000_000))
-            return
-        while True:
-            time.sleep(appearance().refresh_ms / 1_000)
-            print(fleet_line(rows.rows(), time.time_ns() // 1_000_000), flush=True)
-    finally:
-        watcher.stop()
+    with watching(members) as watcher:
+        print_lines(watcher, FIRST_LOOK_S if once else None)
 
 
 def open_fleet() -> None:
@@ -54,12 +43,8 @@ def open_fleet() -> None:
         return
     if not has_terminal():
         raise UsageError("the screen needs a terminal; without one, use wmtop --json or wmtop check --all")
-    watcher = watcher_of(members, appearance().refresh_ms / 1_000)
-    watcher.start()
-    try:
+    with watching(members) as watcher:
         _between(watcher, found[0].name if len(found) == 1 else None)
-    finally:
-        watcher.stop()
 
 
 def _between(watcher: Watcher, opened: str | None) -> None:
@@ -81,22 +66,21 @@ def _between(watcher: Watcher, opened: str | None) -> None:
 
 def _show(watch: TargetWatch) -> bool:
     """Show the screen of a target; returns whether the user goes back to the fleet."""
-    target = next((member.target for member in members() if member.name == watch.sight.name), None)
-    path = None if target is None else Path(target)
-    if path is not None and is_recording(path):
+    target = next((member.target for member in members() if member.name == watch.status.name), None)
+    if target is not None and is_recording(target):
         from ..replay import play
 
-        with RecordingReader(path) as reader:
+        with RecordingReader(local_path(target)) as reader:
             return play(reader, 1.0, None, playing=True, of_fleet=True) == "fleet"
     return open_screen(feed_of(watch, target), "leave", of_fleet=True) == "fleet"
 
 
 def feed_of(watch: TargetWatch, target: str | None) -> "Feed":
     """The feed for a target's screen; for an engine, a connection to exactly the run of the shown row."""
-    engine = None if target is None else engine_of(target)
+    engine = None if target is None else running_engine(target)
     if engine is None:
         return WatchedFeed(watch)
     if watch.header is not None and watch.header.id:
-        watch.look_now()  # if another run has the name now, show it
-        engine = engine._replace(run_id=watch.header.id)
+        watch.retry_now()  # if another run has the name now, show it
+        engine = replace(engine, run_id=watch.header.id)
     return engine.client(read_only=False)

@@ -1,17 +1,14 @@
 """A target of the watcher as the stream that a screen follows."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncGenerator
 
-from msgspec import UNSET, UnsetType
-
-from ....engine.feed.messages import Change, FromEngine, Header, Reply, Stop, ToEngine
+from ....engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine
 from ....engine.snapshot import Snapshot
 from ....engine.system.errors import RunError
-from ....engine.targets.fleet.watcher import TargetWatch
-from ....engine.verdict.job_line import line_in_job
+from ....engine.targets.fleet import TargetWatch
+from ....engine.targets.follow import change_in_job, header_of
 
 
 class WatchedFeed:
@@ -36,7 +33,7 @@ class WatchedFeed:
                     self._last = message
                     if not introduced:
                         introduced = True
-                        yield self._header(message)
+                        yield header_of(message, time.time_ns() // 1_000_000, self._watch.points)
                 yield message
         finally:
             end()
@@ -45,7 +42,9 @@ class WatchedFeed:
         """Answer a change with the right way to make it."""
         if isinstance(command, Stop):
             raise RunError("a target of the fleet is not stopped from here")
-        await self._queue.put(Reply(id=command.id, ok=False, text=self._instead(command)))
+        line = change_in_job(command, self._last)
+        instead = "; change it in its job" if line is None else f": {line}"
+        await self._queue.put(Reply(id=command.id, ok=False, text=f"it cannot be changed from here{instead}"))
 
     async def close(self) -> None:
         """End `messages`."""
@@ -57,23 +56,3 @@ class WatchedFeed:
         if loop is None or loop.is_closed() or isinstance(message, Header):
             return
         loop.call_soon_threadsafe(self._queue.put_nowait, message)
-
-    def _header(self, first: Snapshot) -> Header:
-        return Header(
-            name=first.name,
-            pid=os.getpid(),
-            started_ms=time.time_ns() // 1_000_000,
-            source=first.source,
-            settings=first.settings,
-            history=self._watch.points,
-        )
-
-    def _instead(self, change: Change) -> str:
-        lateness, idle = change.lateness_ms, change.idle_after_ms
-        wanted = idle if lateness is UNSET else lateness
-        line = None
-        if self._last is not None and not isinstance(wanted, UnsetType):
-            line = line_in_job(self._last, wanted, idle=lateness is UNSET)
-        if line is not None:
-            return f"it cannot be changed from here: change its job to {line}"
-        return "it cannot be changed from here; change it in its job"

@@ -1,21 +1,22 @@
 """The list of targets: configured ones, running engines, published queries."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from ....engine.feed import run_directory
 from ....engine.system.errors import UsageError
+from ....engine.targets.target import NO_OPTIONS, TargetOptions
 from ..config.force import config, configured
+from ..target_options import target_options
 
 
 class Member(Struct, frozen=True):
-    """A target: its name, its address for `wmtop attach`, and its options by parameter."""
+    """A target: its name, its address for `wmtop attach`, and its options."""
 
     name: str
     target: str
-    options: Mapping[str, Any] = {}
+    options: TargetOptions = NO_OPTIONS
     forgiving: bool = False
     """If it cannot be read, it is lost instead of wrong input: it did exist."""
     fail_if: str | None = None
@@ -26,7 +27,13 @@ def member_of(name: str) -> Member:
     found = configured(name)
     if found is None:
         return Member(name, name)
-    return Member(name, found.attach, found.options(), forgiving=True, fail_if=found.fail_if)
+    return Member(name, found.attach, target_options(**found.options), forgiving=True, fail_if=found.fail_if)
+
+
+def free_name(member: Member) -> str | None:
+    """The name for a run that follows a configured target: the target's, unless a run has it."""
+    is_free = member.forgiving and all(run.name != member.name for run in run_directory.list_runs())
+    return member.name if is_free else None
 
 
 def members() -> list[Member]:
@@ -66,5 +73,5 @@ def _published(taken: set[str]) -> list[Member]:
                 continue
             if name in out:
                 name = f"{job.name}/{name}"
-            out[name] = Member(name, job.name, {"query": query.name or query.id}, forgiving=True)
+            out[name] = Member(name, job.name, target_options(query=query.name or query.id), forgiving=True)
     return list(out.values())

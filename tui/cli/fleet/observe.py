@@ -1,19 +1,20 @@
 """The watcher of the fleet, with each target's row and facts."""
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from time import monotonic, sleep, time_ns
 
 import msgspec
 
 from ....engine.doctor import diagnose, verdict_at
 from ....engine.snapshot import Snapshot
-from ....engine.targets.fleet.watcher import Looker, Sight, TargetWatch, Watcher, WatchTarget
+from ....engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
+from ....engine.targets.open import kind_at, open_target
 from ...words.fail_if import CheckInput
 from ...words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
-from ..look import is_recording
-from ..targets import FLINK, TOPIC
+from ..config.force import appearance
 from .members import Member
 
 
@@ -22,32 +23,35 @@ def watcher_of(find: Callable[[], Iterable[Member]], every_s: float) -> Watcher:
 
     def discover() -> list[WatchTarget]:
         return [
-            WatchTarget(member.name, partial(looker_of, member, every_s), _kind_of(member.target)) for member in find()
+            WatchTarget(member.name, partial(open_target, member.target, member.options), kind_at(member.target))
+            for member in find()
         ]
 
-    return Watcher(discover)
+    return Watcher(discover, every_s)
 
 
-def looker_of(member: Member, every_s: float) -> Looker:
-    """The looker for a target; UsageError or RunError if there is no such target, or it cannot be reached."""
-    from ....engine.targets.fleet.lookers import EngineLooker, RecordingLooker, TapLooker
-    from ..attach import engine_of, watched_of
-
-    if (engine := engine_of(member.target)) is not None:
-        return EngineLooker(engine.client(read_only=True))
-    path = Path(member.target)
-    if is_recording(path):
-        return RecordingLooker(path, every_s)
-    return TapLooker(member.name, watched_of(member.target, member.options), every_s)
+@contextmanager
+def watching(find: Callable[[], Iterable[Member]]) -> Generator[Watcher]:
+    """A started watcher of the targets that `find` returns, polled every `refresh` of the configuration."""
+    watcher = watcher_of(find, appearance().refresh_ms / 1_000)
+    try:
+        watcher.start()
+        yield watcher
+    finally:
+        watcher.stop()
 
 
-def _kind_of(target: str) -> str:
-    """The kind of a target, as far as its address shows it."""
-    if target.startswith(TOPIC):
-        return "topic"
-    if target.startswith(FLINK):
-        return "flink"
-    return RECORDING if is_recording(Path(target)) else ""
+def print_lines(watcher: Watcher, once_within_s: float | None, stopping: threading.Event | None = None) -> None:
+    """Print the fleet as a line of JSON each refresh until `stopping`; with `once_within_s` one line, when every target
+    was seen or is lost, or after that time.
+    """
+    rows, stopping = FleetRows(watcher), stopping or threading.Event()
+    if once_within_s is not None:
+        wait_for_all(watcher, once_within_s)
+        print(fleet_line(rows.rows(), time_ns() // 1_000_000))
+        return
+    while not stopping.wait(appearance().refresh_ms / 1_000):
+        print(fleet_line(rows.rows(), time_ns() // 1_000_000), flush=True)
 
 
 class FleetRows:
@@ -63,24 +67,24 @@ class FleetRows:
         return [self._row(watch) for watch in self._watcher.watches()]
 
     def _row(self, watch: TargetWatch) -> FleetRow:
-        sight = watch.sight
-        snapshot, lost, row = self._made.get(sight.name, (None, None, None))
-        if row is None or snapshot is not sight.snapshot or lost != sight.lost:
-            row = fleet_row(sight.name, sight.kind, sight.snapshot, watch.points, sight.lost)
-            self._made[sight.name] = (sight.snapshot, sight.lost, row)
-        return aged(row, age_ms(sight, self._clock()))
+        status = watch.status
+        snapshot, lost, row = self._made.get(status.name, (None, None, None))
+        if row is None or snapshot is not status.snapshot or lost != status.lost:
+            row = fleet_row(status.name, status.kind, status.snapshot, watch.points, status.lost)
+            self._made[status.name] = (status.snapshot, status.lost, row)
+        return aged(row, age_ms(status, self._clock()))
 
 
-def age_ms(sight: Sight, now_s: float) -> int | None:
+def age_ms(status: TargetStatus, now_s: float) -> int | None:
     """Time (ms) since the target's last message, of a recording since its last snapshot was taken; None: none yet."""
-    if sight.kind == RECORDING and sight.snapshot is not None and sight.snapshot.wall_ms is not None:
-        return max(time_ns() // 1_000_000 - sight.snapshot.wall_ms, 0)
-    return None if sight.heard_s is None else max(int((now_s - sight.heard_s) * 1_000), 0)
+    if status.kind == RECORDING and status.snapshot is not None and status.snapshot.wall_ms is not None:
+        return max(time_ns() // 1_000_000 - status.snapshot.wall_ms, 0)
+    return None if status.heard_s is None else max(int((now_s - status.heard_s) * 1_000), 0)
 
 
 def facts_input(watch: TargetWatch, lost: str | None) -> CheckInput | None:
     """The input for a target's facts and metrics; None before its first snapshot."""
-    snapshot, past = watch.sight.snapshot, watch.points
+    snapshot, past = watch.status.snapshot, watch.points
     if snapshot is None:
         return None
     return CheckInput(snapshot, past, verdict_at(snapshot, past, lost=lost), diagnose(snapshot, past, lost=lost))
@@ -95,7 +99,7 @@ def wait_for_all(watcher: Watcher, most_s: float) -> None:
     """Wait until every target was seen or is lost, at most `most_s`."""
     until = monotonic() + most_s
     while monotonic() < until:
-        sights = [watch.sight for watch in watcher.watches()]
-        if all(sight.snapshot is not None or sight.lost is not None for sight in sights):
+        statuses = [watch.status for watch in watcher.watches()]
+        if all(status.snapshot is not None or status.lost is not None for status in statuses):
             return
         sleep(0.05)

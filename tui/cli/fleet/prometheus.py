@@ -1,13 +1,13 @@
 """The fleet as metrics of prometheus-client, computed at each scrape from the watcher's state."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ....engine.targets.fleet.watcher import Sight, TargetWatch, Watcher
+from ....engine.targets.fleet import TargetStatus, TargetWatch, Watcher
 from ...words import metrics as table
 from ...words.fleet import RECORDING, SILENT_MS, kind_of
 from .observe import age_ms, facts_input
@@ -30,38 +30,37 @@ class FleetCollector(Collector):
         return list(families.values())
 
     def _add(self, families: dict[str, Family], watch: TargetWatch) -> None:
-        sight = watch.sight
-        age = age_ms(sight, self._clock())
-        lost = _lost(sight, age)
+        status = watch.status
+        age = age_ms(status, self._clock())
+        lost = _lost(status, age)
         add_sample(
-            families[table.UP.name], table.UP, sight.name, (), float(sight.snapshot is not None and lost is None)
+            families[table.UP.name], table.UP, status.name, (), float(status.snapshot is not None and lost is None)
         )
-        kind = sight.kind if sight.snapshot is None else kind_of(sight.kind, sight.snapshot)
-        add_sample(families[table.TARGET.name], table.TARGET, sight.name, (kind or "unknown",), 1.0)
+        kind = status.kind if status.snapshot is None else kind_of(status.kind, status.snapshot)
+        add_sample(families[table.TARGET.name], table.TARGET, status.name, (kind or "unknown",), 1.0)
         if age is not None:
-            add_sample(families[table.AGE.name], table.AGE, sight.name, (), age / 1_000)
+            add_sample(families[table.AGE.name], table.AGE, status.name, (), age / 1_000)
         given = facts_input(watch, lost)
         if given is None:
-            add_sample(families["verdict"], _VERDICT, sight.name, ("unknown",), 1.0)
+            add_sample(families["verdict"], _VERDICT, status.name, ("unknown",), 1.0)
             return
         for metric in table.METRICS:
             if lost is not None and metric is not _VERDICT:
                 continue  # a lost target's last values are not its present ones
             for labels, value in metric.take(given):
-                add_sample(families[metric.name], metric, sight.name, labels, value)
+                add_sample(families[metric.name], metric, status.name, labels, value)
 
 
 _VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
 
 
-def _lost(sight: Sight, age: int | None) -> str | None:
+def _lost(status: TargetStatus, age: int | None) -> str | None:
     """Why the target's present state is unknown; an ended target's is known."""
-    snapshot = sight.snapshot
-    if snapshot is not None and (snapshot.ended or snapshot.state in ("ended", "failed")):
+    if status.has_ended:
         return None
-    if sight.lost is not None:
-        return sight.lost
-    silent = age is not None and age > SILENT_MS and sight.kind != RECORDING
+    if status.lost is not None:
+        return status.lost
+    silent = age is not None and age > SILENT_MS and status.kind != RECORDING
     return "no answer" if silent else None
 
 
@@ -92,8 +91,3 @@ def serve_metrics(watcher: Watcher, host: str, port: int) -> int:
     registry.register(FleetCollector(watcher))
     server, _ = start_http_server(port, addr=host, registry=registry)
     return int(server.server_port)
-
-
-def samples(watcher: Watcher) -> Iterator[Metric]:
-    """All families that have a sample, as a scrape has them."""
-    yield from (family for family in FleetCollector(watcher).collect() if family.samples)

@@ -58,9 +58,9 @@ def test_it_reads_what_may_stand_in_it(file: Path) -> None:
     config = force.config()
     orders = config.targets["orders"]
     assert orders.attach == str(file.parent / "checkpoints/orders")
-    assert orders.options() == {"bootstrap": "broker:9092", "kafka_config": file.parent / "client.properties"}
+    assert orders.options == {"bootstrap": "broker:9092", "kafka_config": file.parent / "client.properties"}
     assert orders.fail_if == "stalled_for > 5m"
-    assert config.targets["clicks"].options() == {"idle_after": -1}
+    assert config.targets["clicks"].options == {"idle_after": -1}
     assert force.appearance().refresh_ms == 2_000
     assert force.defaults_for_run([])["lateness"] == "45m"
 

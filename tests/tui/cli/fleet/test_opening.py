@@ -14,8 +14,8 @@ from wmtop.engine.feed.host import Host
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
-from wmtop.engine.targets.fleet.watcher import TargetWatch, Watcher, WatchTarget
-from wmtop.tui.cli.attach import engine_of
+from wmtop.engine.targets.fleet import TargetWatch, Watcher, WatchTarget
+from wmtop.engine.targets.own import running_engine
 from wmtop.tui.cli.fleet.command import feed_of
 from wmtop.tui.cli.fleet.feed import WatchedFeed
 from wmtop.tui.cli.fleet.members import members
@@ -113,7 +113,7 @@ def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine
 
     async def scenario() -> None:
         assert await opened_from(watcher) == "flights"
-        found = engine_of("flights")
+        found = running_engine("flights")
         assert found is not None
         app = WmtopApp(found.client(read_only=False), on_quit="leave")
 
@@ -125,7 +125,7 @@ def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine
         engine.publish(batch(3))  # the fleet still sees it
         watch = watcher.watch("flights")
         assert watch is not None
-        until(lambda: watch.sight.snapshot is not None and watch.sight.snapshot.batch == 3)
+        until(lambda: watch.status.snapshot is not None and watch.status.snapshot.batch == 3)
 
     try:
         asyncio.run(scenario())
