@@ -23,6 +23,9 @@ WHO_LIMIT = 64
 
 Duration = Annotated[int, Meta(ge=0, le=MAX_MS)]
 
+_T = TypeVar("_T")
+_encoder = msgspec.json.Encoder()
+
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
     """The first line: identifies the engine, and has the history for a viewer that connects later."""
@@ -78,9 +81,6 @@ EngineLine = FromEngine | End
 """Any line of the stream."""
 ToEngine = Change | Stop
 
-_T = TypeVar("_T")
-
-_encoder = msgspec.json.Encoder()
 WrittenLine = Header | SnapshotLine | Reply | End
 _from_engine: msgspec.json.Decoder[WrittenLine] = msgspec.json.Decoder(WrittenLine)
 _to_engine: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)

@@ -23,6 +23,11 @@ from ..watermarks.window_operator import Firing
 
 OUTPUTS = "outputs.json"
 
+STATE_VERSION = 5
+JVM_GONE_WITHIN_S = 20
+OPTION = "--firings"
+_encoder = msgspec.json.Encoder()
+
 
 def own_outputs(path: Path | None) -> list[Path]:
     """The files that the run with the state directory `path` has written so far; none if not known."""
@@ -38,10 +43,6 @@ def own_files(path: Path | None) -> list[Path]:
     """The files of a state directory; no output may be one of them."""
     names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
     return [] if path is None else [path / name for name in names]
-
-
-STATE_VERSION = 5
-JVM_GONE_WITHIN_S = 20
 
 
 class SavedState(Struct, kw_only=True):
@@ -164,25 +165,25 @@ class StateDirectory:
 
     def offsets_digest(self, batch: int) -> str | None:
         """A digest of the checkpoint's `offsets/<batch>`, or None if it is missing."""
-        try:
-            return hashlib.sha256((self.checkpoint / "offsets" / str(batch)).read_bytes()).hexdigest()
-        except OSError:
-            return None
+        log = self._offset_log(batch)
+        return None if log is None else hashlib.sha256(log).hexdigest()
 
     def batch_time_ms(self, batch: int) -> int | None:
         """When Spark fixed the input of a batch (epoch ms), from `offsets/<batch>`."""
         try:
-            lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
-            return int(json.loads(lines[1])["batchTimestampMs"])
-        except (OSError, ValueError, KeyError, IndexError):
+            return int(json.loads((self._offset_log(batch) or b"").decode().splitlines()[1])["batchTimestampMs"])
+        except (ValueError, KeyError, IndexError):
             return None
 
     def source_offsets(self, batch: int) -> list[str]:
         """The end offsets of a batch, a JSON text for each source of the query; empty if they cannot be read."""
+        return (self._offset_log(batch) or b"").decode().splitlines()[2:]
+
+    def _offset_log(self, batch: int) -> bytes | None:
         try:
-            return (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+            return (self.checkpoint / "offsets" / str(batch)).read_bytes()
         except OSError:
-            return []
+            return None
 
     def _last_commit(self) -> int | None:
         commits = self.checkpoint / "commits"
@@ -235,9 +236,7 @@ def _is_java(pid: int) -> bool:
     """Whether that process is a JVM (a reused pid is not); without /proc: whether it exists."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+    except (ProcessLookupError, PermissionError):
         return False
     comm = Path(f"/proc/{pid}/comm")
     return "java" in comm.read_text() if comm.exists() else not Path("/proc").exists()
@@ -250,10 +249,6 @@ def unwritable(path: Path, error: OSError) -> RunError:
         "with --state-dir it continues after the last saved batch",
         code="unwritable",
     )
-
-
-OPTION = "--firings"
-_encoder = msgspec.json.Encoder()
 
 
 class FiringsFile:

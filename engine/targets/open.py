@@ -1,11 +1,12 @@
 """The one way from an address to a target: kinds of target in the order in which an address is tried, and plug-ins."""
 
+from ..system.errors import UsageError
 from .address import scheme_of
 from .flink.kind import FLINK
 from .own import is_recording, own_run
 from .plugin import open_plugin, plugins
 from .spark.kind import SPARK
-from .target import NO_OPTIONS, OpenedTarget, TargetOptions
+from .target import NO_OPTIONS, NothingThereError, OpenedTarget, TargetOptions
 from .topic.kind import TOPIC
 
 KINDS = (FLINK, TOPIC)
@@ -33,7 +34,12 @@ def open_target(
         return open_plugin(plugin, address, options)
     kind = kind or SPARK
     options.only(kind.reads, kind.where, kind.joined)
-    return kind.open(address, options)
+    try:
+        return kind.open(address, options)
+    except NothingThereError:
+        from .discover import nothing_there
+
+        raise UsageError(nothing_there(address)) from None
 
 
 def kind_at(address: str) -> str:

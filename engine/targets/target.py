@@ -25,6 +25,10 @@ NOT_KNOWN = Settings(
 """Settings of a target that computes its own watermarks by rules that are not visible."""
 
 
+class NothingThereError(LookupError):
+    """An address leads to nothing: whoever opens targets says which ones are near."""
+
+
 class Target(Protocol[Facts]):
     """What another program runs: `poll` fetches facts, on a thread of its own; `picture` makes the snapshot from them.
 

@@ -120,8 +120,8 @@ def before(snapshot: Snapshot, seconds: int = 300, **by_second: Any) -> list[His
             "batch": None if now.batch is None else now.batch - 3 * ago,
             "phases": Phases(10, 20, 240, 50),
         }
-        told = {name: value(ago) for name, value in by_second.items()}
-        out.append(replace(now, **(steady | told)))
+        reported = {name: value(ago) for name, value in by_second.items()}
+        out.append(replace(now, **(steady | reported)))
     return out
 
 

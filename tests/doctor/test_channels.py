@@ -150,7 +150,7 @@ def test_a_channel_that_idles_and_wakes_all_the_time_flaps() -> None:
     assert (finding.round_ms, finding.idle_after_ms, finding.fixes[0].value_ms) == (6 * MINUTE, IDLE, 2 * HOUR)
 
 
-def test_what_flapping_loses_is_told() -> None:
+def test_flapping_reports_what_it_loses() -> None:
     finding = found(flapping(40, 6 * MINUTE, late=2_000))[FlappingIdleness]
     assert (finding.severity, finding.size) == ("warning", 2_000 / 200_000)
 

@@ -185,7 +185,7 @@ def test_a_little_disorder_or_delay_is_event_time(snapshot: Snapshot) -> None:
     assert ProcessingTime not in found(snapshot)
 
 
-def test_a_moment_is_not_long_enough_to_tell() -> None:
+def test_a_moment_is_not_long_enough_for_a_finding() -> None:
     snapshot = stamped()
     assert ProcessingTime not in found(snapshot, before(snapshot, 30))
     assert ProcessingTime not in found(snapshot, before(snapshot, max_event_ms=lambda ago: NOW - 100 * ago**2))

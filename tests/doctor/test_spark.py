@@ -158,7 +158,7 @@ def test_totals_by_key_without_a_watermark_are_often_meant() -> None:
     assert severities == ["info", "warning"]
 
 
-def test_a_query_without_a_watermark_is_not_told_to_wait() -> None:
+def test_a_query_without_a_watermark_is_not_asked_to_wait() -> None:
     unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
     bare = replace(query(Level(), has_watermark=False, nodes=[], operators=[]), verdict=unknown)
     finding = found(bare)[CannotTell]

@@ -178,7 +178,7 @@ def test_another_run_is_not_shown(path: Path, header: Header, snapshot: MakeSnap
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_a_viewer_tells_an_engine_that_was_killed_from_one_that_stopped(
+def test_a_viewer_distinguishes_a_killed_engine_from_a_stopped_one(
     path: Path, header: Header, snapshot: MakeSnapshot, how: str
 ) -> None:
     process = subprocess.Popen(["sleep", "600"])

@@ -151,10 +151,10 @@ def test_the_copy_of_a_recording(tmp_path: Path, header: Header, snapshot: MakeS
     with RecordingWriter(tmp_path / "a.rec", header) as writer:
         for one in written:
             writer.append(one)
-    told: list[int] = []
+    reported: list[int] = []
     with RecordingReader(tmp_path / "a.rec") as reader:
-        assert redact(reader, tmp_path / "b.rec", told.append) == 3
-    assert told == list(range(1, 151))
+        assert redact(reader, tmp_path / "b.rec", reported.append) == 3
+    assert reported == list(range(1, 151))
     with RecordingReader(tmp_path / "b.rec") as copy:
         assert copy.header == replace(header, name=REDACTED, id=REDACTED)
         assert [one.now_ms for one in copy] == [one.now_ms for one in written]

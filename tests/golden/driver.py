@@ -105,10 +105,10 @@ def answer(request: dict[str, Any], out: Path) -> dict[str, Any]:
     with suppress(FileNotFoundError):
         for name in json.loads((out / "modules").read_text()):
             importlib.import_module(name)
-    return {"code": code, "out": _told(out / "out"), "err": _told(out / "err")}
+    return {"code": code, "out": _output(out / "out"), "err": _output(out / "err")}
 
 
-def _told(path: Path) -> str:
+def _output(path: Path) -> str:
     """What a child wrote, with one address for every port."""
     return re.sub(r"127\.0\.0\.1:\d+", JOBMANAGER.removeprefix("flink://"), path.read_text())
 

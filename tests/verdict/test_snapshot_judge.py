@@ -120,7 +120,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
     assert sure > 20
 
 
-def test_what_the_past_does_not_tell_is_not_said() -> None:
+def test_what_the_past_does_not_have_is_not_reported() -> None:
     """The watermark stood for a minute; whether event time advanced meanwhile was not seen: not "nothing is behind"."""
     past = RecordedPast(tuple((NOW - MINUTE - SECOND * n, NOW) for n in (9, 0)), ((1, NOW - 2 * MINUTE),))
     still = Moment(NOW, NOW, 1, {"a": NOW}, 5, 0)

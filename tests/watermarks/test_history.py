@@ -64,7 +64,7 @@ def test_without_a_clock_there_is_no_point() -> None:
     assert history_point(replace(TAKEN, wall_ms=None)) is None
 
 
-def test_of_a_query_that_others_run_spark_and_its_sources_tell() -> None:
+def test_an_attached_query_reports_spark_and_its_sources() -> None:
     others = replace(
         TAKEN,
         channels=[],

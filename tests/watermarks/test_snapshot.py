@@ -84,7 +84,7 @@ def test_the_open_windows_that_close_next_are_listed_and_all_are_counted() -> No
     assert [window.start_ms for window in windows.open[:2]] == [10, 20]
 
 
-def test_of_the_windows_that_close_next_the_channels_are_told_apart() -> None:
+def test_the_windows_that_close_next_have_their_channels() -> None:
     driver = Driver(Settings(strategy="none", window=Tumbling(10)))
     driver.apply(batch(1, *((f"c{c}", 10 * w) for w in range(25) for c in range(12) for _ in range(c + 1))))
     first, last = driver.snapshot().windows.open[0], driver.snapshot().windows.open[-1]

@@ -9,8 +9,7 @@ from .options import parse_time
 
 if TYPE_CHECKING:
     from ...engine.kafka.client_settings import KafkaConfig
-    from ...engine.run.sources.kafka import Start
-    from ...engine.run.sources.kafka_columns import KafkaColumns
+    from ...engine.run.sources.kafka import KafkaColumns, Start
 
 
 def kafka_start(text: str) -> "Start":
@@ -27,7 +26,7 @@ def kafka_start(text: str) -> "Start":
 
 def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path or unit."""
-    from ...engine.run.sources.kafka_columns import KafkaColumns
+    from ...engine.run.sources.kafka import KafkaColumns
     from ...engine.system.json_path import parse_json_path
 
     if unit not in ("auto", "ms", "s", "us", "ns"):

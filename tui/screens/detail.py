@@ -28,7 +28,7 @@ from ..words.shown import Shown, apply_words
 from ..words.spans import Span, Top
 from .base_app import app_of, has_widgets
 from .preferences import allowed
-from .target_screen import TargetScreen
+from .target_screen import TargetScreen, loaded
 
 
 class DetailScreen(TargetScreen):
@@ -140,9 +140,7 @@ class DetailScreen(TargetScreen):
 
     def open_late_records(self, about: About) -> None:
         """Open the last late records, of a channel or a window."""
-        from .late_records import LateRecordsScreen
-
-        app_of(self).push_screen(LateRecordsScreen(self.shown, self._denied, about))
+        app_of(self).push_screen(loaded("late_records:LateRecordsScreen")(self.shown, self._denied, about))
 
     def repaint(self) -> None:
         """Draw everything again: the screen itself has changed."""

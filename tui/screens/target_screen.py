@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from textual.message import Message
 from textual.widget import Widget
@@ -22,19 +22,24 @@ from ..words.shown import Shown
 from .base_app import PromptScreen, app_of
 from .preferences import CHANGES_ENGINE, READ_ONLY
 
-if TYPE_CHECKING:
-    from .detail import DetailScreen
+DetailScreenType = type[Any]
+"""A subclass of `DetailScreen`, which is built on this module and so cannot be named here."""
 
 
-class _Further(Mapping[str, "type[DetailScreen]"]):
+def loaded(place: str) -> DetailScreenType:
+    """The class `module:name` of this package: the first paint needs no other screen."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f".{module}", __package__), attribute)
+
+
+class _Further(Mapping[str, DetailScreenType]):
     """Imports a screen when it is first asked for: the first paint needs none of them."""
 
     def __init__(self) -> None:
         self._places = {link.name: link.screen for link in SCREENS}
 
-    def __getitem__(self, name: str) -> "type[DetailScreen]":
-        module, _, attribute = self._places[name].partition(":")
-        return getattr(import_module(f".{module}", __package__), attribute)
+    def __getitem__(self, name: str) -> DetailScreenType:
+        return loaded(self._places[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._places
@@ -46,7 +51,7 @@ class _Further(Mapping[str, "type[DetailScreen]"]):
         return len(self._places)
 
 
-FURTHER: "Mapping[str, type[DetailScreen]]" = _Further()
+FURTHER: Mapping[str, DetailScreenType] = _Further()
 """The further screens by name."""
 
 
@@ -111,24 +116,22 @@ class TargetScreen(PromptScreen):
 
     def open_channel(self, channel: str) -> None:
         """Open a channel's page."""
-        from .channel import ChannelScreen
-
         self.shown.look(selected=channel)
-        self._open(ChannelScreen)
+        self._open(loaded("channel:ChannelScreen"))
 
     def open_window(self, key: str) -> None:
         """Open a window's page; `key` as of `windows.key_of`."""
-        from .windows import WindowScreen
+        app_of(self).push_screen(loaded("windows:WindowScreen")(self.shown, self._denied, key))
 
-        app_of(self).push_screen(WindowScreen(self.shown, self._denied, key))
-
-    def _open(self, kind: "type[DetailScreen]") -> None:
+    def _open(self, kind: DetailScreenType) -> None:
         app = app_of(self)
         if not any(isinstance(screen, kind) for screen in app.screen_stack):
             app.push_screen(kind(self.shown, self._denied))
             return
-        while not isinstance(screen := app.screen, kind):
+        while not isinstance(app.screen, kind):
             app.pop_screen()
+        screen = app.screen
+        assert isinstance(screen, TargetScreen)
         screen.paint()
 
     # The view

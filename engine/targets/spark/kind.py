@@ -18,7 +18,7 @@ from ..address import is_remote, known_as, local_path, name_of, without_scheme
 from ..follow import AttachedTarget
 from ..own import Recording
 from ..pace import Pace
-from ..target import Kind, LogProgress, Message, OpenedTarget, TargetOptions
+from ..target import Kind, LogProgress, Message, NothingThereError, OpenedTarget, TargetOptions
 
 if TYPE_CHECKING:  # a tap is imported if it is used
     from ..topic.broker import BrokerTap
@@ -120,10 +120,8 @@ def _open_log(
 
 def _open_published(address: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None") -> AttachedTarget:
     """A published query, by its own name or the job's."""
-    from ..discover import nothing_there
-
     if not is_published(address):
-        raise UsageError(nothing_there(address))
+        raise NothingThereError(address)
     from .published import find_published
     from .reports import JobReports, sure_of
     from .watch import QueryWatch

@@ -1,4 +1,4 @@
-"""Runs on a cluster: sends wmtop's Python to the executors and checks them before the query starts.
+"""Wmtop's Python in Spark's tasks: sent to the executors, checked there, and called with Arrow columns.
 
 `_look` runs in Spark's workers, where only Python may be installed: this module imports little.
 """
@@ -7,19 +7,23 @@ import importlib
 import os
 import platform
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..system.errors import UsageError
-from .spark_error import reason_of
+from .failures import reason_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 LIBRARIES = ("msgspec", "numpy", "pyarrow")
 """The libraries that the executors' Python must have besides wmtop's own code."""
@@ -28,6 +32,9 @@ SAY_AFTER_S = 15.0
 _POLL_S = 0.5
 _READY = "wmtop.executors"
 """The session's setting that marks its executors as able to run wmtop's Python."""
+
+Answer = tuple[str, list[str], list[str]]
+"""One task's host, the modules it cannot import, and the paths it does not see."""
 
 
 class TaskNeeds(NamedTuple):
@@ -84,10 +91,10 @@ def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[st
 
 def _wait_for_executors(spark: "SparkSession", say: Callable[[str], None]) -> None:
     context: Any = spark.sparkContext
-    began, said = time.monotonic(), False
+    began, reported = time.monotonic(), False
     while len(context._jsc.sc().statusTracker().getExecutorInfos()) < 2:  # includes the driver
-        if not said and time.monotonic() - began > SAY_AFTER_S:
-            said = True
+        if not reported and time.monotonic() - began > SAY_AFTER_S:
+            reported = True
             say(
                 f"{context.master} has started no executor for {SAY_AFTER_S:g}s: it may be busy, or its workers have "
                 "less memory than --conf spark.executor.memory=… asks for (1g); still waiting"
@@ -109,14 +116,12 @@ def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], s
         f"set PYSPARK_PYTHON to a Python {version} with {', '.join(LIBRARIES)}, at the same path on every machine, "
         "this one included"
     )
-    cores = max(context.defaultParallelism, 1)
-    task = _task(needs.modules, [str(path.absolute()) for path in needs.paths])
     try:
         package = str(write_package(Path(_directory().name, "wmtop.zip")))
         context.addPyFile(package)
         # Spark plans a stream in a Python process of the driver's machine, which ignores added files.
         context.environment["PYTHONPATH"] = package
-        answers = context.parallelize(range(cores), cores).mapPartitions(task).collect()
+        answers = _ask_workers(spark, needs)
     except Exception as error:  # noqa: BLE001 - whatever keeps a task from running is the answer
         return [], f"the executors cannot run wmtop's Python ({reason_of(error)}): {advice}"
     for host, missing, _ in answers:
@@ -135,8 +140,21 @@ def write_package(target: Path) -> Path:
     return target
 
 
-Answer = tuple[str, list[str], list[str]]
-"""One task's host, the modules it cannot import, and the paths it does not see."""
+def start_workers(spark: "SparkSession", needs: TaskNeeds) -> None:
+    """Start a worker for each core with its modules, in the background, so that the first batch finds them running."""
+
+    def start() -> None:
+        with suppress(Exception):  # a worker that cannot start fails again when it is needed
+            _ask_workers(spark, needs)
+
+    threading.Thread(target=start, name="wmtop-workers", daemon=True).start()
+
+
+def _ask_workers(spark: "SparkSession", needs: TaskNeeds) -> list["Answer"]:
+    """The answer of a task for each core."""
+    cores = max(spark.sparkContext.defaultParallelism, 1)
+    task = _task(needs.modules, [str(path.absolute()) for path in needs.paths])
+    return spark.sparkContext.parallelize(range(cores), cores).mapPartitions(task).collect()
 
 
 def _task(modules: Sequence[str], paths: Sequence[str]) -> Callable[[Iterable[int]], Iterator[Answer]]:
@@ -157,3 +175,37 @@ def _look(modules: Sequence[str], paths: Sequence[str]) -> Answer:
                 missing.append(str(error.name))
     host = os.environ.get("SPARK_EXECUTOR_HOST") or platform.node()
     return host, list(dict.fromkeys(missing)), [path for path in paths if not os.path.exists(path)]
+
+
+def map_in_arrow(
+    rows: "DataFrame",
+    task: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
+    schema: "StructType | str",
+) -> "DataFrame":
+    """What a task makes of the rows of each partition, in columns of that schema; without pandas."""
+    from pyspark.sql import DataFrame
+    from pyspark.util import PythonEvalType
+
+    column = _call(rows, task, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    plan: Any = rows
+    return DataFrame(plan._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+def apply_in_arrow(
+    rows: "DataFrame", key: str, task: "Callable[[pa.Table], pa.Table]", schema: "StructType | str"
+) -> "DataFrame":
+    """What a task makes of the rows of each group with the same `key`, in columns of that schema; without pandas."""
+    from pyspark.sql import DataFrame
+    from pyspark.util import PythonEvalType
+
+    column = _call(rows, task, schema, PythonEvalType.SQL_GROUPED_MAP_ARROW_UDF)
+    groups: Any = rows.groupBy(key)
+    return DataFrame(groups._jgd.flatMapGroupsInArrow(column._jc), rows.sparkSession)
+
+
+def _call(rows: "DataFrame", task: Callable[[Any], Any], schema: "StructType | str", kind: Any) -> Any:
+    """The call of the task, with all columns of the rows."""
+    from pyspark.sql.udf import UserDefinedFunction
+
+    function = UserDefinedFunction(task, returnType=schema, evalType=kind)
+    return function(*[rows[name] for name in rows.columns])

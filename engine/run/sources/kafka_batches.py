@@ -1,7 +1,10 @@
 """Kafka record batches as Arrow columns, without a Python object per record."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (kafka-python and pyarrow are only partly typed.)
+
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +14,6 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 from msgspec import Struct
 from numpy.typing import NDArray
-
-from ...system.event_time import TimeUnit
-from ...system.json_path import JsonPath, parse_json_path
-from .base import CHANNEL, EXPLAINED, NO_CHANNEL, OFFSET, PART, RECORD, TIME, WATERMARK, RecordColumns
-from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python and pyarrow are only partly typed.)
-
 
 Longs = NDArray[np.int64]
 Header = tuple[str, bytes | None]
@@ -107,17 +101,17 @@ def records_of(
 
     CorruptRecordError if a batch is inconsistent.
     """
-    found: list[DecodedRecords] = []
+    decoded: list[DecodedRecords] = []
     for whole, group in groupby(polled, lambda record: isinstance(record.value, RecordBatch)):
         if not whole:
-            found += [
+            decoded += [
                 _single(record, keys=keys, values=values, headers=headers)
                 for record in group
                 if start <= record.offset < end
             ]
         elif batches := [record.value.batch for record in group if record.value.batch.base_offset < end]:
-            found.append(_decoded(batches, start, end, keys=keys, values=values, headers=headers))
-    return [records for records in found if len(records.offsets)]
+            decoded.append(_decoded(batches, start, end, keys=keys, values=values, headers=headers))
+    return [records for records in decoded if len(records.offsets)]
 
 
 def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> DecodedRecords:
@@ -182,11 +176,11 @@ def _content_of(batch: Any) -> bytes:
 def _places(data: NDArray[np.uint8], contents: list[bytes], counts: list[int]) -> Longs:
     """Where each record begins (with its length), given the batches' contents one after the other."""
     begins = np.cumsum([0, *map(len, contents)])
-    found = _guessed(data, begins, counts)
-    if found is None:
+    places = _guessed(data, begins, counts)
+    if places is None:
         each = [_walked(content, count) for content, count in zip(contents, counts, strict=True)]
-        found = np.concatenate(each) + np.repeat(begins[:-1], counts)
-    return found
+        places = np.concatenate(each) + np.repeat(begins[:-1], counts)
+    return places
 
 
 def _guessed(data: NDArray[np.uint8], begins: Longs, counts: list[int]) -> Longs | None:
@@ -277,113 +271,17 @@ def _headers(joined: bytes, at: Longs, last: Longs, number: Longs) -> Any:
 
 
 def _read_headers(joined: bytes, at: int, last: int, number: int) -> list[Header]:
-    found: list[Header] = []
+    headers: list[Header] = []
     for _ in range(number):
         length, at = decode_varint(joined, at)  # pyright: ignore[reportArgumentType]
         name = joined[at : at + length].decode()
         length, at = decode_varint(joined, at + length)  # pyright: ignore[reportArgumentType]
-        found.append((name, None if length < 0 else joined[at : at + length]))
+        headers.append((name, None if length < 0 else joined[at : at + length]))
         at += max(length, 0)
     if at != last:
         raise CorruptRecordError("a record does not end where its length says")
-    return found
+    return headers
 
 
 def _named(headers: "list[Header]") -> list[dict[str, Any]] | None:
     return [{"key": key, "value": value} for key, value in headers] or None
-
-
-class KafkaColumns(Struct, frozen=True):
-    """The places of event time and channel in a record."""
-
-    time: JsonPath | None = None
-    """The event time's path in the value; None: the record's own timestamp."""
-    unit: TimeUnit | None = None
-    """The unit of times in the value; None: recognised for each value."""
-    channel: JsonPath | Literal["partition", "key"] = "partition"
-    watermark: JsonPath | None = None
-    """`source`: the path of the producer's own watermark."""
-    marker: str | None = None
-    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
-
-    @property
-    def needs_value(self) -> bool:
-        """Whether any column is read from the value."""
-        return self.marker is not None or any(
-            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
-        )
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether any column is read from the key."""
-        return self.marker is not None or self.channel == "key"
-
-    @property
-    def plain(self) -> bool:
-        """Whether channels are partitions, and nothing is read from key and value."""
-        return self.by_partition and not self.needs_key and not self.needs_value
-
-    @property
-    def by_partition(self) -> bool:
-        """Whether channels are partitions."""
-        return self.channel == "partition"
-
-    def text_sql(self, more: RecordColumns) -> list[str]:
-        """The raw columns, with key and value as text, and the whole record unchanged.
-
-        Confluent's five bytes before JSON of a schema are cut off.
-        """
-        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
-        # JSON.
-        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
-        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
-        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
-        if more.whole:
-            stamp = "timestamp_millis(timestamp_ms) as timestamp"
-            columns.append(f"struct(topic, partition, offset, {stamp}, key, value, headers) as {RECORD}")
-        return columns
-
-    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
-        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
-        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
-        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
-        columns.append(f"offset as {OFFSET}")
-        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
-        if self.watermark is not None:
-            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
-        if more.explain:
-            values = ", ".join(explained_sql(name) for name in more.explain)
-            columns.append(f"array({values}) as {EXPLAINED}")
-        if more.whole:
-            columns.append(RECORD)
-        return columns
-
-    def _channel_sql(self, several_topics: bool) -> str:
-        if self.channel == "partition":
-            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
-        text = "key" if self.channel == "key" else _field(self.channel)
-        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-
-    def _time_sql(self, path: JsonPath) -> str:
-        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
-
-
-def _part_sql(topics: list[str]) -> str:
-    if len(topics) == 1:
-        return "cast(partition as bigint)"
-    names = ", ".join(text_literal(topic) for topic in topics)
-    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
-
-
-def explained_sql(name: str) -> str:
-    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
-    otherwise.
-    """
-    if name in ("partition", "key", "topic"):
-        return f"cast({name} as string)"
-    return _field(parse_json_path(name, "--explain"))
-
-
-def _field(path: JsonPath | str) -> str:
-    assert isinstance(path, JsonPath)
-    return f"get_json_object(value, {text_literal(path.sql())})"
