@@ -71,7 +71,7 @@ NOT_KNOWN = Settings(
 
 
 class NothingThereError(LookupError):
-    """An address leads to nothing: whoever opens targets says which ones are near."""
+    """An address leads to nothing: the caller says which ones are near."""
 
 
 class Target(Protocol[Facts]):

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Other, OtherFact, SourceView
-from wmtop.engine.targets.open import snapshot_of_channels
+from wmtop.engine.targets.plugin import snapshot_of_channels
 from wmtop.engine.text.formatting import UNKNOWN
 from wmtop.tui.words.fail_if import parse_fail_if
 from wmtop.tui.words.other import fact_text
@@ -163,7 +163,7 @@ def test_the_screen_shows_the_facts_with_their_units() -> None:
 def test_a_redacted_recording_has_only_the_numbers_of_a_plugin() -> None:
     other = Other("gauges", [OtherFact("spread", 7, "ms"), OtherFact("zone", "north")])
     snapshot = snapshot_of_channels("x", SourceView("gauges", "orders"), {"a": 5}, 10, other=other)
-    hidden = Redaction().snapshot(snapshot).other
+    hidden = Redaction().snapshot(snapshot).target
     fact = OtherFact("redacted", 7, "redacted")
     assert hidden == Other("redacted", [fact, OtherFact("redacted", "redacted", "redacted")])
 

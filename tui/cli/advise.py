@@ -18,7 +18,6 @@ from ...engine.text.formatting import clean, setting
 from ...engine.verdict.job_line import lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words.check import LINE_NAMES, advice_lines, cause_lines
-from ..words.target import target_of
 from .complete import target_names
 from .look import Look, look_at
 from .members import Member, member_of
@@ -171,7 +170,7 @@ def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
             "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
             "  wmtop advise input.rec --horizon all",
         ]
-    if target_of(snapshot).is_attached:
+    if snapshot.is_attached:
         return [
             f"{reported}: how late the records of this query are is not known from outside. Add two lines to its job:",
             "  from wmtop.engine import publish, tap",

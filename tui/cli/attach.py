@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from msgspec.structs import replace
 
 from ...engine.feed import run_directory
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.targets.own import is_remote, local_path
@@ -148,12 +148,12 @@ def _show_engine(engine: "RunningEngine", *, once: bool, json: bool, read_only: 
         from .summary import summary
 
         snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
-        print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
+        print(encode(snapshot).decode() if json else summary(snapshot))
     elif json:
         with closing(engine.follow(engine.name, Pace())) as messages:
             for message in messages:
                 if isinstance(message, Snapshot) and message.state != "starting":
-                    print(msgspec.json.encode(message).decode(), flush=True)
+                    print(encode(message).decode(), flush=True)
     elif has_terminal():
         open_screen(engine.client(read_only=read_only), "leave")
     else:

@@ -23,7 +23,7 @@ _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
     from ...engine.targets.discover import WHAT, discover
-    from ...engine.targets.open import plugins
+    from ...engine.targets.plugin import plugins
     from ...engine.targets.spark.published import list_published
 
     lines = lines_of_runs()

@@ -45,7 +45,7 @@ def parse_duration(text: str) -> int:
 
 def parse_condition(text: str) -> "Expression":
     """A condition of `--fail-if`; facts of plug-ins (`kind.name`) are known if the plug-in is installed."""
-    from ...engine.targets.open import plugins
+    from ...engine.targets.plugin import plugins
     from ..words.fail_if import parse_fail_if
 
     return parse_fail_if(text, plugins() if "." in text else ())

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.redaction import redact
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import count, stamp
@@ -97,7 +97,7 @@ def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bo
         print(summary(reader.at(number)))
         return
     for snapshot in [reader.at(number)] if once else reader:
-        sys.stdout.write(msgspec.json.encode(snapshot).decode() + "\n")
+        sys.stdout.write(encode(snapshot).decode() + "\n")
     sys.stdout.flush()
 
 

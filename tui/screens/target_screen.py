@@ -19,7 +19,6 @@ from ..words.keys import SCREENS, hint
 from ..words.lists import HOW_TO_PREVIEW
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
-from ..words.target import target_of
 from .base_app import PromptScreen, app_of
 from .preferences import CHANGES_ENGINE, READ_ONLY
 
@@ -96,7 +95,7 @@ class TargetScreen(PromptScreen):
     @property
     def denied(self) -> frozenset[str]:
         """The actions that this screen does not offer; for an attached query `apply` only copies a line."""
-        return self._denied - CHANGES_ENGINE if target_of(self.shown.snapshot).is_attached else self._denied
+        return self._denied - CHANGES_ENGINE if self.shown.snapshot.is_attached else self._denied
 
     def bars(self) -> Iterable[Widget]:
         """The app's own widgets above the footer."""

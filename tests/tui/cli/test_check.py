@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import explain
 from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.progress import EventTimeStuck
@@ -30,6 +29,8 @@ from wmtop.tui.cli.members import Member
 from wmtop.tui.words.check import reason_of
 from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
+
+from tests.snapshots import replace
 
 from ...doctor.streams import MINUTE, SETTINGS, Stream, traffic
 from ..canned import header

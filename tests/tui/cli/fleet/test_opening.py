@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from textual.pilot import Pilot
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.host import Host
@@ -22,6 +21,8 @@ from wmtop.tui.cli.members import members
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.words.lists import Appearance
+
+from tests.snapshots import replace
 
 from ....feed.hosts import host_alone
 from ....refusals import refused
