@@ -54,7 +54,7 @@ def check_custom(factory: str) -> None:
         ) from None
     for method in ("on_event", "on_periodic_emit"):
         if not callable(getattr(generator, method, None)):
-            raise UsageError(f"--strategy {factory}: its result has no method {method}(…); see the README")
+            raise UsageError(f"--strategy {factory}: its result has no method {method}(…); see docs/run.md")
 
 
 def ship_custom(spark: "SparkSession", factory: str) -> None:

@@ -2,7 +2,6 @@
 
 import json as std_json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -19,55 +18,17 @@ from ...engine.watermarks.settings import TUNABLE
 from ..words.key_names import key_label
 from ..words.keys import binds_by_name, chosen_keys, use_keys
 from ..words.lists import Appearance
-from .config_file import RUN_OPTIONS, UI_KEYS, Config, ConfigError, ConfiguredTarget, Read, option_names, parse_config
-
-_HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_.-]|"[^"]*"|'[^']*')+?)\s*=""")
-
-KeyPath = tuple[str, ...]
-"""The names that lead to a key: `("targets", "orders", "attach")`."""
-
-
-def line_of(text: str, path: KeyPath) -> int:
-    """The line (from 1) of the key or table `path`, else of the nearest table around it."""
-    places = _places(text)
-    while path and path not in places:
-        path = path[:-1]
-    return places.get(path, 1)
-
-
-def _places(text: str) -> dict[KeyPath, int]:
-    places: dict[KeyPath, int] = {}
-    table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.fullmatch(line):
-            table = _names(header[1])
-            _note(places, table, number)
-        elif key := _KEY.match(line):
-            _note(places, (*table, *_names(key[1])), number)
-    return places
-
-
-def _note(places: dict[KeyPath, int], path: KeyPath, number: int) -> None:
-    """Tables that a dotted name opens on the way are on its line, too."""
-    for length in range(1, len(path) + 1):
-        places.setdefault(path[:length], number)
-
-
-def _names(dotted: str) -> KeyPath:
-    """The parts of a TOML key, quotes removed."""
-    import tomllib
-
-    try:
-        table: Any = tomllib.loads(f"{dotted} = 0")
-    except tomllib.TOMLDecodeError:
-        return (dotted,)
-    names: list[str] = []
-    while table != 0:
-        [(name, table)] = table.items()
-        names.append(name)
-    return tuple(names)
-
+from .config_file import (
+    RUN_OPTIONS,
+    UI_KEYS,
+    Config,
+    ConfigError,
+    ConfiguredTarget,
+    Read,
+    line_of,
+    option_names,
+    parse_config,
+)
 
 FILE_VARIABLE = "WMTOP_CONFIG"
 Origin = Literal["file", "environment", "default"]

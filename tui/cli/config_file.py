@@ -16,6 +16,54 @@ from ..words.keys import BIND_NAMES, check_keys
 from ..words.lists import ALERTS, THEMES, ZONES
 from .options import EngineArguments, parse_condition, parse_duration, parse_duration_or_off
 
+_HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_.-]|"[^"]*"|'[^']*')+?)\s*=""")
+
+KeyPath = tuple[str, ...]
+"""The names that lead to a key: `("targets", "orders", "attach")`."""
+
+
+def line_of(text: str, path: KeyPath) -> int:
+    """The line (from 1) of the key or table `path`, else of the nearest table around it."""
+    places = _places(text)
+    while path and path not in places:
+        path = path[:-1]
+    return places.get(path, 1)
+
+
+def _places(text: str) -> dict[KeyPath, int]:
+    places: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.fullmatch(line):
+            table = _names(header[1])
+            _note(places, table, number)
+        elif key := _KEY.match(line):
+            _note(places, (*table, *_names(key[1])), number)
+    return places
+
+
+def _note(places: dict[KeyPath, int], path: KeyPath, number: int) -> None:
+    """Tables that a dotted name opens on the way are on its line, too."""
+    for length in range(1, len(path) + 1):
+        places.setdefault(path[:length], number)
+
+
+def _names(dotted: str) -> KeyPath:
+    """The parts of a TOML key, quotes removed."""
+    import tomllib
+
+    try:
+        table: Any = tomllib.loads(f"{dotted} = 0")
+    except tomllib.TOMLDecodeError:
+        return (dotted,)
+    names: list[str] = []
+    while table != 0:
+        [(name, table)] = table.items()
+        names.append(name)
+    return tuple(names)
+
+
 _OF_ONE_RUN = ("name", "state_dir", "force", "record", "firings", "late_output", "once")
 """Options of a single run, for which a default makes no sense."""
 
@@ -297,7 +345,6 @@ class _Reader:
             raise self._error((*where, key), f"unknown {kind} '{clean(key)}'{place}; {hint}")
 
     def _error(self, where: tuple[str, ...], words: str) -> ConfigError:
-        from .config import line_of
 
         return ConfigError(f"{self._path}:{line_of(self._text, where)}: {words}")
 

@@ -114,7 +114,7 @@ class EventsScreen(DetailScreen):
             [
                 (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
                 (f"{ALERTED if event.alert else ' '} ", "stale"),
-                (f"{words.sign} {f.pad(words.what, what)}  ", words.ink),
+                (f"{words.sign} {f.pad(words.what, what)}  ", words.style),
                 (words.detail, "dim" if ahead else "text"),
             ],
             width,

@@ -241,8 +241,8 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Span]:
         return [(f.ELSEWHERE, "dim")]
     spans: list[Span] = [(f.duration(view.quiet_ms), "text"), (" now", "dim")]
     if view.longest_quiet_ms is not None:
-        ink = "stale" if view.quiet_ms > view.longest_quiet_ms else "text"
-        spans += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), ink)]
+        style = "stale" if view.quiet_ms > view.longest_quiet_ms else "text"
+        spans += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), style)]
     timeout = snapshot.settings.idle_after_ms
     if view.state in ("active", "catching_up", "never_seen") and timeout is not None:
         spans.append((f", idle after {f.setting(timeout)}", "dim"))
@@ -295,8 +295,8 @@ def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Span]:
 def _set_aside(view: ChannelView) -> list[Span]:
     spans: list[Span] = []
     for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
-        ink = "stale" if number else "text"
-        spans += [(", " if spans else "", "dim"), (f.count(number), ink), (f" {word}", "dim")]
+        style = "stale" if number else "text"
+        spans += [(", " if spans else "", "dim"), (f.count(number), style), (f" {word}", "dim")]
     return spans
 
 

@@ -17,7 +17,7 @@ from ...engine.verdict.history import HistoryPoint
 from .check import BAD
 from .fail_if import FACTS, CheckInput
 from .spans import Part, Span, cells, clip, part
-from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
+from .verdict import MOVES_AGAIN, STYLES, WORDS, blame, is_over
 from .wording import is_close
 
 SILENT_MS = 10_000
@@ -197,7 +197,7 @@ def headline(rows: Sequence[FleetRow]) -> list[Span]:
     spans: list[Span] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
     for verdict in WORST:
         if count := sum(row.verdict == verdict for row in rows):
-            spans += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", INKS[verdict])]
+            spans += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", STYLES[verdict])]
     return spans
 
 
@@ -212,7 +212,7 @@ class FleetColumn(Struct, frozen=True):
     text: Callable[[FleetRow], str]
     rank: int = 0
     right: bool = False
-    ink: Callable[[FleetRow], str] = lambda row: "text"
+    style: Callable[[FleetRow], str] = lambda row: "text"
 
 
 def _spark(row: FleetRow) -> str:
@@ -240,16 +240,16 @@ def _age(ms: int | None) -> str:
 
 
 COLUMNS: tuple[FleetColumn, ...] = (
-    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", ink=lambda row: INKS[row.verdict]),
-    FleetColumn("target", 16, lambda row: f.clean(row.target), ink=lambda row: "strong"),
-    FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, ink=lambda row: "dim"),
+    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", style=lambda row: STYLES[row.verdict]),
+    FleetColumn("target", 16, lambda row: f.clean(row.target), style=lambda row: "strong"),
+    FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim"),
     FleetColumn("lag", 7, lambda row: _duration(row.lag_ms), right=True),
-    FleetColumn("last 2 min", SPARK_CELLS, _spark, rank=4, ink=lambda row: "holder"),
+    FleetColumn("last 2 min", SPARK_CELLS, _spark, rank=4, style=lambda row: "holder"),
     FleetColumn("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
     FleetColumn("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
     FleetColumn("findings", 8, _findings, rank=1, right=True,
-           ink=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
-    FleetColumn("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
+           style=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
+    FleetColumn("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, style=lambda row: "dim"),
 )  # fmt: skip
 LAST = "held back by"
 """The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
@@ -275,8 +275,8 @@ def header_line(columns: Sequence[FleetColumn], sort: str, width: int, *, revers
     spans: list[Span] = [(" ", "dim")]
     for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
         arrow = ("▴" if reverse else "▾") if title == sort else ""
-        ink = "strong" if arrow else "dim"
-        spans.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, ink))
+        style = "strong" if arrow else "dim"
+        spans.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, style))
     return clip(spans, width)
 
 
@@ -295,7 +295,7 @@ def row_line(row: FleetRow, columns: Sequence[FleetColumn], width: int) -> list[
     spans: list[Span] = [(" ", "text")]
     for column in columns:
         text = f.cut(column.text(row), column.cells)
-        spans.append((f.pad(text, column.cells, right=column.right) + "  ", column.ink(row)))
+        spans.append((f.pad(text, column.cells, right=column.right) + "  ", column.style(row)))
     held = "" if row.held_back_by is None else shown_name(row.held_back_by)
     left = max(width - cells(spans), 0)
     if row.reason:

@@ -15,7 +15,7 @@ from ...engine.text.causes import CAUSES
 from ...engine.verdict.alerts import AlertRule, EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
 from ...engine.verdict.history import HistoryPoint, is_overtaken
 from .notes import note_text
-from .verdict import AS_A_WHOLE, INKS, REASONS, WORDS
+from .verdict import AS_A_WHOLE, REASONS, STYLES, WORDS
 
 MAX_HOLDS = 500
 _MAX_CAUSES = 4
@@ -302,11 +302,11 @@ _NAME = 32
 
 
 class EventWords(Struct, frozen=True):
-    """A line of the list: its sign and the event (`ink` is theirs), and the details."""
+    """A line of the list: its sign and the event (`style` is theirs), and the details."""
 
     sign: str
     what: str
-    ink: str
+    style: str
     detail: str = ""
     channel: str | None = None
     """The channel whose page shows more."""
@@ -325,7 +325,7 @@ def _words(event: Event) -> EventWords:
         last = "last alert: " if event.delayed else "was "
         was = f"{last}{WORDS[event.before]}" if event.before is not None else ""
         detail = " · ".join(part for part in (_why(event), was) if part)
-        return EventWords("●", WORDS[event.verdict], INKS[event.verdict], detail, event.channel)
+        return EventWords("●", WORDS[event.verdict], STYLES[event.verdict], detail, event.channel)
     if isinstance(event, LateBurst):
         return EventWords("!", "late burst", "bad", f"{_late(event)}; {f.share(event.usual)} before")
     if isinstance(event, LateBurstEnded):
@@ -371,7 +371,7 @@ def alert_text(event: Event) -> str:
 
 def alert_severity(event: Event) -> Severity:
     """The severity of the notice."""
-    return _SEVERITIES.get(event_words(event).ink, "information")
+    return _SEVERITIES.get(event_words(event).style, "information")
 
 
 def _why(event: VerdictChanged) -> str:

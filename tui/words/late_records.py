@@ -220,11 +220,11 @@ def column_line(column: ExplainedColumn, width: int) -> list[Span]:
 def late_line(facts: ValueFacts, width: int) -> list[Span]:
     """A value among the late records."""
     value = facts.value
-    ink = "stale" if value.sure else "text"
+    style = "stale" if value.sure else "text"
     name = f.pad(f.label(value.value, _value_name(width)), _value_name(width))
     numbers = f"  late {f.pad(f.count(value.late), 9, right=True)} {f.pad(_share(facts.of_late), 7, right=True)}  "
     return clip(
-        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, ink), (_lift(value), ink)], width
+        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, style), (_lift(value), style)], width
     )
 
 
@@ -261,9 +261,9 @@ def _value_name(width: int) -> int:
     return max(_VALUE_NAME[0], min(_VALUE_NAME[1], width - _VALUE_NUMBERS - _MIN_BAR - 20))
 
 
-def _bar(share: float | None, width: int, ink: str) -> list[Span]:
+def _bar(share: float | None, width: int, style: str) -> list[Span]:
     cells = width - _value_name(width) - _VALUE_NUMBERS - 18
     if cells < _MIN_BAR:
         return []
     full = round(min(share or 0, 1) * cells)
-    return [(f.pad("▇" * max(full, 1 if share else 0), cells + 1), ink)]
+    return [(f.pad("▇" * max(full, 1 if share else 0), cells + 1), style)]

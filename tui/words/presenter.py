@@ -166,5 +166,5 @@ def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:
     """The state of a replay, and the state at that moment of the recording."""
     then = condition(snapshot, frozen=False, silent_s=0.0, lost=None)
     word = playback.word if then.word == "LIVE" else f"{playback.word} · {then.word}"
-    ink = then.ink if then.ink == "bad" else "good" if playback.playing else "stale"
-    return Condition(word, ink, " · ".join(note for note in (then.note, playback.note) if note) or None)
+    style = then.style if then.style == "bad" else "good" if playback.playing else "stale"
+    return Condition(word, style, " · ".join(note for note in (then.note, playback.note) if note) or None)

@@ -171,8 +171,8 @@ class Shown:
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
             from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),
-            banner=None if now.note is None else (now.note, now.ink),
-            log=snapshot.log if now.ink == "bad" else None,
+            banner=None if now.note is None else (now.note, now.style),
+            log=snapshot.log if now.style == "bad" else None,
         )
 
     def _now_line(self, can_apply: bool) -> Sequence[Part]:

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from ...engine.text.formatting import cut
 
 Span = tuple[str, str]
-"""A stretch of text and the name of its ink."""
+"""A stretch of text and the name of its style."""
 
 
 class Part(Struct, frozen=True):
@@ -32,7 +32,7 @@ def cells(spans: Iterable[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
-def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Span]:
+def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     """The parts in `width` cells: left ones, a filling gap, right ones; parts that do not fit are dropped, then cut."""
     kept = list(parts)
     while kept and _length(kept) > width:
@@ -43,29 +43,29 @@ def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Span]:
     left, right = _side(kept, False), _side(kept, True)
     spare = width - cells(left) - cells(right)
     if spare < 0:
-        return clip([*left, ("  ", ink), *right] if right else left, width)
-    return [*left, (" " * spare, ink), *right] if spare else [*left, *right]
+        return clip([*left, ("  ", style), *right] if right else left, width)
+    return [*left, (" " * spare, style), *right] if spare else [*left, *right]
 
 
 def clip(spans: Iterable[Span], width: int) -> list[Span]:
     """The runs in at most `width` cells, `…` where they continue."""
     out: list[Span] = []
-    for text, ink in spans:
+    for text, style in spans:
         room = width - cells(out)
         if room <= 0:
             break
-        out.append((cut(text, room), ink))
+        out.append((cut(text, room), style))
     return out
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The runs, with neighbours of the same ink combined."""
+    """The runs, with neighbours of the same style combined."""
     out: list[Span] = []
-    for text, ink in spans:
-        if out and out[-1][1] == ink:
-            out[-1] = (out[-1][0] + text, ink)
+    for text, style in spans:
+        if out and out[-1][1] == style:
+            out[-1] = (out[-1][0] + text, style)
         else:
-            out.append((text, ink))
+            out.append((text, style))
     return out
 
 
@@ -97,7 +97,7 @@ class WatermarkLine(Struct, frozen=True):
 
 
 class Top(Struct, frozen=True):
-    """The lines' content; `banner` (text and ink) and `log` are empty if there is nothing to show."""
+    """The lines' content; `banner` (text and style) and `log` are empty if there is nothing to show."""
 
     status: Sequence[Part] = ()
     verdict: Sequence[Part] = ()

@@ -255,7 +255,7 @@ def _draw_line(
     cells: list[list[Span]], line: Sequence[tuple[int, int]], data: Data, frame: PlotFrame, *, preview: bool
 ) -> None:  # fmt: skip
     """Draw the watermark as steps."""
-    ink = "preview" if preview else "level"
+    style = "preview" if preview else "level"
     times = [now for now, _ in line]
     before: int | None = None
     for column in range(frame.columns):
@@ -266,7 +266,7 @@ def _draw_line(
         if not known:
             continue
         row = _row_of(frame, line[known - 1][1])
-        _draw_step(cells, column, row if before is None else before, row, ink, PREVIEW if preview else LEVEL)
+        _draw_step(cells, column, row if before is None else before, row, style, PREVIEW if preview else LEVEL)
         before = row
 
 
@@ -275,7 +275,7 @@ def _row_of(frame: PlotFrame, time: int) -> int:
     return -1 if time < frame.y_low else min(int(frame.row(time)), frame.rows)
 
 
-def _draw_step(cells: list[list[Span]], column: int, start: int, end: int, ink: str, flat: str) -> None:
+def _draw_step(cells: list[list[Span]], column: int, start: int, end: int, style: str, flat: str) -> None:
     if start == end:
         shape = {start: flat}
     else:
@@ -284,7 +284,7 @@ def _draw_step(cells: list[list[Span]], column: int, start: int, end: int, ink: 
         shape |= {start: "╯" if up else "╮", end: "╭" if up else "╰"}
     for row, sign in shape.items():
         if 0 <= row < len(cells):
-            cells[row][column] = (sign, ink)
+            cells[row][column] = (sign, style)
 
 
 # The axes

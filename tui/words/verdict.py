@@ -32,7 +32,7 @@ WORDS: dict[VerdictName, str] = {
     "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
     "ended": "ENDED",
 }  # fmt: skip
-INKS: dict[VerdictName, str] = {
+STYLES: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
 
@@ -91,18 +91,18 @@ def verdict_parts(
     `headline` is the first finding in words.
     """
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
-    ink = INKS["slow" if _is_frozen(verdict) else verdict.verdict]
+    style = STYLES["slow" if _is_frozen(verdict) else verdict.verdict]
     since = _age(snapshot, verdict)
-    head: list[Span] = [(f" ● {WORDS[verdict.verdict]}", ink)]
+    head: list[Span] = [(f" ● {WORDS[verdict.verdict]}", style)]
     if verdict.verdict == "moving" and verdict.speed:
-        head.append((f" ×{speed(verdict.speed)}", ink))
+        head.append((f" ×{speed(verdict.speed)}", style))
     elif since is not None:
-        head.append((f" {since}", ink))
+        head.append((f" {since}", style))
     parts = [part(*head)]
-    text_ink = "text" if ink in (INKS["moving"], INKS["ended"]) else ink
+    text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     for place, text in enumerate(reasons):
-        parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
+        parts.append(part((text, text_style), rank=place, gap=" · " if place else "  "))
     if is_over(snapshot, findings):
         return parts
     if verdict.verdict in ("stalled", "slow"):

@@ -119,10 +119,10 @@ def delay_words(ms: int | None) -> str:
 
 
 class Condition(Struct, frozen=True):
-    """The word for the state, its ink, and a line on it."""
+    """The word for the state, its style, and a line on it."""
 
     word: str
-    ink: str
+    style: str
     note: str | None = None
 
 
@@ -139,7 +139,7 @@ def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> lis
         part((" ", "text")),
         part(("wmtop  ", "accent"), rank=4, gap=""),
         part((name(snapshot.name), "strong"), gap=""),
-        part(("● ", now.ink), (now.word, now.ink), gap="  "),
+        part(("● ", now.style), (now.word, now.style), gap="  "),
     ]
     if (whose := identity(snapshot)) is not None:
         parts.append(part((f.label(whose, 40), "dim"), rank=6, gap="  "))

@@ -78,7 +78,7 @@ def test_where_both_times_are_the_same() -> None:
     rows = text(data(now_ms=1_045), frame)
     assert [row.rstrip() for row in rows] == ["", "    ╱", "   ╱", "  ╱", " ╱", "╱"]
     dots = drawn(data(now_ms=1_045), frame)
-    assert {ink for row in dots for text, ink in row if text.strip()} == {"dim"}
+    assert {style for row in dots for text, style in row if text.strip()} == {"dim"}
 
 
 def test_the_ends_of_windows_are_lines() -> None:

@@ -1,4 +1,4 @@
-"""The verdict's line: which word, which ink, who is blamed; the words themselves only in `test_words`."""
+"""The verdict's line: which word, which style, who is blamed; the words themselves only in `test_words`."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ def judged(name: VerdictName, reason: Reason | None = None, **more: Any) -> Snap
     return canned.live(**({"verdict": verdict, "blockers": QUIET} | more))
 
 
-def inks(parts: list[Part]) -> set[str]:
-    return {ink for item in parts for _, ink in item.spans}
+def styles(parts: list[Part]) -> set[str]:
+    return {style for item in parts for _, style in item.spans}
 
 
 def text(parts: list[Part]) -> str:
@@ -50,7 +50,7 @@ def test_nothing_that_is_lost_is_moving(state: Any, silent_ms: int | None, lost:
     healthy = state == "live" and lost is None and (silent_ms or 0) <= v.STALE_AFTER_MS
     assert found.verdict == ("moving" if healthy else "unknown")
     parts = v.verdict_parts(snapshot, lost=lost, silent_ms=silent_ms)
-    assert ("good" in inks(parts)) == healthy
+    assert ("good" in styles(parts)) == healthy
     assert (v.WORDS["moving"] in text(parts)) == healthy
 
 
@@ -66,11 +66,11 @@ def test_a_failed_engine_says_why_it_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ink"),
+    ("name", "style"),
     [("moving", "good"), ("slow", "stale"), ("stalled", "bad"), ("waiting", "stale"), ("unknown", "stale")],
 )
-def test_the_ink_is_the_severity(name: VerdictName, ink: str) -> None:
-    assert v.verdict_parts(judged(name))[0].spans[0] == (f" ● {v.WORDS[name]}", ink)
+def test_the_style_is_the_severity(name: VerdictName, style: str) -> None:
+    assert v.verdict_parts(judged(name))[0].spans[0] == (f" ● {v.WORDS[name]}", style)
 
 
 def test_a_moving_verdict_that_did_not_advance_is_not_a_speed() -> None:
@@ -255,7 +255,7 @@ def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
 def test_moving_that_stands_still_is_no_good_news() -> None:
     verdict = Verdict("moving", NOW - 40 * MINUTE, HOUR, 0.0, Reason("advancing", ms=0))
     parts = v.verdict_parts(judged("moving", verdict=verdict, blockers=QUIET[:1]))
-    assert "good" not in inks(parts)
+    assert "good" not in styles(parts)
     assert "not advanced in the last 1h · F9 has no data" in "".join(run for run, _ in lay(parts, 200))
 
 
