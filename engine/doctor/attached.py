@@ -4,9 +4,8 @@ from ..snapshot.flink_job import FlinkJob
 from ..text import formatting as f
 from ..text.codes import JOB_GONE
 from .condition import CHECK_SOURCE, OLD, age, broker_silent, note_of, pauses, stale_part, unreadable
-from .diagnosis_input import DiagnosisInput
 from .finding import CHECK_JOB, CHECK_QUERY, Context, Explanation, Finding, Fix, span
-from .rules import rule
+from .rules import DiagnosisInput, rule
 
 
 class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):

@@ -9,9 +9,8 @@ from ..snapshot import OperatorKind, StatefulOperator
 from ..text import formatting as f
 from ..text.codes import OPERATORS
 from ..verdict.history import HistoryPoint, Phases
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, thirds
 from .finding import ADD_WATERMARK, CHECK_QUERY, Context, Explanation, Finding, Fix, Severity, n, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, rule, thirds
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
 """A batch is slow from this duration (ms) on, if it lasts this many emit intervals and takes this part of the normal

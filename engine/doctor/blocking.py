@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ..snapshot import ChannelView, OpenWindow, VerdictName, WhatIfIdle
 from ..text import formatting as f
-from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import (
     ADD_READERS,
     WAIT,
@@ -23,7 +22,7 @@ from .finding import (
     span,
     verb,
 )
-from .rules import rule
+from .rules import MINUTE, DiagnosisInput, rule
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""

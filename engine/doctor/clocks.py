@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from ..snapshot import ChannelView, Offender, VerdictName
 from ..text import formatting as f
 from ..text.formatting import name
-from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
 from .finding import CONVERT_TO_UTC, Context, Explanation, Finding, Fix, column, n, names, only, span
-from .rules import rule
+from .rules import HOUR, MINUTE, SECOND, DiagnosisInput, rule, share
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""

@@ -3,9 +3,8 @@
 from ..snapshot import Note, NoteCode
 from ..text import formatting as f
 from ..text.codes import unknown_text
-from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Context, Explanation, Finding, Fix, n, span
-from .rules import rule
+from .rules import MINUTE, DiagnosisInput, rule
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""

@@ -9,8 +9,7 @@ from msgspec import Struct
 from ..snapshot import Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
-from ..verdict.job_line import line_in_job
-from ..verdict.preview import ProposedSetting, now_gain_ms
+from ..verdict.preview import ProposedSetting, line_in_job, now_gain_ms
 
 Severity = Literal["critical", "warning", "info"]
 """Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing. The worst comes

@@ -3,7 +3,6 @@
 from ..snapshot import VerdictName
 from ..snapshot.flink_job import FlinkJob, FlinkVertex
 from ..text import formatting as f
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity
 from .finding import (
     ADD_READERS,
     CHECK_JOB,
@@ -19,7 +18,7 @@ from .finding import (
     only,
     span,
 )
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 RECENT_MS = 10 * MINUTE
 """A restart is recent for so long; a job that restarts at least as often as this is in a loop."""

@@ -5,7 +5,6 @@ from statistics import median
 from ..snapshot import ChannelView, OpenWindow
 from ..text import formatting as f
 from .blocking import idle_fix, timeout_words
-from .diagnosis_input import MINUTE, DiagnosisInput, loss_severity, share
 from .finding import (
     CHECK_PRODUCERS,
     Context,
@@ -20,7 +19,7 @@ from .finding import (
     span,
     verb,
 )
-from .rules import rule
+from .rules import MINUTE, DiagnosisInput, loss_severity, rule, share
 
 FLAPS, ROUNDS = 6, 2
 """Flapping: at least this many changes, and less than this many idle timeouts from one idle status to the next."""

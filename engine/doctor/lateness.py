@@ -12,9 +12,8 @@ from ..snapshot import ExplainedColumn, ExplainedValue, RecentRow, WhatIf
 from ..text import formatting as f
 from ..text.formatting import horizon_words
 from ..watermarks.lateness import FEW_LATE, HOUR, recommended_lateness_ms, wilson_interval
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
 from .finding import WAIT, Context, Explanation, Finding, Fix, lengthen_lateness, n, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 ENOUGH = 1_000
 """Records that a share needs to be meaningful."""

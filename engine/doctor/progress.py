@@ -2,14 +2,11 @@
 
 from ..snapshot import ChannelView
 from ..text import formatting as f
-from ..text.codes import NO_LINKS
-from ..text.flink_load import busiest_task
+from ..text.codes import NO_LINKS, busiest_task
 from ..verdict import verdict as judgement
-from ..verdict.judge import is_idle
-from ..verdict.verdict import reports_again
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput
+from ..verdict.verdict import is_idle, reports_again
 from .finding import SEE_OPERATORS, WAIT, Context, Explanation, Finding, Fix, n, names, only, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, rule
 
 STUCK_MS = 75 * SECOND
 """Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this

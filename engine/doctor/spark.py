@@ -3,9 +3,8 @@
 from ..snapshot import ChannelView, UnmovedReason
 from ..text import formatting as f
 from ..text.formatting import name
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
 from .finding import CHECK_QUERY, Context, Explanation, Finding, Fix, column, lengthen_lateness, n, names, only, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 SKEW_TIMES = 2
 """An input is far behind: so many times the longest delay, or a window, and a minute at least."""

@@ -4,7 +4,7 @@ from datetime import tzinfo
 
 from ...engine.snapshot import ChannelView, Offender, Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.causes import CHANNEL_STATES
+from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import name
 from .barrel import holding
 from .spans import Span

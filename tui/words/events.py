@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...engine.snapshot import SettingsChange
 from ...engine.text import formatting as f
-from ...engine.text.causes import CAUSES
+from ...engine.text.codes import CAUSES
 from ...engine.verdict.alerts import EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
 from .history import DelayChanged, HolderChanged, Noted, SettingChanged
 from .notes import note_text

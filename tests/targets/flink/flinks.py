@@ -18,7 +18,7 @@ from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.rest import RestSecurity
 from wmtop.engine.targets.flink.watch import FlinkWatch
-from wmtop.engine.verdict.judge import SnapshotJudge
+from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.times import MIN
 
 FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")
