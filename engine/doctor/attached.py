@@ -95,19 +95,18 @@ class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
     first.
     """
 
-    batch: int | None
     age_ms: int | None
     """How long ago its last batch began."""
-    in_flight: bool | None
     gone: bool = False
     """Its application ended without stopping it."""
     source_silent: str | None = None
     """Why its source does not answer this program either, in one line."""
 
     def words(self, context: Context) -> Explanation:
-        batch = "The last batch" if self.batch is None else f"Batch {self.batch:,}"
+        number, in_flight = context.snapshot.batch, context.snapshot.spark.in_flight
+        batch = "The last batch" if number is None else f"Batch {number:,}"
         begun = "" if self.age_ms is None else f" began {span(self.age_ms)} ago"
-        ended = "" if self.in_flight is None else " and has not ended" if self.in_flight else " and was the last one"
+        ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
         if self.gone:
             return Explanation(
                 "The query's application has ended",
@@ -137,15 +136,12 @@ def query_stale(facts: DiagnosisInput) -> QueryStale | None:
     """An attached query without progress."""
     if stale_part(facts) != "query-stale":
         return None
-    snapshot, spark = facts.snapshot, facts.snapshot.spark
-    begun, now = spark.batch_timestamp_ms, snapshot.wall_ms
+    begun, now = facts.snapshot.spark.batch_timestamp_ms, facts.snapshot.wall_ms
     gone = note_of(facts, "application_gone") is not None
     silent = None if gone else broker_silent(facts)
     return QueryStale(
         severity="critical",
-        batch=snapshot.batch,
         age_ms=None if begun is None or now is None else max(now - begun, 0),
-        in_flight=spark.in_flight,
         gone=gone,
         source_silent=silent,
         fixes=(CHECK_QUERY,) if silent is None else (CHECK_SOURCE, CHECK_QUERY),

@@ -21,14 +21,13 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
     """
 
     error: str | None
-    attached: bool
     lost: bool
     """The process ended without its last message."""
-    is_job: bool = False
-    """A Flink job; else a Spark query."""
 
     def words(self, context: Context) -> Explanation:
-        who = ("The job" if self.is_job else "The query") if self.attached else "The engine"
+        who = "The engine"
+        if context.is_attached and not self.lost:
+            who = "The query" if context.snapshot.flink is None else "The job"
         error = f.clean(f.first_line(self.error)) if self.error else "no error was reported"
         return Explanation(
             f"{who} {'has stopped' if self.lost else 'has failed'}",
@@ -46,16 +45,11 @@ def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
     lost = snapshot.state != "failed"
     if lost and (facts.lost is None or facts.ended):
         return None
-    attached, is_job = facts.is_attached and not lost, snapshot.flink is not None
-    return EngineFailed(
-        severity="critical",
-        size=float("inf"),
-        error=facts.lost if lost else snapshot.error,
-        attached=attached,
-        lost=lost,
-        is_job=is_job,
-        fixes=((CHECK_JOB if is_job else CHECK_QUERY) if attached else _check_engine(facts),),
-    )
+    fix = _check_engine(facts)
+    if facts.is_attached and not lost:
+        fix = CHECK_QUERY if snapshot.flink is None else CHECK_JOB
+    error = facts.lost if lost else snapshot.error
+    return EngineFailed(severity="critical", size=float("inf"), error=error, lost=lost, fixes=(fix,))
 
 
 def _check_engine(facts: DiagnosisInput) -> Fix:
@@ -145,14 +139,13 @@ class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
     What to do: wait for the first batch. The finding shows the step that takes the time.
     """
 
-    step: str | None
-
     def words(self, context: Context) -> Explanation:
+        step = next((step.name for step in context.snapshot.steps if step.seconds is None), None)
         return Explanation(
             "The engine is starting",
             "Nothing to judge yet",
             "The first batch has not ended.",
-            [f"Step: {f.clean(self.step)}" if self.step else "Waiting for the first batch"],
+            [f"Step: {f.clean(step)}" if step else "Waiting for the first batch"],
         )
 
 
@@ -161,8 +154,7 @@ def engine_starting(facts: DiagnosisInput) -> EngineStarting | None:
     """The start is not over: nothing to judge yet."""
     if facts.snapshot.state != "starting":
         return None
-    running = next((step.name for step in facts.snapshot.steps if step.seconds is None), None)
-    return EngineStarting(severity="info", step=running, fixes=(WAIT,))
+    return EngineStarting(severity="info", fixes=(WAIT,))
 
 
 class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreachable"):
@@ -256,9 +248,6 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
     --max-channels.
     """
 
-    unknown: str | None
-    """A `WindowsUnknownCode`, or None."""
-    unknown_args: dict[str, str | int | None] = {}  # noqa: RUF012 (msgspec copies it)
     left_out: int | None = None
     """Number of channels that, like the windows, were left out of a snapshot that was too long to send."""
 
@@ -271,11 +260,12 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
                 [f"{n(self.left_out, 'channel')} left out"],
                 ("Progress",),
             )
+        windows = context.snapshot.windows
         return Explanation(
             "Part of the picture is unknown",
             "A channel or window that is not shown may be stuck",
             unreadable(context) or "Some of the taps do not answer.",
-            [unknown_text(self.unknown, self.unknown_args) or "State: partial"],
+            [unknown_text(windows.unknown, windows.unknown_args) or "State: partial"],
             ("Progress",),
         )
 
@@ -286,15 +276,12 @@ def partly_unknown(facts: DiagnosisInput) -> PartlyUnknown | None:
     left_out = _left_out(facts)
     if left_out is not None:
         fix = Fix("lower-max-channels", "Start the engine again with a smaller --max-channels")
-        return PartlyUnknown(severity="warning", size=left_out, unknown=None, left_out=left_out, fixes=(fix,))
+        return PartlyUnknown(severity="warning", size=left_out, left_out=left_out, fixes=(fix,))
     if facts.snapshot.state != "partial" or broker_silent(facts) is not None:
         return None
     if pauses(facts) is not None or note_of(facts, "continuous") is not None:
         return None
-    windows = facts.snapshot.windows
-    return PartlyUnknown(
-        severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=(CHECK_SOURCE,)
-    )
+    return PartlyUnknown(severity="info", fixes=(CHECK_SOURCE,))
 
 
 def unreadable(context: Context) -> str | None:
@@ -313,14 +300,13 @@ class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
     """
 
     watched_ms: int
-    known_channels: int
 
     def words(self, context: Context) -> Explanation:
         return Explanation(
             "No record has come yet",
             "No watermark, no results",
             "The source is empty, the start position is at its end, or a filter drops everything.",
-            [f"0 records in {span(self.watched_ms)}", f"{n(self.known_channels, 'channel')} known"],
+            [f"0 records in {span(self.watched_ms)}", f"{n(len(context.snapshot.channels), 'channel')} known"],
             ("Progress",),
         )
 
@@ -334,6 +320,4 @@ def no_records(facts: DiagnosisInput) -> NoRecords | None:
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
     if snapshot.totals.records or snapshot.totals.malformed or watched_ms < MINUTE:
         return None
-    return NoRecords(
-        severity="warning", watched_ms=watched_ms, known_channels=len(facts.channels), fixes=(CHECK_PRODUCERS,)
-    )
+    return NoRecords(severity="warning", watched_ms=watched_ms, fixes=(CHECK_PRODUCERS,))

@@ -28,6 +28,23 @@ class Context(Struct, frozen=True):
     zone: tzinfo | None
 
     @property
+    def is_attached(self) -> bool:
+        """Whether the query belongs to another program."""
+        return self.snapshot.origin is not None
+
+    @property
+    def lateness(self) -> str:
+        """The lateness in force, or that it is not known."""
+        lateness_ms = self.snapshot.settings.lateness_ms
+        return f.ELSEWHERE if lateness_ms is None else f.setting(lateness_ms)
+
+    @property
+    def idle_timeout(self) -> str:
+        """The idle timeout in force; a Flink job's own is not in its REST API."""
+        idle_after_ms = self.snapshot.settings.idle_after_ms
+        return f.ELSEWHERE if idle_after_ms is None and self.of_flink else f.setting(idle_after_ms)
+
+    @property
     def of_flink(self) -> bool:
         """Whether the target is a Flink job."""
         return (self.snapshot.origin or {}).get("level") == "flink"

@@ -74,7 +74,6 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
     late: int
     late_share: float
     recent_share: float | None
-    lateness_ms: int | None
     burst: bool
     """Only lately: the share since the start is small."""
     horizon_ms: int | None = None
@@ -83,10 +82,11 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
     def words(self, context: Context) -> Explanation:
         share = f.share(self.late_share)
         recent = [] if self.recent_share is None else [f"In the last minutes: {f.share(self.recent_share)}"]
+        lateness_ms = context.snapshot.settings.lateness_ms
         evidence = [
             f"{f.count(self.late)} records came after their windows had closed: {share} since the start",
             *recent,
-            f"Lateness: {'none' if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+            f"Lateness: {'none' if lateness_ms is None else f.setting(lateness_ms)}",
         ]
         if self.horizon_ms is not None:
             evidence.append(f"The fix is judged by the records of the {horizon_words(self.horizon_ms)}")
@@ -111,7 +111,7 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
 @rule(LatenessTooSmall, suppressed_by=("wrong-unit",))
 def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
     """More records are late than two standard deviations, since the start and lately."""
-    totals, settings = facts.snapshot.totals, facts.settings
+    totals = facts.snapshot.totals
     late_share = share(totals.late, totals.records)
     if late_share is None or not _says_something(totals.late or 0, totals.records or 0):
         return None
@@ -128,7 +128,6 @@ def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
         late=totals.late or 0,
         late_share=late_share,
         recent_share=recent,
-        lateness_ms=settings.lateness_ms,
         burst=burst,
         horizon_ms=sample.horizon_ms,
         fixes=_longer(facts, sample, burst=burst),
@@ -194,7 +193,6 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
     What to do: set the shorter lateness that the finding names.
     """
 
-    lateness_ms: int
     late_share: float
     enough_ms: int
     """The lateness at which 99.9 % would have been on time."""
@@ -216,7 +214,7 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
             "Every window waits for the whole lateness, whether records still come or not.",
             [
                 f"Late with lateness {f.setting(self.enough_ms)}: {f.share(self.enough_share)}, "
-                f"with {f.setting(self.lateness_ms)}: {f.share(self.late_share)} ({horizon_words(self.horizon_ms)})",
+                f"with {context.lateness}: {f.share(self.late_share)} ({horizon_words(self.horizon_ms)})",
                 f"Results {span(self.sooner_ms)} sooner, {closed}",
             ],
             ("Lateness",),
@@ -248,7 +246,6 @@ def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     return LatenessTooLarge(
         severity="warning" if withheld else "info",
         size=sooner_ms,
-        lateness_ms=lateness_ms,
         late_share=own_late.late_share or 0.0,
         enough_ms=enough.lateness_ms,
         enough_share=enough.late_share or 0.0,
@@ -294,23 +291,18 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
     """
 
     rows: int
-    lateness_ms: int | None
-    behind_ms: int | None
-    """How far the earliest of them was behind the newest event time; None: not known."""
     restarted: bool
     """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
-    frozen_ms: int | None
-    """Event time missing until the delay in force sets the watermark again; None: not known, or caught up."""
 
     def words(self, context: Context) -> Explanation:
+        spark = context.snapshot.spark
         cause = "They came after the watermark had passed the end of their window."
         if self.restarted:
             cause = "After the restart with a longer delay the watermark stays where the shorter one had put it."
-            if self.frozen_ms:
-                cause += f" It advances again when event time has caught up by {span(self.frozen_ms)}."
-        behind = (
-            [] if self.behind_ms is None else [f"The earliest was {span(self.behind_ms)} behind the newest event time"]
-        )
+            if spark.frozen_ms:
+                cause += f" It advances again when event time has caught up by {span(spark.frozen_ms)}."
+        behind_ms = spark.dropped_behind_ms
+        behind = [] if behind_ms is None else [f"The earliest was {span(behind_ms)} behind the newest event time"]
         return Explanation(
             "Spark drops rows behind the watermark",
             f"≥ {n(self.rows, 'row')} lost",
@@ -318,7 +310,7 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
             [
                 f"Spark counts ≥ {n(self.rows, 'row')} dropped, after partial aggregation: a lower bound",
                 *behind,
-                f"Watermark delay: {f.ELSEWHERE if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+                f"Watermark delay: {context.lateness}",
             ],
             ("Operators", "Progress"),
         )
@@ -327,19 +319,16 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
 @rule(Dropped, suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
 def dropped(facts: DiagnosisInput) -> Dropped | None:
     """Rows that Spark reports as dropped, if the records are not counted."""
-    spark, settings = facts.snapshot.spark, facts.settings
+    spark = facts.snapshot.spark
     if not spark.dropped_at_least or facts.snapshot.totals.late is not None:
         return None
-    behind_ms, delay_ms, frozen_ms = spark.dropped_behind_ms, settings.lateness_ms, spark.frozen_ms
-    restarted = bool(frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
+    behind_ms, delay_ms = spark.dropped_behind_ms, facts.settings.lateness_ms
+    restarted = bool(spark.frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
     return Dropped(
         severity="warning",
         size=share(spark.dropped_at_least, facts.snapshot.totals.records) or 0.0,
         rows=spark.dropped_at_least,
-        lateness_ms=settings.lateness_ms,
-        behind_ms=behind_ms,
         restarted=restarted,
-        frozen_ms=frozen_ms,
         fixes=(WAIT,) if restarted else (lengthen_lateness(facts.snapshot, _covering(behind_ms)), TAP_INPUT),
     )
 

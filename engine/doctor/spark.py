@@ -146,7 +146,6 @@ class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data
 
     columns: tuple[str | None, ...]
     """The known event time columns of such nodes."""
-    nodes: int
 
     def words(self, context: Context) -> Explanation:
         known = [name(text) for text in self.columns if text]
@@ -155,7 +154,7 @@ class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data
             f"{n(len(self.columns), 'watermark node')}{which} without a row: the watermark stays at 1970",
             "No window ever fires, and no state is released",
             "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
-            [f"{len(self.columns)} of {n(self.nodes, 'watermark node')} without a row"],
+            [f"{len(self.columns)} of {_nodes(context)} without a row"],
             ("Operators",),
         )
 
@@ -171,7 +170,6 @@ def node_without_data(facts: DiagnosisInput) -> NodeWithoutData | None:
         severity="critical",
         size=len(empty),
         columns=tuple(node.column for node in empty),
-        nodes=len(nodes),
         fixes=(FEED_INPUT, USE_MAX_POLICY),
     )
 
@@ -186,7 +184,6 @@ class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
     """
 
     columns: tuple[str | None, ...]
-    nodes: int
 
     def words(self, context: Context) -> Explanation:
         known = [name(text) for text in self.columns if text]
@@ -196,7 +193,7 @@ class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
             "No window ever fires, and no state is released",
             "This withWatermark is above a stateful operator that emits only when the watermark advances; the "
             "watermark is the minimum over all nodes, this one included.",
-            [f"{len(self.columns)} of {n(self.nodes, 'watermark node')} above a stateful operator without output"],
+            [f"{len(self.columns)} of {_nodes(context)} above a stateful operator without output"],
             ("Operators",),
         )
 
@@ -212,7 +209,6 @@ def pinned_node(facts: DiagnosisInput) -> PinnedNode | None:
         severity="critical",
         size=len(stuck),
         columns=tuple(node.column for node in stuck),
-        nodes=len(nodes),
         fixes=(REMOVE_UPPER_WATERMARK,),
     )
 
@@ -287,21 +283,18 @@ class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"
     What to do: check the column that is given to `withWatermark`: its format, its type, its null rows and its delay.
     """
 
-    nodes: int | None
-    reason: UnmovedReason | None
-    """The reason; None: not known."""
-    max_event_ms: int | None
-    delay_ms: int | None
-
     def words(self, context: Context) -> Explanation:
-        nodes = "watermark nodes not known" if self.nodes is None else n(self.nodes, "watermark node")
-        newest = [] if not self.max_event_ms else [f"Newest event time: {f.stamp(self.max_event_ms, context.zone)}"]
-        delay = [] if self.delay_ms is None else [f"Delay: {f.setting(self.delay_ms)}"]
+        spark, delay_ms = context.snapshot.spark, context.snapshot.settings.lateness_ms
+        newest = [] if not spark.max_event_ms else [f"Newest event time: {f.stamp(spark.max_event_ms, context.zone)}"]
+        delay = [] if delay_ms is None else [f"Delay: {f.setting(delay_ms)}"]
+        cause, _ = _UNMOVED[spark.unmoved]
+        if spark.unmoved is None and spark.nodes is not None and len(spark.nodes) == 1:
+            cause = "Rows are read, but none has an event time that is later than 1970 plus the delay."
         return Explanation(
             "The watermark has never advanced: it is at 1970",
-            "All rows are dropped" if self.reason == "before_1970" else "No window fires, and no state is released",
-            _unmoved_cause(self),
-            [f"Watermark at 1970; {nodes}", *newest, *(delay if self.reason == "delay_too_long" else [])],
+            "All rows are dropped" if spark.unmoved == "before_1970" else "No window fires, and no state is released",
+            cause,
+            [f"Watermark at 1970; {_nodes(context)}", *newest, *(delay if spark.unmoved == "delay_too_long" else [])],
             ("Operators",),
         )
 
@@ -328,10 +321,10 @@ _UNMOVED: dict[UnmovedReason | None, tuple[str, Fix]] = {
 """The cause of a watermark that has never moved, and the fix, by the reason that is known."""
 
 
-def _unmoved_cause(it: NeverMoved) -> str:
-    if it.reason is None and it.nodes == 1:
-        return "Rows are read, but none has an event time that is later than 1970 plus the delay."
-    return _UNMOVED[it.reason][0]
+def _nodes(context: Context) -> str:
+    """How many watermark nodes the query has."""
+    nodes = context.snapshot.spark.nodes
+    return "watermark nodes not known" if nodes is None else n(len(nodes), "watermark node")
 
 
 @rule(NeverMoved, suppressed_by=("node-without-data", "watermark-pinned"), accounts_for=("stalled", "unknown"))
@@ -341,14 +334,8 @@ def never_moved(facts: DiagnosisInput) -> NeverMoved | None:
     if facts.over or not spark.never_moved:
         return None
     several = spark.nodes is None or len(spark.nodes) > 1
-    return NeverMoved(
-        severity="critical",
-        nodes=None if spark.nodes is None else len(spark.nodes),
-        reason=spark.unmoved,
-        max_event_ms=spark.max_event_ms,
-        delay_ms=facts.settings.lateness_ms,
-        fixes=(FEED_INPUT, USE_MAX_POLICY) if spark.unmoved is None and several else (_UNMOVED[spark.unmoved][1],),
-    )
+    fixes = (FEED_INPUT, USE_MAX_POLICY) if spark.unmoved is None and several else (_UNMOVED[spark.unmoved][1],)
+    return NeverMoved(severity="critical", fixes=fixes)
 
 
 class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):
