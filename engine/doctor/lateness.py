@@ -3,15 +3,13 @@
 The recommended value is judged by recent records (semantics 11.4) if enough of them came, else by all since the start.
 """
 
-from collections.abc import Sequence
-
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import ExplainedColumn, ExplainedValue, RecentRow, WhatIf
+from ..snapshot import ExplainedColumn, ExplainedValue, WhatIf
 from ..text import formatting as f
 from ..text.formatting import horizon_words
-from ..watermarks.lateness import FEW_LATE, HOUR, recommended_lateness_ms, wilson_interval
+from ..verdict.recommendation import Sample, recent_samples, whole_sample
+from ..watermarks.lateness import FEW_LATE, HOUR, wilson_interval
 from .finding import WAIT, Context, Explanation, Finding, Fix, lengthen_lateness, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
@@ -33,32 +31,10 @@ TAP_INPUT = Fix("tap-input", "Count how late the rows are: put a tap (one line) 
 SEE_LATE_RECORDS = Fix("see-late-records", "See when late records come and how late they are (Lateness, key l)")
 
 
-class _Sample(Struct, frozen=True):
-    """The records that a recommendation is based on: those of a horizon (ms), or all since the start (None)."""
-
-    horizon_ms: int | None
-    records: int
-    rows: Sequence[WhatIf | RecentRow]
-
-    def enough(self, target: float) -> WhatIf | RecentRow | None:
-        """The shortest lateness with which the share `target` of them would have been on time."""
-        edges, late = [row.lateness_ms for row in self.rows], [row.late for row in self.rows]
-        found = recommended_lateness_ms(edges, late, self.records, target) if self.records else None
-        return next((row for row in self.rows if row.lateness_ms == found), None)
-
-    def at(self, lateness_ms: int | None) -> WhatIf | RecentRow | None:
-        """The late records at that lateness; None between two edges."""
-        return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
-
-
-def _samples(facts: DiagnosisInput) -> list[_Sample]:
+def _samples(facts: DiagnosisInput) -> list[Sample]:
     """The samples of the recent horizons, the shortest first, then all since the start."""
-    recent = [
-        _Sample(part.horizon_ms, part.records, part.rows)
-        for part in facts.snapshot.whatif_recent or ()
-        if part.horizon_ms is not None
-    ]
-    return [*recent, _Sample(None, facts.snapshot.totals.records or 0, facts.snapshot.whatif or [])]
+    recent = [sample for sample in recent_samples(facts.snapshot) if sample.horizon_ms is not None]
+    return [*recent, whole_sample(facts.snapshot)]
 
 
 class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
@@ -139,7 +115,7 @@ def _says_something(late: int, records: int) -> bool:
     return records >= ENOUGH or (late >= FEW_LATE and (wilson_interval(late, records)[0] or 0) > 2 * LOST_SHARE)
 
 
-def _needing(facts: DiagnosisInput) -> _Sample:
+def _needing(facts: DiagnosisInput) -> Sample:
     """The shortest horizon with enough records that are late under the lateness in force; else all since the start."""
     *recent, whole = _samples(facts)
     for sample in recent:
@@ -149,7 +125,7 @@ def _needing(facts: DiagnosisInput) -> _Sample:
     return whole
 
 
-def _longer(facts: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix, ...]:
+def _longer(facts: DiagnosisInput, sample: Sample, *, burst: bool) -> tuple[Fix, ...]:
     """The lateness with which 99 % would have been on time, if there is one."""
     if facts.settings.lateness_ms is None:
         return (Fix("use-strategy-with-lateness", "Use a strategy with lateness (--strategy bounded --lateness D)"),)
@@ -272,7 +248,7 @@ def _withheld(facts: DiagnosisInput, enough_ms: int) -> int:
     return sum(window.end_ms <= min(times) - enough_ms for window in windows.open)
 
 
-def _supporting(facts: DiagnosisInput) -> _Sample | None:
+def _supporting(facts: DiagnosisInput) -> Sample | None:
     """The longest recent horizon, at least one hour, with enough records; else all since the start; None: too few
     records.
     """
