@@ -8,6 +8,7 @@ from .rules import MINUTE, DiagnosisInput, rule
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
+NO_RESULTS = "No results: event time does not move any more"
 OLD = "Everything else on the screen is from before that."
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
@@ -31,7 +32,7 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
         error = f.clean(f.first_line(self.error)) if self.error else "no error was reported"
         return Explanation(
             f"{who} {'has stopped' if self.lost else 'has failed'}",
-            "No results: event time does not move any more",
+            NO_RESULTS,
             "The process is gone." if self.lost else f"{who} ended with an error: {error}",
             [error, *age(context)],
             ("Progress",),
@@ -79,21 +80,14 @@ class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
     """The engine does send, but its JVM does not answer: nothing is read."""
 
     def words(self, context: Context) -> Explanation:
+        silent, who, title = span(self.silent_ms), "The engine", "The engine sends nothing"
+        impact = f"What is shown is {silent} old"
+        evidence = f"No snapshot for {silent}; a healthy engine sends one a second"
         if self.jvm:
-            return Explanation(
-                "The engine's JVM does not answer",
-                f"Nothing has been read for {span(self.silent_ms)}",
-                f"The JVM is hung or suspended, or its host is overloaded. {OLD}",
-                [f"No answer for {span(self.silent_ms)}", *age(context)],
-                ("Progress",),
-            )
-        return Explanation(
-            "The engine sends nothing",
-            f"What is shown is {span(self.silent_ms)} old",
-            f"The engine is hung or suspended, or its host is overloaded. {OLD}",
-            [f"No snapshot for {span(self.silent_ms)}; a healthy engine sends one a second", *age(context)],
-            ("Progress",),
-        )
+            who, title = "The JVM", "The engine's JVM does not answer"
+            impact, evidence = f"Nothing has been read for {silent}", f"No answer for {silent}"
+        cause = f"{who} is hung or suspended, or its host is overloaded. {OLD}"
+        return Explanation(title, impact, cause, [evidence, *age(context)], ("Progress",))
 
 
 @rule(EngineSilent, accounts_for=("unknown",), before_data=True)

@@ -11,6 +11,7 @@ SKEW_TIMES = 2
 MIN_LOST = 20
 """Fewer late records prove nothing."""
 _QUERIES_NAMED = 3
+NOTHING_FIRES = "No window ever fires, and no state is released"
 SPLIT_QUERY = Fix("split-query", "Or give the slow channels a query of their own")
 FEED_INPUT = Fix("feed-input", "Send a record to the input without data, for example a heartbeat")
 USE_MAX_POLICY = Fix(
@@ -152,7 +153,7 @@ class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data
         which = f" ({', '.join(known)})" if known else ""
         return Explanation(
             f"{n(len(self.columns), 'watermark node')}{which} without a row: the watermark stays at 1970",
-            "No window ever fires, and no state is released",
+            NOTHING_FIRES,
             "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
             [f"{len(self.columns)} of {_nodes(context)} without a row"],
             ("Operators",),
@@ -190,7 +191,7 @@ class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
         which = f" of {', '.join(known)}" if known else ""
         return Explanation(
             f"The watermark{which} waits for its own output: it stays at 1970",
-            "No window ever fires, and no state is released",
+            NOTHING_FIRES,
             "This withWatermark is above a stateful operator that emits only when the watermark advances; the "
             "watermark is the minimum over all nodes, this one included.",
             [f"{len(self.columns)} of {_nodes(context)} above a stateful operator without output"],
