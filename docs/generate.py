@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 from wmtop.engine import verdict, watermarks
 from wmtop.engine.doctor import RULES, meaning_of
-from wmtop.engine.feed.messages import EngineLine, ToEngine
+from wmtop.engine.feed.messages import ToEngine, WrittenLine
 from wmtop.engine.run.durable_state import SavedState
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot.wire import SnapshotLine
 
 sys.path.insert(0, str(Path(__file__).parent))
 from man_page import man_page
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 SURFACE = (watermarks, verdict)
 """The packages whose names stay."""
-SCHEMAS = {"snapshot": Snapshot, "from-engine": EngineLine, "to-engine": ToEngine, "state": SavedState}
+SCHEMAS = {"snapshot": SnapshotLine, "from-engine": WrittenLine, "to-engine": ToEngine, "state": SavedState}
 
 
 def layers() -> list[str]:

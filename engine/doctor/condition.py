@@ -1,6 +1,6 @@
 """The engine and the source: failed, without an answer, starting, paused, partly unknown, without records."""
 
-from ..snapshot import Note, NoteCode
+from ..snapshot import FlinkJob, Note, NoteCode
 from ..text import formatting as f
 from ..text.codes import unknown_text
 from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Context, Explanation, Finding, Fix, n, span
@@ -28,7 +28,7 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
     def words(self, context: Context) -> Explanation:
         who = "The engine"
         if context.is_attached and not self.lost:
-            who = "The query" if context.snapshot.flink is None else "The job"
+            who = "The job" if isinstance(context.snapshot.target, FlinkJob) else "The query"
         error = f.clean(f.first_line(self.error)) if self.error else "no error was reported"
         return Explanation(
             f"{who} {'has stopped' if self.lost else 'has failed'}",
@@ -48,7 +48,7 @@ def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
         return None
     fix = _check_engine(facts)
     if facts.is_attached and not lost:
-        fix = CHECK_QUERY if snapshot.flink is None else CHECK_JOB
+        fix = CHECK_JOB if isinstance(snapshot.target, FlinkJob) else CHECK_QUERY
     error = facts.lost if lost else snapshot.error
     return EngineFailed(severity="critical", size=float("inf"), error=error, lost=lost, fixes=(fix,))
 
@@ -111,7 +111,7 @@ def stale_part(facts: DiagnosisInput) -> str | None:
         return None
     if note_of(facts, "jvm_silent") is not None:
         return "engine-silent"
-    if snapshot.flink is not None:
+    if isinstance(snapshot.target, FlinkJob):
         return "job-not-running"
     of_broker = snapshot.source is not None and snapshot.source.kind in ("topic", "group")
     if not facts.is_attached or "positions" in (snapshot.origin or {}) or of_broker:

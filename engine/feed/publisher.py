@@ -281,7 +281,7 @@ def _line_of(snapshot: Snapshot) -> bytes:
         source=snapshot.source,
         level=snapshot.level,
         totals=snapshot.totals,
-        spark=snapshot.spark,
+        target=snapshot.target,
         notes=[note],
         error=snapshot.error,
         log=snapshot.log,

@@ -14,34 +14,16 @@ from msgspec import Meta, Struct, structs
 
 from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
-from ..system.files import Existing, check_new, create, replace_file, try_lock_file
+from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
 from ..verdict.verdict import Judge
 from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
 
-OUTPUTS = "outputs.json"
-
 STATE_VERSION = 5
 JVM_GONE_WITHIN_S = 20
 OPTION = "--firings"
 _encoder = msgspec.json.Encoder()
-
-
-def own_outputs(path: Path | None) -> list[Path]:
-    """The files that the run with the state directory `path` has written so far; none if not known."""
-    if path is None:
-        return []
-    try:
-        return list(map(Path, msgspec.json.decode((path / OUTPUTS).read_bytes(), type=list[str])))
-    except (OSError, ValueError):
-        return []
-
-
-def own_files(path: Path | None) -> list[Path]:
-    """The files of a state directory; no output may be one of them."""
-    names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
-    return [] if path is None else [path / name for name in names]
 
 
 class SavedState(Struct, kw_only=True):

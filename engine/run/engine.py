@@ -20,14 +20,14 @@ from ..feed.recording_format import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Note, Snapshot
 from ..system.errors import RunError, how_it_ended
-from ..system.files import Existing, existing
+from ..system.files import Existing, existing, own_outputs
 from ..verdict.monitor_snapshot import snapshot_of
 from ..verdict.verdict import verdict_of
 from ..watermarks.channels import Unread
 from ..watermarks.counts import RateMeter
 from ..watermarks.monitor import Monitor
 from ..watermarks.settings import Settings
-from .durable_state import StateDirectory, own_outputs
+from .durable_state import StateDirectory
 from .failures import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spark_errors
 from .query import Run
 from .reports import RunNotes

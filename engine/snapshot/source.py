@@ -41,22 +41,6 @@ class SourceView(Struct, frozen=True):
     """Kafka: the addresses of the cluster, as given."""
 
 
-class OtherFact(Struct, frozen=True):
-    """A fact of a plug-in's target: a word of the plug-in's, its value, and its unit; "ms" is shown as a duration."""
-
-    name: str
-    value: float | int | str | None
-    """None: not known."""
-    unit: str = ""
-
-
-class Other(Struct, frozen=True):
-    """What only a plug-in's kind of target has; `kind` is the scheme of its addresses."""
-
-    kind: str
-    facts: list[OtherFact] = []
-
-
 NoteCode = Literal[
     # About a source that this wmtop reads.
     "topic_missing",  # topic, near: what the cluster has instead

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..feed import run_directory
 from ..system.errors import one_line
-from .address import known_as
+from .own import known_as
 from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .spark.files import UnreadableError, names
 from .spark.published import list_published

@@ -15,8 +15,7 @@ from ..snapshot import Snapshot
 from ..system.errors import RunError, UsageError, first_line
 from ..verdict.history import HistoryPoint, history_point
 from . import READER_THREAD
-from .pace import Pace
-from .target import Message, OpenedTarget
+from .target import Message, OpenedTarget, Pace
 
 _log = logging.getLogger("wmtop.fleet")
 _log.addHandler(logging.NullHandler())

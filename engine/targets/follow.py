@@ -13,8 +13,7 @@ from ..snapshot import Snapshot
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import line_in_job
 from ..verdict.verdict import SnapshotJudge
-from .pace import Pace
-from .target import Facts, Target
+from .target import Facts, Pace, Target
 
 
 class Follower(Generic[Facts]):

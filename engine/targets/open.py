@@ -1,9 +1,8 @@
-"""The one way from an address to a target: kinds of target in the order in which an address is tried, and plug-ins."""
+"""The one way from an address to a target: kinds in the order in which an address is tried, then plug-ins."""
 
 from ..system.errors import UsageError
-from .address import scheme_of
 from .flink.kind import FLINK
-from .own import is_recording, own_run
+from .own import is_recording, own_run, scheme_of
 from .plugin import open_plugin, plugins
 from .spark.kind import SPARK
 from .target import NO_OPTIONS, NothingThereError, OpenedTarget, TargetOptions

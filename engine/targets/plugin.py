@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Totals, Windows
 from ..system.errors import RunError, UsageError, first_line, one_line
-from .address import name_of, without_scheme
 from .follow import AttachedTarget
+from .own import name_of, without_scheme
 from .target import NOT_KNOWN, Target, TargetOptions
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def snapshot_of_channels(
         channels=views,
         windows=Windows(open_count=None, fired=None, late_firings=None),
         totals=Totals(None, None, None, None, None, None),
-        other=Other(source.kind) if other is None else other,
+        target=Other(source.kind) if other is None else other,
         origin={"channels": source.kind, "level": source.kind},
     )
 

@@ -1,13 +1,14 @@
 """Each rule about channels: a case where it must speak, and its neighbours where it must not."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import accounts_for
 from wmtop.engine.doctor.blocking import FrozenByLateness, Lagging, SilentChannels
 from wmtop.engine.doctor.idleness import FlappingIdleness, LateAfterIdle, NoData
 from wmtop.engine.doctor.spark import LeftBehind
 from wmtop.engine.snapshot import ChannelView, Level, OpenWindow, Snapshot, SourceView, Totals, WhatIfIdle, Windows
 from wmtop.engine.watermarks.settings import Settings
+
+from tests.snapshots import replace
 
 from .patients import (
     DAY,

@@ -1,9 +1,10 @@
 """Each rule about the times themselves: a case where it must speak, and its neighbours where it must not."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.clocks import FutureTimestamps, Malformed, ProcessingTime, WrongUnit, ZoneShift
 from wmtop.engine.snapshot import Level, Offender, Snapshot, SourceView, Totals
+
+from tests.snapshots import replace
 
 from .patients import DAY, HOUR, LATE, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy, whatif
 

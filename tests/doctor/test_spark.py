@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.batches import NoWatermark, StateGrows, StateNeverRemoved
 from wmtop.engine.doctor.blocking import FrozenByLateness
 from wmtop.engine.doctor.clocks import FutureTimestamps
@@ -33,6 +32,8 @@ from wmtop.engine.snapshot import (
     Verdict,
     WatermarkNode,
 )
+
+from tests.snapshots import replace
 
 from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy
 

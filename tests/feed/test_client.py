@@ -8,12 +8,13 @@ from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import STREAM_VERSION, End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
+
+from tests.snapshots import replace
 
 from ..refusals import refused
 

@@ -81,14 +81,14 @@ def follow(target: str, *shown: str) -> int:
 
     No command does this without threads; it is what is between a target and a screen.
     """
-    import msgspec
+    from wmtop.engine.snapshot.wire import encode
     from wmtop.engine.targets.open import open_target
-    from wmtop.engine.targets.pace import Pace
+    from wmtop.engine.targets.target import Pace
 
     polls = list(map(int, shown))
     for number, snapshot in enumerate(open_target(target).follow("check", Pace(for_s=float("inf")))):
         if number in polls:
-            print(msgspec.json.encode(snapshot).decode(), flush=True)
+            print(encode(snapshot).decode(), flush=True)
         if number >= max(polls):
             return 0
     return 1

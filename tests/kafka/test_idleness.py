@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources.kafka import KafkaColumns
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.json_path import JsonPath
+
+from tests.snapshots import replace
 
 from .records import CreateTopic, Produce, Record
 from .running import IN_VALUE, SETTINGS, running

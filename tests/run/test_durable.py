@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from wmtop.engine.run.durable_state import STATE_VERSION, FiringsFile, SavedState, StateDirectory, own_outputs
+from wmtop.engine.run.durable_state import STATE_VERSION, FiringsFile, SavedState, StateDirectory
 from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.system.files import own_outputs
 from wmtop.engine.verdict.verdict import Judge
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings

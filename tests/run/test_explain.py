@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.lateness import LateCause
@@ -23,6 +22,8 @@ from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling
 from wmtop.engine.watermarks.window_operator import LateRecords, late_records
+
+from tests.snapshots import replace
 
 WINDOWS = [
     Tumbling(size_ms=100),

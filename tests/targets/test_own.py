@@ -16,7 +16,7 @@ from wmtop.engine.feed.host import Host
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.targets.own import RunningEngine, running_engine
-from wmtop.engine.targets.pace import Pace
+from wmtop.engine.targets.target import Pace
 
 from ..doctor.streams import Stream, traffic
 from ..feed.hosts import host_alone

@@ -155,7 +155,7 @@ def test_the_screen_shows_the_facts_with_their_units() -> None:
         "x", SourceView("gauges", "orders"), {"a": 5}, 10, other=Other("gauges", [*facts, OtherFact("zone", "north")])
     )
     assert [fact_text(fact) for fact in facts] == ["2h", "12 records", UNKNOWN]
-    words = "".join(text for part in presenter_of(snapshot).tuning(None, None) for text, _ in part.runs)
+    words = "".join(text for part in presenter_of(snapshot).tuning(None, None) for text, _ in part.spans)
     assert "spread 2h" in words
     assert "zone north" in words
 
@@ -163,7 +163,7 @@ def test_the_screen_shows_the_facts_with_their_units() -> None:
 def test_a_redacted_recording_has_only_the_numbers_of_a_plugin() -> None:
     other = Other("gauges", [OtherFact("spread", 7, "ms"), OtherFact("zone", "north")])
     snapshot = snapshot_of_channels("x", SourceView("gauges", "orders"), {"a": 5}, 10, other=other)
-    hidden = Redaction().snapshot(snapshot).other
+    hidden = Redaction().snapshot(snapshot).target
     fact = OtherFact("redacted", 7, "redacted")
     assert hidden == Other("redacted", [fact, OtherFact("redacted", "redacted", "redacted")])
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from wmtop.engine.snapshot import Offender
+from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.watermarks.observation import BatchObservation
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 
@@ -31,7 +32,7 @@ NAMES = {
 
 def as_json(driver: Driver) -> dict[str, Any]:
     """What a script reads."""
-    return msgspec.json.decode(msgspec.json.encode(driver.snapshot()))
+    return msgspec.json.decode(encode(driver.snapshot()))
 
 
 @pytest.mark.parametrize("path", NAMES)
@@ -61,7 +62,7 @@ def test_what_is_not_known_is_null_never_a_sentinel() -> None:
     assert before["level"]["watermark_ms"] is None
     driver.apply(batch(1, ("a", 5)))
     driver.apply(End(2))
-    text = msgspec.json.encode(driver.snapshot()).decode()
+    text = encode(driver.snapshot()).decode()
     assert "9223372036854775" not in text
     assert as_json(driver)["ended"] is True
 

@@ -18,12 +18,10 @@ from ...engine.text.formatting import clean, setting
 from ...engine.verdict.preview import lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words.check import LINE_NAMES, advice_lines, cause_lines
-from ..words.target import target_of
-from .arguments import parsed
 from .complete import target_names
-from .fleet.members import Member, member_of
 from .look import Look, look_at
-from .options import parse_duration, parse_share, parse_time
+from .members import Member, member_of
+from .options import parse_duration, parse_share, parse_time, parsed
 from .target_options import with_target_options
 
 CANNOT_TELL = 3
@@ -172,7 +170,7 @@ def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
             "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
             "  wmtop advise input.rec --horizon all",
         ]
-    if target_of(snapshot).is_attached:
+    if snapshot.is_attached:
         return [
             f"{reported}: how late the records of this query are is not known from outside. Add two lines to its job:",
             "  from wmtop.engine import publish, tap",

@@ -6,24 +6,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from msgspec.structs import replace
 
 from ...engine.feed import run_directory
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
-from ...engine.targets.address import is_remote, local_path
-from ...engine.targets.pace import Pace
-from ...engine.targets.target import NO_OPTIONS, TargetOptions
+from ...engine.targets.own import is_remote, local_path
+from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import DAY
-from .arguments import FORCE_HELP, duration_option, off_option, on_alert_option
 from .complete import target_names
 from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
-from .fleet.members import free_name, member_of
 from .launch import launched
 from .listing import list_all, list_inside
+from .members import free_name, member_of
+from .options import FORCE_HELP, duration_option, off_option, on_alert_option
 from .output import SnapshotPrinter
 from .post_mortem import log_progress, show_post_mortem
 from .running import has_terminal, open_screen
@@ -149,12 +148,12 @@ def _show_engine(engine: "RunningEngine", *, once: bool, json: bool, read_only: 
         from .summary import summary
 
         snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
-        print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
+        print(encode(snapshot).decode() if json else summary(snapshot))
     elif json:
         with closing(engine.follow(engine.name, Pace())) as messages:
             for message in messages:
                 if isinstance(message, Snapshot) and message.state != "starting":
-                    print(msgspec.json.encode(message).decode(), flush=True)
+                    print(encode(message).decode(), flush=True)
     elif has_terminal():
         open_screen(engine.client(read_only=read_only), "leave")
     else:
@@ -168,7 +167,7 @@ def _watch_alerts(engine: "RunningEngine", name: str, command: list[str] | None)
     import asyncio
 
     from ...engine.feed.alert_command import AlertCommand
-    from .engine_alerts import watch_alerts
+    from .engines import watch_alerts
 
     alerts = AlertCommand(command, name, lambda line: print(f"wmtop: {line}", file=sys.stderr, flush=True))
 

@@ -20,11 +20,10 @@ from ...engine.text.formatting import duration
 from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
 from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of
 from ..words.fleet import held_back_by
-from .arguments import parsed
 from .complete import target_names
-from .fleet.members import Member, some_members
 from .look import Look, look_at
-from .options import parse_condition, parse_duration, parse_time
+from .members import Member, some_members
+from .options import parse_condition, parse_duration, parse_time, parsed
 from .target_options import OF_CHECKS, with_target_options
 
 NO_ANSWER = "no answer within"

@@ -15,11 +15,10 @@ from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import NO_DATA, clean, duration, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
-from .arguments import parsed
 from .complete import target_names
-from .fleet.members import member_of
-from .moment import recording_at
-from .options import parse_duration, parse_duration_or_off, parse_time
+from .look import recording_at
+from .members import member_of
+from .options import parse_duration, parse_duration_or_off, parse_time, parsed
 
 
 def preview(

@@ -13,18 +13,15 @@ from msgspec.structs import replace
 from ...engine.feed.messages import Header
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
-from ...engine.targets.address import is_remote, known_as, local_path, name_of
-from ...engine.targets.own import is_recording
-from ...engine.targets.pace import Pace
-from ...engine.targets.target import NO_OPTIONS, TargetOptions
+from ...engine.targets.own import is_recording, is_remote, known_as, local_path, name_of
+from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import clean, stamp
 from ...engine.verdict.history import history_point
 from ...engine.verdict.verdict import verdict_of
-from .arguments import FORCE_HELP, parsed
 from .complete import target_names
-from .fleet.members import member_of
-from .moment import recording_at
-from .options import parse_duration, parse_time
+from .look import recording_at
+from .members import member_of
+from .options import FORCE_HELP, parse_duration, parse_time, parsed
 from .post_mortem import log_progress
 from .target_options import OF_CHECKS, with_target_options
 

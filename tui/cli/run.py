@@ -10,13 +10,22 @@ import typer
 
 from ... import sample_data
 from ...engine.system.errors import UsageError
-from ...engine.targets.address import is_remote, local_path, name_of
-from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, or_off, parsed, with_engine_arguments
+from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
+from .complete import epilog
 from .engines import bounds_of, check_engine_outputs, has_screen, settings_for, show, staging, start, stop_on_eof
-from .examples import epilog
-from .kafka import kafka_columns, kafka_config_of, kafka_start
-from .options import parse_duration, parse_speed, parse_time
+from .options import (
+    DEFAULT_IDLE_AFTER_MS,
+    EngineArguments,
+    duration_option,
+    or_off,
+    parse_duration,
+    parse_speed,
+    parse_time,
+    parsed,
+    with_engine_arguments,
+)
+from .target_options import kafka_columns, kafka_config_of, kafka_start
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False

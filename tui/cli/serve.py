@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from ...engine.system.errors import RunError, UsageError
-from ...engine.targets.address import known_as, local_path
-from ...engine.targets.own import is_recording, running_engine
+from ...engine.targets.own import is_recording, known_as, local_path, running_engine
 from .complete import target_names
-from .config.force import configured
+from .config import configured
 
 LOOPBACK = "127.0.0.1"
 

@@ -20,7 +20,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import clean, first_line
 from ...engine.verdict.alerts import LOST_AFTER_MS
-from ..words.events import Severity, alert_severity, alert_text, alert_title
+from ..words.history import Severity, alert_severity, alert_text, alert_title
 from ..words.keys import chosen_keys
 from ..words.lists import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from ..words.presenter import Lost

@@ -8,13 +8,12 @@ from functools import partial
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, column_cells, heading, paragraph, titles
-from ..words.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.lists import IN_FLIGHT, TableRecords
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.target import target_of
-from ..words.view import reference_ms
+from ..words.windows import StepFacts, WindowGroup, steps, waits_for, window_groups
 from .detail import DetailScreen
 
 _WHO, _GAIN = (8, 30), 8
@@ -118,8 +117,7 @@ class BlockersScreen(DetailScreen):
 
 def _no_blocker(snapshot: Snapshot) -> str:
     if snapshot.blockers is None:
-        one_clock = target_of(snapshot).one_clock
-        return presenter_of(snapshot).no_holders() if one_clock else f"blockers: {f.ELSEWHERE}"
+        return presenter_of(snapshot).no_holders() if snapshot.one_clock else f"blockers: {f.ELSEWHERE}"
     if snapshot.level.holder is not None and snapshot.level.holder.cause == "in_flight":
         return IN_FLIGHT
     if snapshot.level.idle:

@@ -9,8 +9,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
 from ..widgets.rows import Item, heading, paragraph, titles
-from ..words.events import ALERTED, EventWords, event_time, event_words
-from ..words.history import brief_ms, moment_of
+from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.keys import Hint, hint
 from ..words.lists import MOMENT_SHOWN, TableRecords
 from ..words.shown import Shown

@@ -11,8 +11,7 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ..widgets.holds import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, column_cells, heading, titles
-from ..words.events import change_words
-from ..words.history import Hold
+from ..words.history import Hold, change_words
 from ..words.keys import Hint, hint
 from ..words.lists import SETTINGS_CHANGED, TableRecords
 from ..words.presenter import presenter_of

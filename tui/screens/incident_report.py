@@ -23,6 +23,7 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.recording_writer import RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
 from ...engine.system.files import check_outputs, create
 from ...engine.verdict.history import HistoryPoint, history_point
@@ -32,7 +33,6 @@ from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, mar
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
-from ..words.target import target_of
 from .exports import file_name, free_file, self_contained
 
 CLIP_MS = 300_000
@@ -173,7 +173,7 @@ def _write_files(incident: Incident, into: Path, step: Callable[[str], object]) 
     with RecordingWriter(into / RECORDING, header, UNBOUNDED) as writer:
         for snapshot in incident.snapshots:
             writer.append(snapshot)
-    (into / SNAPSHOT).write_bytes(msgspec.json.format(msgspec.json.encode(last), indent=1))
+    (into / SNAPSHOT).write_bytes(msgspec.json.format(encode(last), indent=1))
     (into / TEXT).write_text(markdown(_case(incident)), encoding="utf-8")
 
 
@@ -209,11 +209,10 @@ def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
     """The relevant versions; Spark's only for a run of this wmtop, which started it."""
     import platform
 
-    own = target_of(snapshot).kind == "run"
     return [
         ("wmtop", _installed("wmtop")),
         ("Python", sys.version.split()[0]),
-        ("Spark", _installed("pyspark") if own else "not known from here"),
+        ("Spark", _installed("pyspark") if not snapshot.is_attached else "not known from here"),
         ("Textual", _installed("textual")),
         ("platform", platform.platform()),
     ]

@@ -10,11 +10,11 @@ from ...engine.text import formatting as f
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..widgets.text import Section, SectionedText
 from ..words import late_records as words
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.lists import Chosen, TableRecords
 from ..words.shown import Shown
 from ..words.spans import Span
-from ..words.view import reference_ms
 from .detail import DetailScreen
 
 

@@ -21,7 +21,7 @@ from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines, 
 from ..widgets.rows import Rows
 from ..widgets.windows import WindowTable
 from ..words.barrel import holding
-from ..words.blockers import WindowGroup
+from ..words.channels import next_sort, stave_of
 from ..words.keys import main_commands
 from ..words.lists import Chosen, TableRecords, pattern_of
 from ..words.presenter import Lost
@@ -29,8 +29,7 @@ from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
-from ..words.target import target_of
-from ..words.view import next_sort, stave_of
+from ..words.windows import WindowGroup
 from . import main_parts as parts
 from .base_app import app_of, has_widgets
 from .detail import DetailScreen
@@ -160,7 +159,7 @@ class MainScreen(TargetScreen):
         strip = self.query_one(HolderStrip)
         snapshot, view = shown.snapshot, shown.view
         strip.show(parts.held(snapshot, shown.recent))
-        strip.set_class(target_of(snapshot).one_clock, "-one-clock")  # with one clock no channel holds it back
+        strip.set_class(snapshot.one_clock, "-one-clock")  # with one clock no channel holds it back
         # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
         if view.heat:

@@ -12,15 +12,15 @@ from ..widgets.holds import HolderSpan
 from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindowTable
 from ..words.barrel import Stave
-from ..words.blockers import taking_part
+from ..words.channels import ChannelRow, View, fastest_ms, stave_of
+from ..words.kinds import channel_facts
 from ..words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.presenter import presenter_of
 from ..words.preview import Preview
 from ..words.preview_words import preview_title
 from ..words.recent import Recent
 from ..words.spans import Span, cells
-from ..words.target import target_of
-from ..words.view import ChannelRow, View, fastest_ms, stave_of
+from ..words.windows import taking_part
 from ..words.wording import ahead_elsewhere, is_close, unclosed_words
 
 
@@ -35,14 +35,14 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, staves: Seque
         selected=stave_of(snapshot, view),
         logarithmic=view.logarithmic,
         zone=view.zone,
-        clock_ms=snapshot.now_ms if target_of(snapshot).is_attached else None,
+        clock_ms=snapshot.now_ms if snapshot.is_attached else None,
         empty=presenter_of(snapshot).empty_barrel(),
     )
 
 
 def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[ChannelRow]) -> Heat:
     """The heat map's content: the filtered channels."""
-    one_clock = target_of(snapshot).one_clock
+    one_clock = snapshot.one_clock
     staves = [Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in rows]
     empty = presenter_of(snapshot).empty_barrel() if not snapshot.channels else ""
     return Heat(staves, recent.past.until(snapshot), view.selected, view.zone, empty)
@@ -51,7 +51,7 @@ def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[ChannelR
 def held(snapshot: Snapshot, recent: Recent) -> HolderSpan:
     """The holder strip's content, as far back as the points reach."""
     points = recent.until(snapshot)
-    if not points or target_of(snapshot).one_clock or snapshot.level.watermark_ms is None:
+    if not points or snapshot.one_clock or snapshot.level.watermark_ms is None:
         return HolderSpan()
     holder = snapshot.level.holder
     return HolderSpan(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
@@ -71,7 +71,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[ChannelRow], names: int
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
-        facts=target_of(snapshot).channel_facts,
+        facts=channel_facts(snapshot),
         empty=_no_channel(snapshot),
     )
 

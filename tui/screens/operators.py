@@ -10,15 +10,15 @@ from typing import Any
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, column_cells, heading
+from ..words.channels import reference_ms
 from ..words.flink import delay_words
 from ..words.keys import Hint, hint
+from ..words.kinds import channels_known
 from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.operators import Row, Stage, held_instance, rows
 from ..words.other import fact_text, facts_of_plugin
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.target import target_of
-from ..words.view import reference_ms
 from .detail import DetailScreen
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
@@ -122,7 +122,7 @@ class OperatorsScreen(DetailScreen):
         return clip([*head, *alarm, (stage.what, "dim")], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
-        if not target_of(snapshot).channels_known:
+        if not channels_known(snapshot):
             return [heading(), heading((f" {TAP_SHOWS_CHANNELS}", "dim"))]
         inputs = list(self._rows.values())
         if not inputs:

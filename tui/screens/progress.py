@@ -7,6 +7,7 @@ from textual.events import Resize
 
 from ...engine.snapshot import Snapshot
 from ..widgets.charts import Charts, Pictures, legend
+from ..words.kinds import kind_words
 from ..words.lists import TableRecords
 from ..words.presenter import presenter_of
 from ..words.progress import cells_of, step_ms, unread
@@ -46,7 +47,7 @@ class ProgressScreen(DetailScreen):
         return TableRecords("progress", self.recent.until(self.snapshot))
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        return legend(plain=app_of(self).no_color) if snapshot.flink is None else ()
+        return legend(plain=app_of(self).no_color) if kind_words(snapshot).charts_batches else ()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.repaint)

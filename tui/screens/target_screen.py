@@ -18,7 +18,6 @@ from ..words.keys import SCREENS, hint
 from ..words.lists import HOW_TO_PREVIEW
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
-from ..words.target import target_of
 from .base_app import PromptScreen, app_of
 from .preferences import CHANGES_ENGINE, READ_ONLY
 
@@ -95,7 +94,7 @@ class TargetScreen(PromptScreen):
     @property
     def denied(self) -> frozenset[str]:
         """The actions that this screen does not offer; for an attached query `apply` only copies a line."""
-        return self._denied - CHANGES_ENGINE if target_of(self.shown.snapshot).is_attached else self._denied
+        return self._denied - CHANGES_ENGINE if self.shown.snapshot.is_attached else self._denied
 
     def bars(self) -> Iterable[Widget]:
         """The app's own widgets above the footer."""
@@ -130,7 +129,8 @@ class TargetScreen(PromptScreen):
             return
         while not isinstance(app.screen, kind):
             app.pop_screen()
-        assert isinstance(screen := app.screen, TargetScreen)
+        screen = app.screen
+        assert isinstance(screen, TargetScreen)
         screen.paint()
 
     # The view

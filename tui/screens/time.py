@@ -11,12 +11,12 @@ from ...engine.text.formatting import name
 from ..widgets.charts import TimeCanvas, TimeScene
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
+from ..words.kinds import kind_words
 from ..words.lists import TableRecords, not_in_sample, sample_of
 from ..words.presenter import presenter_of
 from ..words.preview import LatenessPreview
 from ..words.shown import Shown
 from ..words.spans import Span
-from ..words.target import target_of
 from .base_app import app_of
 from .detail import DetailScreen
 
@@ -60,14 +60,14 @@ class TimeScreen(DetailScreen):
         out: list[Span] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
-            known = target_of(snapshot).counts_late
+            known = kind_words(snapshot).counts_late
             out.append((f"  {sample_of(len(self._data.points), late if known else None)}", "dim"))
         if self._look.back_ms and self._data is not None:
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        known = target_of(snapshot).counts_late
+        known = kind_words(snapshot).counts_late
         signs: list[Span] = [("⠶", "on-time"), (" on time  " if known else " record  ", "dim")]
         signs += [(plot.LATE, "bad"), (" late  ", "dim")] if known else []
         signs += [(plot.LEVEL, "level"), (" watermark  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]

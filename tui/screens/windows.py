@@ -14,14 +14,13 @@ from ..widgets.rows import Item, Sheet, column_cells, heading, titles
 from ..widgets.text import Prose
 from ..words import lists
 from ..words.barrel import STATES, holding
-from ..words.blockers import waits_for, window_groups
+from ..words.channels import fastest_ms, reference_ms
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import TableRecords
 from ..words.shown import Shown
 from ..words.spans import Span, clip
-from ..words.view import fastest_ms, reference_ms
-from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace
+from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace, waits_for, window_groups
 from .detail import DetailScreen
 
 MAX_BLOCKERS = 200

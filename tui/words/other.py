@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 
-from msgspec import UnsetType
-
-from ...engine.snapshot import OtherFact, Snapshot
+from ...engine.snapshot import Other, OtherFact, Snapshot
 from ...engine.text import formatting as f
 
 
 def facts_of_plugin(snapshot: Snapshot) -> list[OtherFact]:
     """The facts of a plug-in's target; empty for every other."""
-    return [] if isinstance(snapshot.other, UnsetType) else snapshot.other.facts
+    return snapshot.target.facts if isinstance(snapshot.target, Other) else []
 
 
 def fact_text(fact: OtherFact) -> str:
@@ -26,5 +24,5 @@ def fact_text(fact: OtherFact) -> str:
 
 def named_facts(snapshot: Snapshot) -> Iterator[tuple[str, float | str | None]]:
     """The facts as `check` names them: `kind.name`."""
-    if not isinstance(snapshot.other, UnsetType):
-        yield from ((f"{snapshot.other.kind}.{fact.name}", fact.value) for fact in snapshot.other.facts)
+    if isinstance(other := snapshot.target, Other):
+        yield from ((f"{other.kind}.{fact.name}", fact.value) for fact in other.facts)

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ..address import name_of
 from ..follow import AttachedTarget
+from ..own import name_of
 from ..target import Kind, TargetOptions
 
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask

@@ -14,11 +14,9 @@ from msgspec import Struct
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError, one_line
-from ..address import is_remote, known_as, local_path, name_of, without_scheme
 from ..follow import AttachedTarget
-from ..own import Recording
-from ..pace import Pace
-from ..target import Kind, LogProgress, Message, NothingThereError, OpenedTarget, TargetOptions
+from ..own import Recording, is_remote, known_as, local_path, name_of, without_scheme
+from ..target import Kind, LogProgress, Message, NothingThereError, OpenedTarget, Pace, TargetOptions
 
 if TYPE_CHECKING:  # a tap is imported if it is used
     from ..topic.broker import BrokerTap

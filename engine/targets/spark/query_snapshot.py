@@ -5,7 +5,18 @@ Facts that no tap has are null in the snapshot, never 0.
 
 from collections.abc import Iterator, Sequence
 
-from ...snapshot import STATE_SCHEMA, Note, NoteCode, SiblingQuery, Snapshot, SourceView, SparkProgress, Totals, Windows
+from ...snapshot import (
+    STATE_SCHEMA,
+    Note,
+    NoteCode,
+    SiblingQuery,
+    Snapshot,
+    SourceView,
+    SparkProgress,
+    SparkQuery,
+    Totals,
+    Windows,
+)
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from .channels import Channels, channels_of
@@ -45,10 +56,12 @@ def snapshot_of_query(
         whatif=channels.whatif,
         whatif_upper_bound=channels.bucket_ms is not None,
         whatif_bucket_ms=channels.bucket_ms,
-        spark=_progress(facts, nodes, watermark, sources, stored, query),
-        siblings=facts.report.siblings if facts.report is not None else None,
-        sources=sources.positions,
-        barrel=watermark.barrel,
+        target=SparkQuery(
+            _progress(facts, nodes, watermark, sources, stored, query),
+            sources.positions,
+            watermark.barrel,
+            facts.report.siblings if facts.report is not None else None,
+        ),
         origin=_origin(facts, nodes, channels, stored.windows),
         notes=[Note(now_ms, note.code, note.args) for note in notes],
         error=facts.run.error if facts.run is not None and facts.run.ended else None,

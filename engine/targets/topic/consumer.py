@@ -7,7 +7,17 @@ import time
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
-from ...snapshot import ChannelView, EngineState, Note, Snapshot, SourcePosition, SourceView, Windows
+from ...snapshot import (
+    ChannelView,
+    ConsumerGroup,
+    EngineState,
+    KafkaTopic,
+    Note,
+    Snapshot,
+    SourcePosition,
+    SourceView,
+    Windows,
+)
 from ...system.json_path import JsonPath
 from ...verdict.monitor_snapshot import snapshot_of
 from ...verdict.verdict import RecordedPast
@@ -114,7 +124,7 @@ class TopicWatch:
             channels=_channels({view.channel: view for view in seen.channels}, facts),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
-            sources=[self._position(facts)],
+            target=(KafkaTopic if self._group is None else ConsumerGroup)([self._position(facts)]),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms),
         )

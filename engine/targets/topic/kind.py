@@ -2,8 +2,8 @@
 
 from ...system.errors import UsageError, one_line
 from ...system.json_path import JsonPath, parse_json_path
-from ..address import name_of
 from ..follow import AttachedTarget
+from ..own import name_of
 from ..target import Kind, TargetOptions
 
 SCHEME = "kafka://"

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import explain
 from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.progress import EventTimeStuck
@@ -25,15 +24,17 @@ from wmtop.engine.snapshot import SparkProgress, Verdict
 from wmtop.engine.system.remote_files import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
-from wmtop.tui.cli.fleet.members import Member
 from wmtop.tui.cli.look import Look
+from wmtop.tui.cli.members import Member
 from wmtop.tui.words.check import reason_of
 from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
 
+from tests.snapshots import replace
+
 from ...doctor.streams import MINUTE, SETTINGS, Stream, traffic
 from ..canned import header
-from ..cli.checkpoints import checkpoint, course
+from .checkpoints import checkpoint, course
 
 HEALTHY = Stream().run(120, traffic("abcd"))
 STUCK = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))

@@ -2,13 +2,14 @@
 
 import re
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.words.channels import story
 from wmtop.tui.words.lists import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
+
+from tests.snapshots import replace
 
 from .. import canned
 from ..canned import MINUTE, NOW, WALL, instances, live, many, told

@@ -1,6 +1,5 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
-from msgspec.structs import replace
 from wmtop.engine.doctor.progress import CANNOT_TELL
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
@@ -10,6 +9,8 @@ from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.words.lists import NO_FIX
+
+from tests.snapshots import replace
 
 from ...doctor.patients import LATE, before, healthy, whatif
 from ...doctor.test_channels import silent

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from textual.pilot import Pilot
 from wmtop.engine.feed.messages import FromEngine
 from wmtop.engine.feed.recording_reader import RecordingReader
@@ -14,6 +13,8 @@ from wmtop.engine.snapshot import Snapshot, SourcePosition, SparkProgress, Water
 from wmtop.engine.verdict.history import Phases
 from wmtop.engine.watermarks.counts import PointSample
 from wmtop.tui.screens.app import WmtopApp
+
+from tests.snapshots import replace
 
 from ...doctor import patients
 from ...doctor.patients import before, healthy

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Holder, Note, Reason, SettingsChange, Snapshot, Totals, Verdict, VerdictName
 from wmtop.engine.text.formatting import label
 from wmtop.engine.verdict.history import HistoryPoint
@@ -12,9 +11,10 @@ from wmtop.tui.screens.app import alert, notification
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.rows import Sheet
-from wmtop.tui.words.events import change_words
-from wmtop.tui.words.history import EventLog
+from wmtop.tui.words.history import EventLog, change_words
 from wmtop.tui.words.lists import MOMENT_SHOWN
+
+from tests.snapshots import replace
 
 from ..canned import HOSTILE, MINUTE, NOW, WALL, failed, header, live
 from ..drive import Driven, drive

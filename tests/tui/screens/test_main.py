@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.palette import ChannelCommands
@@ -14,6 +13,8 @@ from wmtop.tui.widgets.channels import ChannelTable
 from wmtop.tui.words import keys
 from wmtop.tui.words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
 from wmtop.tui.words.wording import cause
+
+from tests.snapshots import replace
 
 from ..canned import MINUTE, empty, hostile, instances, late_burst, live, many, one, told
 from ..drive import Driven, drive

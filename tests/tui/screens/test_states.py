@@ -3,7 +3,6 @@
 from datetime import UTC
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot, Step
 from wmtop.engine.text.formatting import NO_DATA
 from wmtop.tui.screens.main import MainScreen
@@ -11,6 +10,8 @@ from wmtop.tui.screens.start import QuitScreen, StartScreen
 from wmtop.tui.words.lists import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.wording import cause, watermark_parts
+
+from tests.snapshots import replace
 
 from .. import canned
 from ..canned import live, starting, told

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from msgspec.structs import replace
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import Snapshot, TimePoint
 from wmtop.engine.text.formatting import ELSEWHERE
@@ -13,6 +12,8 @@ from wmtop.tui.words.lists import not_in_sample, sample_of
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.recent import Recent
 from wmtop.tui.words.time_plot import PlotFrame
+
+from tests.snapshots import replace
 
 from .. import canned
 from ..canned import LEVEL, MINUTE, NOW, attached, channel, live

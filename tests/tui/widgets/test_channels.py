@@ -1,8 +1,9 @@
 """A run of our own on Kafka: what is unread is among the first columns."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot, SourceView
+
+from tests.snapshots import replace
 
 from ..canned import live, told
 from ..drive import Driven, drive

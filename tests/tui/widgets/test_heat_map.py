@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.widgets.charts import HeatMap
 from wmtop.tui.words import recent as past_module
 from wmtop.tui.words.lists import LESS_BEHIND
 from wmtop.tui.words.recent import ChannelsPast, heat_lags
+
+from tests.snapshots import replace
 
 from ..canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, told
 from ..drive import Driven, drive

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.engine.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOperator, WatermarkNode
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.text.codes import unknown_text
 from wmtop.tui.words.notes import note_text
+
+from tests.snapshots import replace
 
 from ..attached import LEVEL, NOW, group, query, stale, tapped, two_nodes
 from ..canned import MINUTE, header

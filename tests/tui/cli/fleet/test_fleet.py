@@ -6,19 +6,19 @@ import urllib.request
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
-from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 from wmtop.engine.snapshot import Cause, Holder, Snapshot
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
-from wmtop.engine.targets.pace import Pace
-from wmtop.engine.targets.target import Message
-from wmtop.tui.cli.fleet.observe import FleetRows, age_ms
-from wmtop.tui.cli.fleet.prometheus import serve_metrics
+from wmtop.engine.targets.target import Message, Pace
+from wmtop.tui.cli.export import serve_metrics
+from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
 from wmtop.tui.words.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
 from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
+
+from tests.snapshots import replace
 
 from ....doctor.streams import Stream, traffic
 

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from textual.pilot import Pilot
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.host import Host
@@ -17,13 +16,13 @@ from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.targets.fleet import TargetWatch, Watcher, WatchTarget
 from wmtop.engine.targets.own import running_engine
-from wmtop.tui.cli.fleet.command import feed_of
-from wmtop.tui.cli.fleet.feed import WatchedFeed
-from wmtop.tui.cli.fleet.members import members
-from wmtop.tui.cli.fleet.observe import FleetRows, watcher_of
+from wmtop.tui.cli.fleet import FleetRows, WatchedFeed, feed_of, watcher_of
+from wmtop.tui.cli.members import members
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.words.lists import Appearance
+
+from tests.snapshots import replace
 
 from ....feed.hosts import host_alone
 from ....refusals import refused

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ....engine.feed import run_directory
-from ....engine.system.errors import UsageError
-from ....engine.targets.target import NO_OPTIONS, TargetOptions
-from ..config.force import config, configured
-from ..target_options import target_options
+from ...engine.feed import run_directory
+from ...engine.system.errors import UsageError
+from ...engine.targets.target import NO_OPTIONS, TargetOptions
+from .config import config, configured
+from .target_options import target_options
 
 
 class Member(Struct, frozen=True):
@@ -60,7 +60,7 @@ def some_members(names: Iterable[str], *, every: bool) -> list[Member]:
 
 def _published(taken: set[str]) -> list[Member]:
     """Published queries that run, failed, or whose job died; unless a job that runs publishes them again."""
-    from ....engine.targets.spark.published import list_published
+    from ...engine.targets.spark.published import list_published
 
     jobs = sorted(list_published(), key=lambda job: not job.publication.alive)
     out: dict[str, Member] = {}

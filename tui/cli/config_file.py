@@ -1,18 +1,70 @@
-"""The format of a configuration file, and its parser. Pure: text in, `Config` or `ConfigError` out."""
+"""The configuration file: its tables, their types, and which options of `run` it may have."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from types import UnionType
+from typing import Any, cast, get_args, get_type_hints
 
+import typer
 from msgspec import Struct
 
-from ....engine.text.formatting import clean
-from ...words.keys import BIND_NAMES, check_keys
-from ...words.lists import ALERTS, THEMES, ZONES
-from ..options import parse_condition, parse_duration, parse_duration_or_off
-from .run_options import RUN_OPTIONS
+from ...engine.text.formatting import clean
+from ..words.keys import BIND_NAMES, check_keys
+from ..words.lists import ALERTS, THEMES, ZONES
+from .options import EngineArguments, parse_condition, parse_duration, parse_duration_or_off
+
+_OF_ONE_RUN = ("name", "state_dir", "force", "record", "firings", "late_output", "once")
+"""Options of a single run, for which a default makes no sense."""
+
+
+def option_names() -> dict[str, str]:
+    """The parameter of each option, by the option's name."""
+    names = [field.name for field in fields(EngineArguments) if field.name not in _OF_ONE_RUN]
+    return {name.replace("_", "-"): name for name in names}
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """A checker for an option's value in the file; it returns the text for the command line."""
+    kind, option = get_args(hint)[:2]
+    kinds = [each for each in (get_args(kind) if isinstance(kind, UnionType) else (kind,)) if each is not type(None)]
+    [plain] = kinds
+    parse = getattr(option, "parser", None)
+
+    def read(value: Any) -> Any:
+        if plain is bool:
+            return _typed(value, bool, "true or false")
+        if parse is not None:
+            text = _typed(value, str, 'a text, e.g. "30m"')
+            try:
+                parse(text)
+            except typer.BadParameter as error:
+                raise ValueError(error.message) from None
+            return text
+        if plain is int:
+            return _typed(value, int, "a whole number")
+        if plain in (str, Path):
+            return _typed(value, str, "a text")
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):  # pyright: ignore
+            raise ValueError("needs a text or a list of texts")
+        return texts  # pyright: ignore[reportUnknownVariableType]
+
+    return read
+
+
+def _typed(value: Any, kind: type, words: str) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"needs {words}")
+    return value
+
+
+_HINTS = get_type_hints(EngineArguments, include_extras=True)
+RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {name: _reader(_HINTS[field]) for name, field in option_names().items()}
+"""The checkers by option name (without `--`)."""
+
 
 _SECRET_IN_ADDRESS = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"passw|secret|token|credential|access.?key", re.IGNORECASE)
@@ -245,7 +297,7 @@ class _Reader:
             raise self._error((*where, key), f"unknown {kind} '{clean(key)}'{place}; {hint}")
 
     def _error(self, where: tuple[str, ...], words: str) -> ConfigError:
-        from .lines import line_of
+        from .config import line_of
 
         return ConfigError(f"{self._path}:{line_of(self._text, where)}: {words}")
 
