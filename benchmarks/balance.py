@@ -20,8 +20,7 @@ from wmtop.engine.run.query import Run
 from wmtop.engine.run.sources.kafka import Kafka, KafkaColumns
 from wmtop.engine.system.json_path import JsonPath
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import to_save
+from wmtop.engine.watermarks.monitor import Monitor, to_save
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .kafka import cluster, fill

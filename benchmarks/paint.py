@@ -19,7 +19,7 @@ from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.run_directory import RUN_DIR_VARIABLE
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings
 
 from .machine import process_cpu_s, scratch

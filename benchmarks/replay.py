@@ -23,7 +23,7 @@ from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.replay.player import play_times

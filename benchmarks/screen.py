@@ -23,8 +23,7 @@ from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.settings import Settings
 

@@ -14,8 +14,7 @@ from typing import TypeVar
 import msgspec
 from wmtop.engine.feed.messages import decode_from_engine, encode_line
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor, to_save
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor, to_save
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.valve import Valve

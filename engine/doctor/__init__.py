@@ -2,9 +2,8 @@
 
 from importlib import import_module
 
-from .diagnosis_input import verdict_at
 from .finding import Finding, Fix, Severity
-from .rules import RULES, Diagnosis, Meaning, accounts_for, diagnose, explain, meaning_of
+from .rules import RULES, Diagnosis, Meaning, accounts_for, diagnose, explain, meaning_of, verdict_at
 
 __all__ = [
     "RULES",

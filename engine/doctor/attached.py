@@ -3,10 +3,9 @@
 from ..snapshot.flink_job import FlinkJob
 from ..text import formatting as f
 from ..text.codes import JOB_GONE
-from .condition import CHECK_SOURCE, OLD, age, broker_silent, note_of, pauses, stale_part, unreadable
-from .diagnosis_input import DiagnosisInput
+from .condition import CHECK_SOURCE, NO_RESULTS, OLD, age, broker_silent, note_of, pauses, stale_part, unreadable
 from .finding import CHECK_JOB, CHECK_QUERY, Context, Explanation, Finding, Fix, span
-from .rules import rule
+from .rules import DiagnosisInput, rule
 
 
 class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
@@ -30,10 +29,11 @@ class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
 
     def words(self, context: Context) -> Explanation:
         error = None if self.error is None else f.clean(f.first_line(self.error))
+        impact = "Whether event time moves is not known"
         if self.unanswered and error is not None:
-            title, impact, cause = "Nothing newer is known of the job", "Whether event time moves is not known", error
+            title, cause = "Nothing newer is known of the job", error
         elif self.operator_gone:
-            title, impact = "The job no longer has the chosen operator", "Whether event time moves is not known"
+            title = "The job no longer has the chosen operator"
             cause = (
                 "The job was submitted again with other operators. Attach again with another --operator, or without it."
             )
@@ -44,9 +44,9 @@ class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
             title, impact = f"The job is {self.state}", "No results: the watermark is frozen"
             cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
         elif error is not None:
-            title, impact, cause = "The JobManager fetches no metrics", "Whether event time moves is not known", error
+            title, cause = "The JobManager fetches no metrics", error
         else:
-            title, impact = "The metrics are old", "Whether event time moves is not known"
+            title = "The metrics are old"
             cause = f"The JobManager has had no newer metrics from its task managers. {OLD}"
         counted = [] if not self.restarts else [f"Restarts: {self.restarts:,}"]
         state = f"{'Last known state' if self.unanswered else 'State'} of the job: {self.state}"
@@ -96,36 +96,33 @@ class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
     first.
     """
 
-    batch: int | None
     age_ms: int | None
     """How long ago its last batch began."""
-    in_flight: bool | None
     gone: bool = False
     """Its application ended without stopping it."""
     source_silent: str | None = None
     """Why its source does not answer this program either, in one line."""
 
     def words(self, context: Context) -> Explanation:
-        batch = "The last batch" if self.batch is None else f"Batch {self.batch:,}"
+        number, in_flight = context.snapshot.batch, context.snapshot.spark.in_flight
+        batch = "The last batch" if number is None else f"Batch {number:,}"
         begun = "" if self.age_ms is None else f" began {span(self.age_ms)} ago"
-        ended = "" if self.in_flight is None else " and has not ended" if self.in_flight else " and was the last one"
+        ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
         if self.gone:
             return Explanation(
                 "The query's application has ended",
-                "No results: event time does not move any more",
+                NO_RESULTS,
                 f"The application ended without stopping the query: it was killed, or it failed. {OLD}",
                 [f"{batch}{begun}{ended}"],
                 ("Progress",),
             )
+        title, silent = "The query shows no progress", list[str]()
         why = "The query is idle, hangs, or has died: from outside these look alike."
-        silent: list[str] = []
         if self.source_silent is not None:
-            why, silent = (
-                "Its source does not answer from here either: the query probably waits for it.",
-                [self.source_silent],
-            )
+            title, silent = f"{title}; its source does not answer", [self.source_silent]
+            why = "Its source does not answer from here either: the query probably waits for it."
         return Explanation(
-            "The query shows no progress" + ("; its source does not answer" if silent else ""),
+            title,
             "No results" if self.age_ms is None else f"Nothing new for {span(self.age_ms)}",
             " ".join(text for text in (why, unreadable(context), OLD) if text),
             [f"{batch}{begun}{ended}", *map(f.clean, silent)],
@@ -138,15 +135,12 @@ def query_stale(facts: DiagnosisInput) -> QueryStale | None:
     """An attached query without progress."""
     if stale_part(facts) != "query-stale":
         return None
-    snapshot, spark = facts.snapshot, facts.snapshot.spark
-    begun, now = spark.batch_timestamp_ms, snapshot.wall_ms
+    begun, now = facts.snapshot.spark.batch_timestamp_ms, facts.snapshot.wall_ms
     gone = note_of(facts, "application_gone") is not None
     silent = None if gone else broker_silent(facts)
     return QueryStale(
         severity="critical",
-        batch=snapshot.batch,
         age_ms=None if begun is None or now is None else max(now - begun, 0),
-        in_flight=spark.in_flight,
         gone=gone,
         source_silent=silent,
         fixes=(CHECK_QUERY,) if silent is None else (CHECK_SOURCE, CHECK_QUERY),

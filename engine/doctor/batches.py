@@ -9,9 +9,8 @@ from ..snapshot import OperatorKind, StatefulOperator
 from ..text import formatting as f
 from ..text.codes import OPERATORS
 from ..verdict.history import HistoryPoint, Phases
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, thirds
 from .finding import ADD_WATERMARK, CHECK_QUERY, Context, Explanation, Finding, Fix, Severity, n, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, rule, thirds
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
 """A batch is slow from this duration (ms) on, if it lasts this many emit intervals and takes this part of the normal
@@ -57,26 +56,23 @@ class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
     """
 
     batch_ms: int
-    emit_every_ms: int | None
-    """The emit interval; None: an attached query."""
     phase: str | None
     """The phase that takes most of the time, a field of `Phases`, and its share."""
     phase_share: float | None
-    rows_in: float | None
-    rows_done: float | None
     backlog: int | None
     backlog_per_s: float | None
     """How fast the backlog grows, if it does (records per second)."""
 
     def words(self, context: Context) -> Explanation:
-        grows = self.backlog_per_s
-        times = "" if not self.emit_every_ms else f", {self.batch_ms // self.emit_every_ms:,} times the emit interval"
+        grows, spark, emit = self.backlog_per_s, context.snapshot.spark, context.snapshot.settings.emit_every_ms
+        times = "" if not emit or context.is_attached else f", {self.batch_ms // emit:,} times the emit interval"
         part = [] if self.phase is None else [f"{f.share(self.phase_share)} of that: {_PHASES[self.phase]}"]
-        can = "" if self.rows_done is None else f", {f.rate(self.rows_done)} can be processed"
-        rates = [] if self.rows_in is None else [f"{f.rate(self.rows_in)} rows/s come{can}"]
+        come, done = spark.input_rows_per_second, spark.processed_rows_per_second
+        can = "" if done is None else f", {f.rate(done)} can be processed"
+        rates = [] if come is None else [f"{f.rate(come)} rows/s come{can}"]
         unread = [] if grows is None else [f"Backlog: {n(self.backlog, 'record')}, {f.rate(grows)} more each second"]
         waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
-        if context.snapshot.spark.has_watermark is False:
+        if spark.has_watermark is False:
             waits, why = "Results appear", "The results of a batch appear when it ends."
         return Explanation(
             "Batches do not keep up" if grows else "Batches are slow",
@@ -100,23 +96,19 @@ def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
     if len(took) < FEW and growth is None:
         return None
     batch_ms = int(median(took)) if took else 0
-    emit = None if facts.is_attached else facts.settings.emit_every_ms
-    slow = len(took) >= FEW and batch_ms >= max(SLOW_MS, SLOW_TIMES * (emit or 0), facts.scale_ms // SLOW_PART)
+    emit = 0 if facts.is_attached else facts.settings.emit_every_ms
+    slow = len(took) >= FEW and batch_ms >= max(SLOW_MS, SLOW_TIMES * emit, facts.scale_ms // SLOW_PART)
     if not slow and growth is None:
         return None
-    backlog, spark = facts.past[-1].backlog, facts.snapshot.spark
+    backlog, done = facts.past[-1].backlog, facts.snapshot.spark.processed_rows_per_second
     phase, part = _longest_phase([point.phases for point in batches[-30:] if point.phases])
-    done = spark.processed_rows_per_second
     capacity = _ADD_CAPACITY if phase is None else Fix("speed-up-batches", _FASTER[phase])
     return SlowBatches(
         severity="warning",
         size=max(batch_ms, SECOND * (backlog or 0) / done if growth and done else 0),
         batch_ms=batch_ms,
-        emit_every_ms=emit,
         phase=phase,
         phase_share=part,
-        rows_in=spark.input_rows_per_second,
-        rows_done=done,
         backlog=backlog,
         backlog_per_s=growth,
         fixes=(capacity, _LENGTHEN_TRIGGER) if facts.is_attached else (capacity,),
@@ -157,13 +149,13 @@ class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
     What to do: check the query's process and its log.
     """
 
-    batch: int | None
     age_ms: int
     usual_ms: int | None
 
     def words(self, context: Context) -> Explanation:
         usual = [] if self.usual_ms is None else [f"Median batch: {span(self.usual_ms)}"]
-        number = "The batch" if self.batch is None else f"Batch {self.batch:,}"
+        batch = context.snapshot.batch
+        number = "The batch" if batch is None else f"Batch {batch:,}"
         return Explanation(
             f"{number} does not end",
             f"No results for {span(self.age_ms)}",
@@ -184,14 +176,7 @@ def hung_batch(facts: DiagnosisInput) -> HungBatch | None:
     age_ms = wall_ms - spark.batch_timestamp_ms
     if age_ms < max(HUNG_MS, HUNG_TIMES * (usual or 0)):
         return None
-    return HungBatch(
-        severity="critical",
-        size=age_ms,
-        batch=facts.snapshot.batch,
-        age_ms=age_ms,
-        usual_ms=usual,
-        fixes=(CHECK_QUERY,),
-    )
+    return HungBatch(severity="critical", size=age_ms, age_ms=age_ms, usual_ms=usual, fixes=(CHECK_QUERY,))
 
 
 class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
@@ -209,7 +194,6 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
     expected_windows: int | None
     """How many windows the settings explain."""
     watched_ms: int
-    bytes: int | None
     watermark: bool
     """Whether there is a watermark at all: without one nothing is ever removed."""
 
@@ -218,7 +202,8 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
         grown = [] if self.before_rows is None else [f"{f.count(self.before_rows)} rows {span(self.watched_ms)} ago"]
         expected = "" if self.expected_windows is None else f"; window and lateness account for {self.expected_windows}"
         windows = [] if self.windows is None else [n(self.windows, "open window") + expected]
-        memory = [] if self.bytes is None else [f"{self.bytes / 1_048_576:,.0f} MiB of memory"]
+        bytes_ = context.snapshot.spark.state_bytes
+        memory = [] if bytes_ is None else [f"{bytes_ / 1_048_576:,.0f} MiB of memory"]
         cause = "Records open new windows while the watermark does not follow, so that no old one closes."
         if not self.watermark:
             cause = "Without a watermark no state is ever released."
@@ -280,7 +265,6 @@ def state_grows(facts: DiagnosisInput) -> StateGrows | None:
         windows=points[-1].open_windows,
         expected_windows=expected,
         watched_ms=points[-1].wall_ms - points[0].wall_ms,
-        bytes=facts.snapshot.spark.state_bytes,
         watermark=points[-1].watermark_ms is not None,
         fixes=(_FREE_WATERMARK if points[-1].watermark_ms is not None else ADD_WATERMARK,),
     )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ..snapshot import ChannelView, OpenWindow, VerdictName, WhatIfIdle
 from ..text import formatting as f
-from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import (
     ADD_READERS,
     WAIT,
@@ -23,7 +22,7 @@ from .finding import (
     span,
     verb,
 )
-from .rules import rule
+from .rules import MINUTE, DiagnosisInput, rule
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""
@@ -52,7 +51,6 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
     windows: int
     """Open windows that no other channel holds back."""
     records: int | None
-    idle_after_ms: int | None
     lagging: int
     """How many channels with data hold it back too."""
 
@@ -73,7 +71,7 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
                 "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it "
                 "has not passed yet."
             )
-        elif self.idle_after_ms is not None:
+        elif context.snapshot.settings.idle_after_ms is not None:
             cause = "A channel without data holds back the watermark until its idle timeout has passed."
         evidence = [
             f"{'Last record' if one else 'First of them without data'}: {span(self.quiet_ms)} ago"
@@ -84,7 +82,7 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
             *([f"{n(self.never_seen, 'channel')} never had a record"] if self.never_seen and not never else []),
             *([f"{n(self.lagging, 'channel')} with data {verb('x' * self.lagging, 'holds', 'hold')} it back too"]
               if self.lagging else []),
-            f"Idle timeout: {timeout_words(self.idle_after_ms, context)}",
+            f"Idle timeout: {context.idle_timeout}",
         ]  # fmt: skip
         title = f"{who} {verb(self.channels, 'holds', 'hold')} back the watermark: {why}"
         return Explanation(title, impact, cause, evidence, ("Blockers", "Windows"), only(self.channels))
@@ -181,7 +179,6 @@ def _silent(
         gain_ms=gain_ms,
         windows=len(waiting),
         records=sum(records) if len(records) == len(waiting) else None,
-        idle_after_ms=idle,
         lagging=lagging,
         fixes=(idle_fix(facts, set(channels), gain_ms), check_channels(channels, ("has no data", "have no data"))),
     )
@@ -222,12 +219,6 @@ def _least(context: Context) -> str:
     return "≥ " if holder is not None and holder.at_least else ""
 
 
-def timeout_words(idle_after_ms: int | None, context: Context) -> str:
-    """The idle timeout; a Flink job's own is not in its REST API."""
-    unknown = idle_after_ms is None and context.of_flink
-    return f.ELSEWHERE if unknown else f.setting(idle_after_ms)
-
-
 class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
     """Channels with data are far behind the fastest channel in event time, and the watermark follows the slowest.
 
@@ -241,16 +232,16 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
     behind_ms: int
     backlog: int | None
     rate: float | None
-    open_windows: int | None
-    open_records: int | None
     stuck_ms: int | None = None
     """How long the first channel's event time has not advanced although it receives data: the watermark is stalled."""
 
     def words(self, context: Context) -> Explanation:
         who, first = names(self.channels), names(self.channels[:1])
         unread = [] if self.backlog is None else [f"Backlog of {first}: {n(self.backlog, 'record')}"]
-        held = "" if self.open_records is None else f" with {n(self.open_records, 'record')}"
-        open_ = [] if self.open_windows is None else [f"{n(self.open_windows, 'open window')}{held}"]
+        windows = context.snapshot.windows
+        held = "" if windows.open_records is None else f" with {n(windows.open_records, 'record')}"
+        waiting = [] if windows.open_count is None else [f"{n(windows.open_count, 'open window')}{held}"]
+        received = [] if self.rate is None else [f"{first} receives {f.rate(self.rate)} records/s"]
         if self.stuck_ms is not None:
             return Explanation(
                 f"{first} sends records, but its event time does not advance",
@@ -258,8 +249,8 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
                 "Its producer repeats one timestamp or sends older ones. It is not idle, so no idle timeout helps.",
                 [
                     f"Watermark unchanged for {span(self.stuck_ms)}, {span(self.behind_ms)} behind the fastest channel",
-                    *([] if self.rate is None else [f"{first} receives {f.rate(self.rate)} records/s"]),
-                    *open_,
+                    *received,
+                    *waiting,
                 ],
                 ("Blockers", "Time"),
                 self.channels[0],
@@ -270,9 +261,9 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
             "The watermark follows the slowest channel with data; what the others have sent stays in state.",
             [
                 f"{first} is {span(self.behind_ms)} behind the fastest channel, for at least a minute",
-                *([] if self.rate is None else [f"{first} receives {f.rate(self.rate)} records/s"]),
+                *received,
                 *unread,
-                *open_,
+                *waiting,
             ],
             ("Blockers", "Operators"),
             only(self.channels),
@@ -320,8 +311,6 @@ def lagging_channels(facts: DiagnosisInput) -> Lagging | None:
         behind_ms=lags[0][1],
         backlog=first.backlog,
         rate=first.rate,
-        open_windows=facts.snapshot.windows.open_count,
-        open_records=facts.snapshot.windows.open_records,
         stuck_ms=stuck_ms,
         fixes=tuple(fixes),
     )
@@ -359,7 +348,6 @@ class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-latene
     """
 
     left_ms: int
-    lateness_ms: int | None
     small: bool = False
     """The watermark is much farther behind the fastest channel: something else holds it back."""
 
@@ -368,10 +356,7 @@ class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-latene
             f"The watermark is frozen for another {span(self.left_ms)} of event time",
             "No window fires until then; records behind the watermark are still late",
             "The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
-            [
-                f"{span(self.left_ms)} of event time left",
-                f"Lateness: {f.ELSEWHERE if self.lateness_ms is None else f.setting(self.lateness_ms)}",
-            ],
+            [f"{span(self.left_ms)} of event time left", f"Lateness: {context.lateness}"],
             ("Time", "Lateness"),
         )
 
@@ -388,19 +373,18 @@ def frozen_by_lateness(facts: DiagnosisInput) -> FrozenByLateness | None:
     if facts.ended or level is None or not facts.settings.tunable or (lateness is None and not reported_ms):
         return None
     if reported_ms is not None or lateness is None:
-        return _frozen(facts, reported_ms, lateness)
+        return _frozen(facts, reported_ms)
     left_ms = _left_by_minimum(facts, level, lateness) if facts.has_valve else _left_by_fastest(facts, level, lateness)
-    return None if facts.settings.strategy == "smoothed" else _frozen(facts, left_ms, lateness)
+    return None if facts.settings.strategy == "smoothed" else _frozen(facts, left_ms)
 
 
-def _frozen(facts: DiagnosisInput, left_ms: int | None, lateness: int | None) -> FrozenByLateness | None:
+def _frozen(facts: DiagnosisInput, left_ms: int | None) -> FrozenByLateness | None:
     if left_ms is None or left_ms <= 1:
         return None
     return FrozenByLateness(
         severity="info" if left_ms < facts.scale_ms else "warning",
         size=left_ms,
         left_ms=left_ms,
-        lateness_ms=lateness,
         small=facts.has_valve and (facts.snapshot.level.behind_fastest_ms or 0) > left_ms + facts.scale_ms,
         fixes=(WAIT,),
     )

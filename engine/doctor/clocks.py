@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from ..snapshot import ChannelView, FlinkJob, Offender, VerdictName
 from ..text import formatting as f
 from ..text.formatting import name
-from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
 from .finding import CONVERT_TO_UTC, Context, Explanation, Finding, Fix, column, n, names, only, span
-from .rules import rule
+from .rules import HOUR, MINUTE, SECOND, DiagnosisInput, rule, share
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""
@@ -38,9 +37,6 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
     """How many were set aside; None: none, they are in the stream."""
     timestamp_ms: int | None
     ahead_ms: int | None
-    offset: int | None = None
-    part: str | None = None
-    guard_ms: int | None = None
     drags: bool = False
     """Whether the watermark itself is ahead of the clock."""
 
@@ -48,15 +44,15 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
         claimed = [] if self.timestamp_ms is None else [f"Its event time: {_stamp(self.timestamp_ms, context)}"]
         ahead = [] if self.ahead_ms is None else [f"{span(self.ahead_ms)} ahead of the clock"]
         if self.records is not None:
+            guard = f"Future guard: {f.setting(context.snapshot.settings.future_guard_ms)}"
             return Explanation(
                 f"{n(self.records, 'record')} with a future timestamp set aside",
                 "They do not move the watermark; they do count in their windows",
                 "A producer's clock is ahead, its unit is wrong, or the field is broken.",
-                [f"Last one: {place(self.channels[0], self.offset, self.part)}", *claimed, *ahead,
-                 f"Future guard: {f.setting(self.guard_ms)}"],
+                [*_last_one(context.snapshot.last_future), *claimed, *ahead, guard],
                 ("Time",),
                 only(self.channels),
-            )  # fmt: skip
+            )
         if not self.channels:
             return Explanation(
                 f"Event time is {span(self.ahead_ms)} ahead of the clock",
@@ -129,9 +125,6 @@ def _set_aside(facts: DiagnosisInput, records: int, last: Offender) -> FutureTim
         records=records,
         timestamp_ms=last.timestamp_ms,
         ahead_ms=None if last.timestamp_ms is None or facts.now_ms is None else last.timestamp_ms - facts.now_ms,
-        offset=last.offset,
-        part=last.part,
-        guard_ms=facts.settings.future_guard_ms,
         fixes=(_check_record((last.channel,)),),
     )
 
@@ -180,11 +173,8 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
 
     records: int
     of_rows: float
-    offset: int | None
-    part: str | None
 
     def words(self, context: Context) -> Explanation:
-        last = [f"Last one: {place(self.channels[0], self.offset, self.part)}"] if self.channels else []
         read = f"The event time is {_time_column(context)}"
         source = context.snapshot.source
         if source is not None and source.time_unit:
@@ -196,7 +186,7 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
             "Almost no rows have a usable event time" if nearly_all else "Rows without a usable event time",
             "No watermark, no windows" if nearly_all else part,
             cause + (", as milliseconds read as seconds are." if nearly_all else "; they are in no window."),
-            [part, *last, read[0].upper() + read[1:]],
+            [part, *_last_one(context.snapshot.last_malformed), read[0].upper() + read[1:]],
             ("Time",),
             only(self.channels),
         )
@@ -220,8 +210,6 @@ def malformed(facts: DiagnosisInput) -> Malformed | None:
         channels=(last.channel,) if last else (),
         records=totals.malformed or 0,
         of_rows=part,
-        offset=last.offset if last else None,
-        part=last.part if last else None,
         fixes=(_check_record((last.channel,) if last else ()) if part < NEARLY_ALL else SET_TIME_COLUMN,),
     )
 
@@ -231,10 +219,13 @@ def _time_column(context: Context) -> str:
     return column(source.time_column if source else None)
 
 
-def place(channel: str, offset: int | None, part: str | None) -> str:
-    """The place of a record: its channel, its offset, the part of the source."""
-    where = "" if offset is None else f", offset {offset:,}{' of ' + name(part) if part else ''}"
-    return name(channel) + where
+def _last_one(record: Offender | None) -> list[str]:
+    """The place of a record, as evidence: its channel, its offset, the part of the source."""
+    if record is None:
+        return []
+    part = f" of {name(record.part)}" if record.part else ""
+    where = "" if record.offset is None else f", offset {record.offset:,}{part}"
+    return [f"Last one: {name(record.channel)}{where}"]
 
 
 class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
@@ -398,12 +389,12 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
     behind_ms: int
     """The greatest distance of the newest record behind the clock."""
     watched_ms: int
-    lateness_ms: int
 
     def words(self, context: Context) -> Explanation:
         return Explanation(
             "Event time looks like processing time",
-            f"Lateness {f.setting(self.lateness_ms)} has no use, and windows are those of the arrival",
+            f"Lateness {f.setting(context.snapshot.settings.lateness_ms or 0)} has no use, and windows are those of "
+            "the arrival",
             "Events from elsewhere arrive late and out of order. Times that never do were set by the reader, the "
             "broker (log append time) or the producer when it sent.",
             [
@@ -418,7 +409,7 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
 @rule(ProcessingTime, suppressed_by=("wrong-unit",))
 def processing_time(facts: DiagnosisInput) -> ProcessingTime | None:
     """Event times that may be the reader's or broker's clock, not the event's."""
-    settings, records = facts.settings, facts.snapshot.totals.records
+    records = facts.snapshot.totals.records
     zero = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == 0), None)
     if facts.ended or not facts.by_wall_clock or zero is None or records is None or records < ENOUGH:
         return None
@@ -435,7 +426,6 @@ def processing_time(facts: DiagnosisInput) -> ProcessingTime | None:
         records=records,
         behind_ms=max(known),
         watched_ms=points[-1].wall_ms - points[0].wall_ms,
-        lateness_ms=settings.lateness_ms or 0,
         fixes=(SET_TIME_COLUMN,),
     )
 

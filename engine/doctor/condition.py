@@ -3,12 +3,12 @@
 from ..snapshot import FlinkJob, Note, NoteCode
 from ..text import formatting as f
 from ..text.codes import unknown_text
-from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Context, Explanation, Finding, Fix, n, span
-from .rules import rule
+from .rules import MINUTE, DiagnosisInput, rule
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
+NO_RESULTS = "No results: event time does not move any more"
 OLD = "Everything else on the screen is from before that."
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
@@ -22,18 +22,17 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
     """
 
     error: str | None
-    attached: bool
     lost: bool
     """The process ended without its last message."""
-    is_job: bool = False
-    """A Flink job; else a Spark query."""
 
     def words(self, context: Context) -> Explanation:
-        who = ("The job" if self.is_job else "The query") if self.attached else "The engine"
+        who = "The engine"
+        if context.is_attached and not self.lost:
+            who = "The job" if isinstance(context.snapshot.target, FlinkJob) else "The query"
         error = f.clean(f.first_line(self.error)) if self.error else "no error was reported"
         return Explanation(
             f"{who} {'has stopped' if self.lost else 'has failed'}",
-            "No results: event time does not move any more",
+            NO_RESULTS,
             "The process is gone." if self.lost else f"{who} ended with an error: {error}",
             [error, *age(context)],
             ("Progress",),
@@ -47,16 +46,11 @@ def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
     lost = snapshot.state != "failed"
     if lost and (facts.lost is None or facts.ended):
         return None
-    attached, is_job = facts.is_attached and not lost, isinstance(snapshot.target, FlinkJob)
-    return EngineFailed(
-        severity="critical",
-        size=float("inf"),
-        error=facts.lost if lost else snapshot.error,
-        attached=attached,
-        lost=lost,
-        is_job=is_job,
-        fixes=((CHECK_JOB if is_job else CHECK_QUERY) if attached else _check_engine(facts),),
-    )
+    fix = _check_engine(facts)
+    if facts.is_attached and not lost:
+        fix = CHECK_JOB if isinstance(snapshot.target, FlinkJob) else CHECK_QUERY
+    error = facts.lost if lost else snapshot.error
+    return EngineFailed(severity="critical", size=float("inf"), error=error, lost=lost, fixes=(fix,))
 
 
 def _check_engine(facts: DiagnosisInput) -> Fix:
@@ -86,21 +80,14 @@ class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
     """The engine does send, but its JVM does not answer: nothing is read."""
 
     def words(self, context: Context) -> Explanation:
+        silent, who, title = span(self.silent_ms), "The engine", "The engine sends nothing"
+        impact = f"What is shown is {silent} old"
+        evidence = f"No snapshot for {silent}; a healthy engine sends one a second"
         if self.jvm:
-            return Explanation(
-                "The engine's JVM does not answer",
-                f"Nothing has been read for {span(self.silent_ms)}",
-                f"The JVM is hung or suspended, or its host is overloaded. {OLD}",
-                [f"No answer for {span(self.silent_ms)}", *age(context)],
-                ("Progress",),
-            )
-        return Explanation(
-            "The engine sends nothing",
-            f"What is shown is {span(self.silent_ms)} old",
-            f"The engine is hung or suspended, or its host is overloaded. {OLD}",
-            [f"No snapshot for {span(self.silent_ms)}; a healthy engine sends one a second", *age(context)],
-            ("Progress",),
-        )
+            who, title = "The JVM", "The engine's JVM does not answer"
+            impact, evidence = f"Nothing has been read for {silent}", f"No answer for {silent}"
+        cause = f"{who} is hung or suspended, or its host is overloaded. {OLD}"
+        return Explanation(title, impact, cause, [evidence, *age(context)], ("Progress",))
 
 
 @rule(EngineSilent, accounts_for=("unknown",), before_data=True)
@@ -146,14 +133,13 @@ class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
     What to do: wait for the first batch. The finding shows the step that takes the time.
     """
 
-    step: str | None
-
     def words(self, context: Context) -> Explanation:
+        step = next((step.name for step in context.snapshot.steps if step.seconds is None), None)
         return Explanation(
             "The engine is starting",
             "Nothing to judge yet",
             "The first batch has not ended.",
-            [f"Step: {f.clean(self.step)}" if self.step else "Waiting for the first batch"],
+            [f"Step: {f.clean(step)}" if step else "Waiting for the first batch"],
         )
 
 
@@ -162,8 +148,7 @@ def engine_starting(facts: DiagnosisInput) -> EngineStarting | None:
     """The start is not over: nothing to judge yet."""
     if facts.snapshot.state != "starting":
         return None
-    running = next((step.name for step in facts.snapshot.steps if step.seconds is None), None)
-    return EngineStarting(severity="info", step=running, fixes=(WAIT,))
+    return EngineStarting(severity="info", fixes=(WAIT,))
 
 
 class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreachable"):
@@ -257,9 +242,6 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
     --max-channels.
     """
 
-    unknown: str | None
-    """A `WindowsUnknownCode`, or None."""
-    unknown_args: dict[str, str | int | None] = {}  # noqa: RUF012 (msgspec copies it)
     left_out: int | None = None
     """Number of channels that, like the windows, were left out of a snapshot that was too long to send."""
 
@@ -272,11 +254,12 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
                 [f"{n(self.left_out, 'channel')} left out"],
                 ("Progress",),
             )
+        windows = context.snapshot.windows
         return Explanation(
             "Part of the picture is unknown",
             "A channel or window that is not shown may be stuck",
             unreadable(context) or "Some of the taps do not answer.",
-            [unknown_text(self.unknown, self.unknown_args) or "State: partial"],
+            [unknown_text(windows.unknown, windows.unknown_args) or "State: partial"],
             ("Progress",),
         )
 
@@ -287,15 +270,12 @@ def partly_unknown(facts: DiagnosisInput) -> PartlyUnknown | None:
     left_out = _left_out(facts)
     if left_out is not None:
         fix = Fix("lower-max-channels", "Start the engine again with a smaller --max-channels")
-        return PartlyUnknown(severity="warning", size=left_out, unknown=None, left_out=left_out, fixes=(fix,))
+        return PartlyUnknown(severity="warning", size=left_out, left_out=left_out, fixes=(fix,))
     if facts.snapshot.state != "partial" or broker_silent(facts) is not None:
         return None
     if pauses(facts) is not None or note_of(facts, "continuous") is not None:
         return None
-    windows = facts.snapshot.windows
-    return PartlyUnknown(
-        severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=(CHECK_SOURCE,)
-    )
+    return PartlyUnknown(severity="info", fixes=(CHECK_SOURCE,))
 
 
 def unreadable(context: Context) -> str | None:
@@ -314,14 +294,13 @@ class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
     """
 
     watched_ms: int
-    known_channels: int
 
     def words(self, context: Context) -> Explanation:
         return Explanation(
             "No record has come yet",
             "No watermark, no results",
             "The source is empty, the start position is at its end, or a filter drops everything.",
-            [f"0 records in {span(self.watched_ms)}", f"{n(self.known_channels, 'channel')} known"],
+            [f"0 records in {span(self.watched_ms)}", f"{n(len(context.snapshot.channels), 'channel')} known"],
             ("Progress",),
         )
 
@@ -335,6 +314,4 @@ def no_records(facts: DiagnosisInput) -> NoRecords | None:
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
     if snapshot.totals.records or snapshot.totals.malformed or watched_ms < MINUTE:
         return None
-    return NoRecords(
-        severity="warning", watched_ms=watched_ms, known_channels=len(facts.channels), fixes=(CHECK_PRODUCERS,)
-    )
+    return NoRecords(severity="warning", watched_ms=watched_ms, fixes=(CHECK_PRODUCERS,))

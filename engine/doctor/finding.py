@@ -9,8 +9,7 @@ from msgspec import Struct
 from ..snapshot import FlinkJob, Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
-from ..verdict.job_line import line_in_job
-from ..verdict.preview import ProposedSetting, now_gain_ms
+from ..verdict.preview import ProposedSetting, line_in_job, now_gain_ms
 
 Severity = Literal["critical", "warning", "info"]
 """Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing. The worst comes
@@ -27,6 +26,23 @@ class Context(Struct, frozen=True):
 
     snapshot: Snapshot
     zone: tzinfo | None
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the query belongs to another program."""
+        return self.snapshot.is_attached
+
+    @property
+    def lateness(self) -> str:
+        """The lateness in force, or that it is not known."""
+        lateness_ms = self.snapshot.settings.lateness_ms
+        return f.ELSEWHERE if lateness_ms is None else f.setting(lateness_ms)
+
+    @property
+    def idle_timeout(self) -> str:
+        """The idle timeout in force; a Flink job's own is not in its REST API."""
+        idle_after_ms = self.snapshot.settings.idle_after_ms
+        return f.ELSEWHERE if idle_after_ms is None and self.of_flink else f.setting(idle_after_ms)
 
     @property
     def of_flink(self) -> bool:

@@ -3,7 +3,6 @@
 from ..snapshot import VerdictName
 from ..snapshot.flink_job import FlinkJob, FlinkVertex
 from ..text import formatting as f
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity
 from .finding import (
     ADD_READERS,
     CHECK_JOB,
@@ -19,7 +18,7 @@ from .finding import (
     only,
     span,
 )
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 RECENT_MS = 10 * MINUTE
 """A restart is recent for so long; a job that restarts at least as often as this is in a loop."""
@@ -31,8 +30,6 @@ FEW_SHARE = 0.001
 """A smaller share of late records is worth knowing and no more."""
 FAR_MS = 10 * MINUTE
 """An operator so far behind the one that is shown is not just slower."""
-
-
 READS = ("slow_reader", "backlog", "back_pressured")
 """Causes of a watermark that is behind because records are not read in time."""
 LATE_MS = 5 * MINUTE
@@ -147,10 +144,10 @@ class LateDrops(Finding, frozen=True, kw_only=True, tag="late-drops"):
 def late_drops(facts: DiagnosisInput) -> LateDrops | None:
     """The records are counted where they are dropped, with their number and not with how late they are."""
     job = facts.snapshot.flink
-    dropping = [] if job is None else [one for one in job.vertices if one.late]
+    dropping = [] if job is None else [task for task in job.vertices if task.late]
     if not dropping:
         return None
-    dropping.sort(key=lambda one: -(one.late or 0))
+    dropping.sort(key=lambda task: -(task.late or 0))
     past = facts.last(RECENT_MS)
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
     recent = max(0, past[-1].late - past[0].late) if watched_ms >= MIN_MS else None
@@ -159,9 +156,9 @@ def late_drops(facts: DiagnosisInput) -> LateDrops | None:
     return LateDrops(
         severity="info" if few else loss_severity(lost),
         size=lost or 0.0,
-        late=sum(one.late or 0 for one in dropping),
-        at_least=any(one.late_at_least for one in dropping),
-        tasks=tuple(one.name for one in dropping),
+        late=sum(task.late or 0 for task in dropping),
+        at_least=any(task.late_at_least for task in dropping),
+        tasks=tuple(task.name for task in dropping),
         recent=recent,
         watched_ms=watched_ms,
         lost_share=lost,
@@ -174,7 +171,7 @@ def late_drops(facts: DiagnosisInput) -> LateDrops | None:
 
 def _share(recent: int, watched_ms: int, dropping: list[FlinkVertex]) -> float | None:
     """`recent` of what these operators took in meanwhile, by their rate."""
-    rates = [one.taken_per_second for one in dropping if one.taken_per_second is not None]
+    rates = [task.taken_per_second for task in dropping if task.taken_per_second is not None]
     taken = sum(rates) * watched_ms / SECOND
     return min(1.0, recent / taken) if len(rates) == len(dropping) and taken else None
 
@@ -282,22 +279,22 @@ def operator_behind(facts: DiagnosisInput) -> OperatorBehind | None:
     chosen = None if job is None else job.chosen
     if job is None or chosen is None or chosen.input_ms is None or not _runs_long(job):
         return None
-    others = [one for one in job.vertices if one.windowed and one.id != chosen.id and one.status == "RUNNING"]
-    behind = [(_behind_ms(one, chosen.input_ms), one) for one in others]
-    found = sorted(
-        ((ms, one) for ms, one in behind if ms is None or ms >= FAR_MS or _stuck_ms(facts, one) is not None),
+    others = [task for task in job.vertices if task.windowed and task.id != chosen.id and task.status == "RUNNING"]
+    behind = [(_behind_ms(task, chosen.input_ms), task) for task in others]
+    concerned = sorted(
+        ((ms, task) for ms, task in behind if ms is None or ms >= FAR_MS or _stuck_ms(facts, task) is not None),
         key=lambda pair: (pair[0] is not None, -(pair[0] or 0)),
     )
-    if not found:
+    if not concerned:
         return None
-    first_ms, first = found[0]
-    tasks = {one.id: one for one in job.vertices}
+    first_ms, first = concerned[0]
+    tasks = {task.id: task for task in job.vertices}
     silent = [tasks[id].name for id in first.inputs if id in tasks and tasks[id].output_ms is None]
     stuck_ms = _stuck_ms(facts, first)
     return OperatorBehind(
         severity="warning" if stuck_ms is None else "critical",
-        size=len(found),
-        tasks=tuple(one.name for _, one in found),
+        size=len(concerned),
+        tasks=tuple(task.name for _, task in concerned),
         behind_ms=first_ms,
         stuck_ms=stuck_ms,
         silent_input=silent[0] if first_ms is None and silent else None,
@@ -305,16 +302,16 @@ def operator_behind(facts: DiagnosisInput) -> OperatorBehind | None:
     )
 
 
-def _stuck_ms(facts: DiagnosisInput, one: FlinkVertex) -> int | None:
+def _stuck_ms(facts: DiagnosisInput, task: FlinkVertex) -> int | None:
     """How long a task's watermark has not moved, from a minute on, if the shown operator's has."""
-    if one.input_ms is None or one.since_ms is None or facts.now_ms is None:
+    if task.input_ms is None or task.since_ms is None or facts.now_ms is None:
         return None
-    stuck_ms, shown_ms = facts.now_ms - one.since_ms, facts.frozen_ms
+    stuck_ms, shown_ms = facts.now_ms - task.since_ms, facts.frozen_ms
     return stuck_ms if stuck_ms >= MINUTE and shown_ms is not None and shown_ms < MINUTE // 2 else None
 
 
-def _behind_ms(one: FlinkVertex, watermark_ms: int) -> int | None:
-    return None if one.input_ms is None else watermark_ms - one.input_ms
+def _behind_ms(task: FlinkVertex, watermark_ms: int) -> int | None:
+    return None if task.input_ms is None else watermark_ms - task.input_ms
 
 
 def _runs_long(job: FlinkJob) -> bool:
@@ -352,7 +349,7 @@ def operator_keeps_back(facts: DiagnosisInput) -> OperatorKeepsBack | None:
     if job is None or holder is None or holder.cause != "kept_back":
         return None
     stuck_ms = facts.frozen_ms or 0
-    task = next((one for one in job.vertices if one.id == job.held_in), None)
+    task = next((task for task in job.vertices if task.id == job.held_in), None)
     if task is None or (stuck_ms < MINUTE and facts.snapshot.verdict.verdict != "stalled"):
         return None
     return OperatorKeepsBack(
@@ -400,7 +397,7 @@ def reads_too_slowly(facts: DiagnosisInput) -> ReadsTooSlowly | None:
     if job is None or level.holder is None or level.holder.cause not in READS or speed is None or speed >= CATCHES_UP:
         return None
     known = [view.backlog for view in facts.channels if view.backlog is not None]
-    unread = sum(known) if known else sum(one.pending or 0 for one in job.vertices)
+    unread = sum(known) if known else sum(task.pending or 0 for task in job.vertices)
     if not unread or (level.behind_clock_ms or 0) < LATE_MS or facts.verdict == "stalled":
         return None
     if not _is_much(unread, facts, job, level.holder.channel):

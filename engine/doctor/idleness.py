@@ -4,8 +4,7 @@ from statistics import median
 
 from ..snapshot import ChannelView, OpenWindow
 from ..text import formatting as f
-from .blocking import idle_fix, timeout_words
-from .diagnosis_input import MINUTE, DiagnosisInput, loss_severity, share
+from .blocking import idle_fix
 from .finding import (
     CHECK_PRODUCERS,
     Context,
@@ -20,7 +19,7 @@ from .finding import (
     span,
     verb,
 )
-from .rules import rule
+from .rules import MINUTE, DiagnosisInput, loss_severity, rule, share
 
 FLAPS, ROUNDS = 6, 2
 """Flapping: at least this many changes, and less than this many idle timeouts from one idle status to the next."""
@@ -58,13 +57,12 @@ class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
     """The end of the last of these windows."""
     short_ms: int | None
     """How much event time is missing until that end."""
-    idle_after_ms: int | None
 
     def words(self, context: Context) -> Explanation:
         idle = "; all channels are idle" if self.idle else ""
         evidence = [
             f"Newest record of all {n(len(self.channels), 'channel')}: {span(self.quiet_ms)} ago",
-            f"Idle timeout: {timeout_words(self.idle_after_ms, context)}{idle}",
+            f"Idle timeout: {context.idle_timeout}{idle}",
         ]
         if self.gain_ms and not self.idle:
             evidence.append(f"The slowest channel is {span(self.gain_ms)} behind the fastest")
@@ -75,7 +73,7 @@ class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
         if self.windows:
             impact = f"{n(self.windows, 'window')} ({n(self.records, 'record')}) cannot fire until new data arrives"
         cause = "A watermark advances only with records."
-        if self.gain_ms and self.idle_after_ms is None and not context.of_flink:
+        if self.gain_ms and context.snapshot.settings.idle_after_ms is None and not context.of_flink:
             cause += " Without an idle timeout it stays at the slowest channel."
         who = "All channels are idle" if self.idle else "No channel has data"
         return Explanation(f"{who}: no record for {span(self.quiet_ms)}", impact, cause, evidence, ("Windows", "Time"))
@@ -114,7 +112,6 @@ def no_data(facts: DiagnosisInput) -> NoData | None:
         records=sum(window.records or 0 for window in stranded) if stranded else None,
         end_ms=end_ms,
         short_ms=None if end_ms is None or level is None else end_ms - 1 - level,
-        idle_after_ms=idle_after,
         fixes=_no_data_fixes(facts, stuck=stuck),
     )
 
@@ -207,7 +204,6 @@ class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idlenes
     flaps: int
     round_ms: int
     late: int | None
-    idle_after_ms: int
 
     def words(self, context: Context) -> Explanation:
         lost = f"{n(self.late, 'record')} of {'it' if len(self.channels) == 1 else 'them'} late so far"
@@ -218,7 +214,7 @@ class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idlenes
             "what they send next can be late.",
             [
                 f"{n(self.flaps, 'change')} between active and idle since the start",
-                f"Idle every {span(self.round_ms)}, with an idle timeout of {f.setting(self.idle_after_ms)}",
+                f"Idle every {span(self.round_ms)}, with an idle timeout of {context.idle_timeout}",
                 lost,
             ],
             ("Lateness",),
@@ -254,7 +250,6 @@ def flapping_idleness(facts: DiagnosisInput) -> FlappingIdleness | None:
         flaps=flaps,
         round_ms=flapping[0][0],
         late=late,
-        idle_after_ms=idle_after_ms,
         fixes=(fix,),
     )
 
@@ -272,7 +267,6 @@ class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
     late_share: float
     others_share: float
     """The late share of all other channels."""
-    idle_after_ms: int
     try_idle_ms: int | None
     """The idle timeout (None: off) under which `saved` of these records would have been on time."""
     saved: int
@@ -288,7 +282,7 @@ class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
                 f"{f.share(self.late_share)} of the records of these channels are late ({f.count(self.late)}), "
                 f"{f.share(self.others_share)} of all others",
                 f"With the idle timeout {tried}, {f.count(self.saved)} fewer would have been late",
-                f"Idle timeout: {f.setting(self.idle_after_ms)}",
+                f"Idle timeout: {context.idle_timeout}",
             ],
             ("Lateness",),
             only(self.channels),
@@ -326,7 +320,6 @@ def late_after_idle(facts: DiagnosisInput) -> LateAfterIdle | None:
         late=late,
         late_share=late_share,
         others_share=others_share,
-        idle_after_ms=idle_after_ms,
         try_idle_ms=better.idle_after_ms,
         saved=saved,
         fixes=(Fix("set-idle-timeout", value_ms=better.idle_after_ms, more_late=-saved, gain_ms=gain_ms),),
@@ -342,11 +335,10 @@ class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-t
     What to do: set a shorter idle timeout.
     """
 
-    idle_after_ms: int
     longest_pause_ms: int
 
     def words(self, context: Context) -> Explanation:
-        idle = f.setting(self.idle_after_ms)
+        idle = context.idle_timeout
         return Explanation(
             f"The idle timeout of {idle} is far longer than any pause",
             f"{names(self.channels)} held back the watermark for {idle} before turning idle",
@@ -380,7 +372,6 @@ def idle_timeout_too_long(facts: DiagnosisInput) -> IdleTimeoutTooLong | None:
         severity="info",
         size=idle_after,
         channels=tuple(view.channel for view in gone),
-        idle_after_ms=idle_after,
         longest_pause_ms=max(pauses),
         fixes=(fix,),
     )

@@ -3,18 +3,15 @@
 The recommended value is judged by recent records (semantics 11.4) if enough of them came, else by all since the start.
 """
 
-from collections.abc import Sequence
-
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import ExplainedColumn, ExplainedValue, RecentRow, WhatIf
+from ..snapshot import ExplainedColumn, ExplainedValue, WhatIf
 from ..text import formatting as f
 from ..text.formatting import horizon_words
-from ..watermarks.lateness import FEW_LATE, HOUR, recommended_lateness_ms, wilson_interval
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
+from ..verdict.recommendation import Sample, recent_samples, whole_sample
+from ..watermarks.lateness import FEW_LATE, HOUR, wilson_interval
 from .finding import WAIT, Context, Explanation, Finding, Fix, lengthen_lateness, n, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 ENOUGH = 1_000
 """Records that a share needs to be meaningful."""
@@ -34,32 +31,10 @@ TAP_INPUT = Fix("tap-input", "Count how late the rows are: put a tap (one line) 
 SEE_LATE_RECORDS = Fix("see-late-records", "See when late records come and how late they are (Lateness, key l)")
 
 
-class _Sample(Struct, frozen=True):
-    """The records that a recommendation is based on: those of a horizon (ms), or all since the start (None)."""
-
-    horizon_ms: int | None
-    records: int
-    rows: Sequence[WhatIf | RecentRow]
-
-    def enough(self, target: float) -> WhatIf | RecentRow | None:
-        """The shortest lateness with which the share `target` of them would have been on time."""
-        edges, late = [row.lateness_ms for row in self.rows], [row.late for row in self.rows]
-        found = recommended_lateness_ms(edges, late, self.records, target) if self.records else None
-        return next((row for row in self.rows if row.lateness_ms == found), None)
-
-    def at(self, lateness_ms: int | None) -> WhatIf | RecentRow | None:
-        """The late records at that lateness; None between two edges."""
-        return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
-
-
-def _samples(facts: DiagnosisInput) -> list[_Sample]:
+def _samples(facts: DiagnosisInput) -> list[Sample]:
     """The samples of the recent horizons, the shortest first, then all since the start."""
-    recent = [
-        _Sample(part.horizon_ms, part.records, part.rows)
-        for part in facts.snapshot.whatif_recent or ()
-        if part.horizon_ms is not None
-    ]
-    return [*recent, _Sample(None, facts.snapshot.totals.records or 0, facts.snapshot.whatif or [])]
+    recent = [sample for sample in recent_samples(facts.snapshot) if sample.horizon_ms is not None]
+    return [*recent, whole_sample(facts.snapshot)]
 
 
 class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
@@ -75,7 +50,6 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
     late: int
     late_share: float
     recent_share: float | None
-    lateness_ms: int | None
     burst: bool
     """Only lately: the share since the start is small."""
     horizon_ms: int | None = None
@@ -84,10 +58,11 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
     def words(self, context: Context) -> Explanation:
         share = f.share(self.late_share)
         recent = [] if self.recent_share is None else [f"In the last minutes: {f.share(self.recent_share)}"]
+        lateness_ms = context.snapshot.settings.lateness_ms
         evidence = [
             f"{f.count(self.late)} records came after their windows had closed: {share} since the start",
             *recent,
-            f"Lateness: {'none' if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+            f"Lateness: {'none' if lateness_ms is None else f.setting(lateness_ms)}",
         ]
         if self.horizon_ms is not None:
             evidence.append(f"The fix is judged by the records of the {horizon_words(self.horizon_ms)}")
@@ -112,7 +87,7 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
 @rule(LatenessTooSmall, suppressed_by=("wrong-unit",))
 def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
     """More records are late than two standard deviations, since the start and lately."""
-    totals, settings = facts.snapshot.totals, facts.settings
+    totals = facts.snapshot.totals
     late_share = share(totals.late, totals.records)
     if late_share is None or not _says_something(totals.late or 0, totals.records or 0):
         return None
@@ -129,7 +104,6 @@ def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
         late=totals.late or 0,
         late_share=late_share,
         recent_share=recent,
-        lateness_ms=settings.lateness_ms,
         burst=burst,
         horizon_ms=sample.horizon_ms,
         fixes=_longer(facts, sample, burst=burst),
@@ -141,7 +115,7 @@ def _says_something(late: int, records: int) -> bool:
     return records >= ENOUGH or (late >= FEW_LATE and (wilson_interval(late, records)[0] or 0) > 2 * LOST_SHARE)
 
 
-def _needing(facts: DiagnosisInput) -> _Sample:
+def _needing(facts: DiagnosisInput) -> Sample:
     """The shortest horizon with enough records that are late under the lateness in force; else all since the start."""
     *recent, whole = _samples(facts)
     for sample in recent:
@@ -151,7 +125,7 @@ def _needing(facts: DiagnosisInput) -> _Sample:
     return whole
 
 
-def _longer(facts: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix, ...]:
+def _longer(facts: DiagnosisInput, sample: Sample, *, burst: bool) -> tuple[Fix, ...]:
     """The lateness with which 99 % would have been on time, if there is one."""
     if facts.settings.lateness_ms is None:
         return (Fix("use-strategy-with-lateness", "Use a strategy with lateness (--strategy bounded --lateness D)"),)
@@ -195,7 +169,6 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
     What to do: set the shorter lateness that the finding names.
     """
 
-    lateness_ms: int
     late_share: float
     enough_ms: int
     """The lateness at which 99.9 % would have been on time."""
@@ -217,7 +190,7 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
             "Every window waits for the whole lateness, whether records still come or not.",
             [
                 f"Late with lateness {f.setting(self.enough_ms)}: {f.share(self.enough_share)}, "
-                f"with {f.setting(self.lateness_ms)}: {f.share(self.late_share)} ({horizon_words(self.horizon_ms)})",
+                f"with {context.lateness}: {f.share(self.late_share)} ({horizon_words(self.horizon_ms)})",
                 f"Results {span(self.sooner_ms)} sooner, {closed}",
             ],
             ("Lateness",),
@@ -249,7 +222,6 @@ def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     return LatenessTooLarge(
         severity="warning" if withheld else "info",
         size=sooner_ms,
-        lateness_ms=lateness_ms,
         late_share=own_late.late_share or 0.0,
         enough_ms=enough.lateness_ms,
         enough_share=enough.late_share or 0.0,
@@ -276,7 +248,7 @@ def _withheld(facts: DiagnosisInput, enough_ms: int) -> int:
     return sum(window.end_ms <= min(times) - enough_ms for window in windows.open)
 
 
-def _supporting(facts: DiagnosisInput) -> _Sample | None:
+def _supporting(facts: DiagnosisInput) -> Sample | None:
     """The longest recent horizon, at least one hour, with enough records; else all since the start; None: too few
     records.
     """
@@ -295,23 +267,18 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
     """
 
     rows: int
-    lateness_ms: int | None
-    behind_ms: int | None
-    """How far the earliest of them was behind the newest event time; None: not known."""
     restarted: bool
     """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
-    frozen_ms: int | None
-    """Event time missing until the delay in force sets the watermark again; None: not known, or caught up."""
 
     def words(self, context: Context) -> Explanation:
+        spark = context.snapshot.spark
         cause = "They came after the watermark had passed the end of their window."
         if self.restarted:
             cause = "After the restart with a longer delay the watermark stays where the shorter one had put it."
-            if self.frozen_ms:
-                cause += f" It advances again when event time has caught up by {span(self.frozen_ms)}."
-        behind = (
-            [] if self.behind_ms is None else [f"The earliest was {span(self.behind_ms)} behind the newest event time"]
-        )
+            if spark.frozen_ms:
+                cause += f" It advances again when event time has caught up by {span(spark.frozen_ms)}."
+        behind_ms = spark.dropped_behind_ms
+        behind = [] if behind_ms is None else [f"The earliest was {span(behind_ms)} behind the newest event time"]
         return Explanation(
             "Spark drops rows behind the watermark",
             f"≥ {n(self.rows, 'row')} lost",
@@ -319,7 +286,7 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
             [
                 f"Spark counts ≥ {n(self.rows, 'row')} dropped, after partial aggregation: a lower bound",
                 *behind,
-                f"Watermark delay: {f.ELSEWHERE if self.lateness_ms is None else f.setting(self.lateness_ms)}",
+                f"Watermark delay: {context.lateness}",
             ],
             ("Operators", "Progress"),
         )
@@ -328,19 +295,16 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
 @rule(Dropped, suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
 def dropped(facts: DiagnosisInput) -> Dropped | None:
     """Rows that Spark reports as dropped, if the records are not counted."""
-    spark, settings = facts.snapshot.spark, facts.settings
+    spark = facts.snapshot.spark
     if not spark.dropped_at_least or facts.snapshot.totals.late is not None:
         return None
-    behind_ms, delay_ms, frozen_ms = spark.dropped_behind_ms, settings.lateness_ms, spark.frozen_ms
-    restarted = bool(frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
+    behind_ms, delay_ms = spark.dropped_behind_ms, facts.settings.lateness_ms
+    restarted = bool(spark.frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
     return Dropped(
         severity="warning",
         size=share(spark.dropped_at_least, facts.snapshot.totals.records) or 0.0,
         rows=spark.dropped_at_least,
-        lateness_ms=settings.lateness_ms,
-        behind_ms=behind_ms,
         restarted=restarted,
-        frozen_ms=frozen_ms,
         fixes=(WAIT,) if restarted else (lengthen_lateness(facts.snapshot, _covering(behind_ms)), TAP_INPUT),
     )
 

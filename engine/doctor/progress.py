@@ -2,14 +2,11 @@
 
 from ..snapshot import ChannelView, FlinkJob
 from ..text import formatting as f
-from ..text.codes import NO_LINKS
-from ..text.flink_load import busiest_task
+from ..text.codes import NO_LINKS, busiest_task
 from ..verdict import verdict as judgement
-from ..verdict.judge import is_idle
-from ..verdict.verdict import reports_again
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput
+from ..verdict.verdict import is_idle, reports_again
 from .finding import SEE_OPERATORS, WAIT, Context, Explanation, Finding, Fix, n, names, only, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, rule
 
 STUCK_MS = 75 * SECOND
 """Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
@@ -155,7 +152,6 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
     """
 
     frozen_ms: int | None
-    behind_fastest_ms: int | None
     moves_again: bool = False
     """It has advanced within the horizon: the verdict changes once that has lasted."""
 
@@ -169,9 +165,8 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
                 ("History",),
             )
         by = f": {names(self.channels)} holds it back" if self.channels else ""
-        behind = (
-            [] if self.behind_fastest_ms is None else [f"{span(self.behind_fastest_ms)} behind the fastest channel"]
-        )
+        behind_ms = context.snapshot.level.behind_fastest_ms
+        behind = [] if behind_ms is None else [f"{span(behind_ms)} behind the fastest channel"]
         return Explanation(
             f"The watermark is stalled{by}",
             "No window fires",
@@ -192,7 +187,6 @@ def watermark_stalled(facts: DiagnosisInput) -> Stalled:
         size=0.0 if moves_again else float(facts.frozen_ms or 0),
         channels=() if moves_again or level.holder is None else (level.holder.channel,),
         frozen_ms=facts.frozen_ms,
-        behind_fastest_ms=level.behind_fastest_ms,
         moves_again=moves_again,
         fixes=(WAIT,) if moves_again else (see_blockers,),
     )
@@ -207,14 +201,12 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
     What to do: see on the Progress screen where the time of a batch goes; for a Flink job, on the Operators screen.
     """
 
-    behind_clock_ms: int | None
-
     def words(self, context: Context) -> Explanation:
         return Explanation(
             "Event time loses ground",
             "Results come later and later",
             f"The watermark advances more slowly than the clock{busiest_task(context.snapshot)}.",
-            [f"Now {span(self.behind_clock_ms)} behind the clock"],
+            [f"Now {span(context.snapshot.level.behind_clock_ms)} behind the clock"],
             ("Progress", "History"),
         )
 
@@ -223,7 +215,7 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 def watermark_slow(facts: DiagnosisInput) -> Slow:
     """The verdict is slow, and no other finding accounts for it."""
     fix = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
-    return Slow(severity="warning", behind_clock_ms=facts.snapshot.level.behind_clock_ms, fixes=(fix,))
+    return Slow(severity="warning", fixes=(fix,))
 
 
 class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advancing"):
@@ -238,13 +230,12 @@ class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advanc
     frozen_ms: int
     batches: int
     """Batches with new input since it has its value, at least."""
-    inputs: int
     silent: tuple[str, ...] = ()
     """The sources without new input in these batches, where others had some."""
 
     def words(self, context: Context) -> Explanation:
         silent = [f"No new input in them from {f.label(text, 120)}" for text in self.silent[:3]]
-        another = "An input without newer records may hold it back. " if self.inputs > 1 else ""
+        another = "An input without newer records may hold it back. " if len(context.snapshot.sources or ()) > 1 else ""
         return Explanation(
             "The watermark does not advance, although batches read new input",
             "No window fires meanwhile; not an all-clear",
@@ -270,7 +261,6 @@ def not_advancing(facts: DiagnosisInput) -> NotAdvancing | None:
         return None
     if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
         return None
-    sources = snapshot.sources or []
     reported = (snapshot.origin or {}).get("rates") is not None
     attach = "Attach to the job's event log, or call publish(spark) in the job: both show event times"
     fixes = [_check_event_time(facts)] if reported else [Fix("attach-reports", attach), _check_event_time(facts)]
@@ -279,8 +269,7 @@ def not_advancing(facts: DiagnosisInput) -> NotAdvancing | None:
         size=frozen_ms,
         frozen_ms=frozen_ms,
         batches=batches,
-        inputs=len(sources),
-        silent=tuple(source.description for source in sources if source.batches_unmoved == 0),
+        silent=tuple(source.description for source in snapshot.sources or () if source.batches_unmoved == 0),
         fixes=tuple(fixes),
     )
 
@@ -295,7 +284,6 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
     """
 
     watched_ms: int
-    attached: bool
     without_watermark: bool = False
     """An attached query without a watermark: waiting does not help."""
     without_links: bool = False
@@ -319,7 +307,7 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
             return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
         verdict = context.snapshot.verdict
         why = "A verdict needs at least a minute of history, or ten batches."
-        if self.attached:
+        if context.is_attached:
             why += " Some facts of an attached query are not known from here."
         seen = [f"Watched for {span(self.watched_ms)}"]
         title = CANNOT_TELL
@@ -344,7 +332,6 @@ def cannot_tell(facts: DiagnosisInput) -> CannotTell:
         severity="info",
         without_links=alone,
         watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
-        attached=facts.is_attached,
         without_watermark=bare,
         fixes=(SEE_PROGRESS if alone else tap_events if bare else WAIT,),
     )

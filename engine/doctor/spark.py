@@ -3,15 +3,15 @@
 from ..snapshot import ChannelView, UnmovedReason
 from ..text import formatting as f
 from ..text.formatting import name
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
 from .finding import CHECK_QUERY, Context, Explanation, Finding, Fix, column, lengthen_lateness, n, names, only, span
-from .rules import rule
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 SKEW_TIMES = 2
 """An input is far behind: so many times the longest delay, or a window, and a minute at least."""
 MIN_LOST = 20
 """Fewer late records prove nothing."""
 _QUERIES_NAMED = 3
+NOTHING_FIRES = "No window ever fires, and no state is released"
 SPLIT_QUERY = Fix("split-query", "Or give the slow channels a query of their own")
 FEED_INPUT = Fix("feed-input", "Send a record to the input without data, for example a heartbeat")
 USE_MAX_POLICY = Fix(
@@ -147,16 +147,15 @@ class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data
 
     columns: tuple[str | None, ...]
     """The known event time columns of such nodes."""
-    nodes: int
 
     def words(self, context: Context) -> Explanation:
         known = [name(text) for text in self.columns if text]
         which = f" ({', '.join(known)})" if known else ""
         return Explanation(
             f"{n(len(self.columns), 'watermark node')}{which} without a row: the watermark stays at 1970",
-            "No window ever fires, and no state is released",
+            NOTHING_FIRES,
             "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
-            [f"{len(self.columns)} of {n(self.nodes, 'watermark node')} without a row"],
+            [f"{len(self.columns)} of {_nodes(context)} without a row"],
             ("Operators",),
         )
 
@@ -172,7 +171,6 @@ def node_without_data(facts: DiagnosisInput) -> NodeWithoutData | None:
         severity="critical",
         size=len(empty),
         columns=tuple(node.column for node in empty),
-        nodes=len(nodes),
         fixes=(FEED_INPUT, USE_MAX_POLICY),
     )
 
@@ -187,17 +185,16 @@ class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
     """
 
     columns: tuple[str | None, ...]
-    nodes: int
 
     def words(self, context: Context) -> Explanation:
         known = [name(text) for text in self.columns if text]
         which = f" of {', '.join(known)}" if known else ""
         return Explanation(
             f"The watermark{which} waits for its own output: it stays at 1970",
-            "No window ever fires, and no state is released",
+            NOTHING_FIRES,
             "This withWatermark is above a stateful operator that emits only when the watermark advances; the "
             "watermark is the minimum over all nodes, this one included.",
-            [f"{len(self.columns)} of {n(self.nodes, 'watermark node')} above a stateful operator without output"],
+            [f"{len(self.columns)} of {_nodes(context)} above a stateful operator without output"],
             ("Operators",),
         )
 
@@ -213,7 +210,6 @@ def pinned_node(facts: DiagnosisInput) -> PinnedNode | None:
         severity="critical",
         size=len(stuck),
         columns=tuple(node.column for node in stuck),
-        nodes=len(nodes),
         fixes=(REMOVE_UPPER_WATERMARK,),
     )
 
@@ -288,21 +284,18 @@ class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"
     What to do: check the column that is given to `withWatermark`: its format, its type, its null rows and its delay.
     """
 
-    nodes: int | None
-    reason: UnmovedReason | None
-    """The reason; None: not known."""
-    max_event_ms: int | None
-    delay_ms: int | None
-
     def words(self, context: Context) -> Explanation:
-        nodes = "watermark nodes not known" if self.nodes is None else n(self.nodes, "watermark node")
-        newest = [] if not self.max_event_ms else [f"Newest event time: {f.stamp(self.max_event_ms, context.zone)}"]
-        delay = [] if self.delay_ms is None else [f"Delay: {f.setting(self.delay_ms)}"]
+        spark, delay_ms = context.snapshot.spark, context.snapshot.settings.lateness_ms
+        newest = [] if not spark.max_event_ms else [f"Newest event time: {f.stamp(spark.max_event_ms, context.zone)}"]
+        delay = [] if delay_ms is None else [f"Delay: {f.setting(delay_ms)}"]
+        cause, _ = _UNMOVED[spark.unmoved]
+        if spark.unmoved is None and spark.nodes is not None and len(spark.nodes) == 1:
+            cause = "Rows are read, but none has an event time that is later than 1970 plus the delay."
         return Explanation(
             "The watermark has never advanced: it is at 1970",
-            "All rows are dropped" if self.reason == "before_1970" else "No window fires, and no state is released",
-            _unmoved_cause(self),
-            [f"Watermark at 1970; {nodes}", *newest, *(delay if self.reason == "delay_too_long" else [])],
+            "All rows are dropped" if spark.unmoved == "before_1970" else "No window fires, and no state is released",
+            cause,
+            [f"Watermark at 1970; {_nodes(context)}", *newest, *(delay if spark.unmoved == "delay_too_long" else [])],
             ("Operators",),
         )
 
@@ -329,10 +322,10 @@ _UNMOVED: dict[UnmovedReason | None, tuple[str, Fix]] = {
 """The cause of a watermark that has never moved, and the fix, by the reason that is known."""
 
 
-def _unmoved_cause(it: NeverMoved) -> str:
-    if it.reason is None and it.nodes == 1:
-        return "Rows are read, but none has an event time that is later than 1970 plus the delay."
-    return _UNMOVED[it.reason][0]
+def _nodes(context: Context) -> str:
+    """How many watermark nodes the query has."""
+    nodes = context.snapshot.spark.nodes
+    return "watermark nodes not known" if nodes is None else n(len(nodes), "watermark node")
 
 
 @rule(NeverMoved, suppressed_by=("node-without-data", "watermark-pinned"), accounts_for=("stalled", "unknown"))
@@ -342,14 +335,8 @@ def never_moved(facts: DiagnosisInput) -> NeverMoved | None:
     if facts.over or not spark.never_moved:
         return None
     several = spark.nodes is None or len(spark.nodes) > 1
-    return NeverMoved(
-        severity="critical",
-        nodes=None if spark.nodes is None else len(spark.nodes),
-        reason=spark.unmoved,
-        max_event_ms=spark.max_event_ms,
-        delay_ms=facts.settings.lateness_ms,
-        fixes=(FEED_INPUT, USE_MAX_POLICY) if spark.unmoved is None and several else (_UNMOVED[spark.unmoved][1],),
-    )
+    fixes = (FEED_INPUT, USE_MAX_POLICY) if spark.unmoved is None and several else (_UNMOVED[spark.unmoved][1],)
+    return NeverMoved(severity="critical", fixes=fixes)
 
 
 class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):

@@ -16,8 +16,7 @@ from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
 from ..verdict.verdict import Judge
-from ..watermarks.monitor import Monitor
-from ..watermarks.monitor_state import to_save
+from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
 

@@ -17,11 +17,9 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from ..snapshot import Offender, Reason, Verdict
 from ..system.errors import RunError
 from ..system.files import Existing
-from ..verdict.judge import judge_monitor
-from ..verdict.verdict import Judge
+from ..verdict.verdict import Judge, judge_monitor
 from ..watermarks.channels import Unread
-from ..watermarks.monitor import Monitor
-from ..watermarks.monitor_state import new_monitor
+from ..watermarks.monitor import Monitor, new_monitor
 from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Settings
 from ..watermarks.watermark_history import MIN_HORIZON_MS

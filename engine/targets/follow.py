@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from ..feed.messages import Change, Header
 from ..snapshot import Snapshot
 from ..verdict.history import HistoryPoint
-from ..verdict.job_line import line_in_job
-from ..verdict.judge import SnapshotJudge
+from ..verdict.preview import line_in_job
+from ..verdict.verdict import SnapshotJudge
 from .target import Facts, Pace, Target
 
 

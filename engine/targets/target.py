@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..feed.messages import Header
 from ..snapshot import Snapshot, SourceView
 from ..system.errors import UsageError
-from ..verdict.judge import RecordedPast
+from ..verdict.verdict import RecordedPast
 from ..watermarks.settings import Settings
 
 

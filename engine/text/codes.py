@@ -1,8 +1,15 @@
-"""The words for codes in a snapshot: kinds of operators, why windows are unknown."""
+"""The words for codes in a snapshot: causes and states of channels, kinds of operators, why windows are unknown.
+
+One table each, used by every surface.
+"""
 
 from collections.abc import Callable, Mapping
 
-from ..snapshot import OperatorKind, WindowsUnknownCode
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..snapshot import Cause, ChannelState, OperatorKind, Snapshot, WindowsUnknownCode
+from ..snapshot.flink_job import FlinkVertex
 from . import formatting as f
 
 Args = Mapping[str, str | int | None]
@@ -83,3 +90,164 @@ _WORDS: dict[WindowsUnknownCode, str | Callable[[Args], str]] = {
     "not_in_broker": "the broker has no windows",
     "not_in_rest": "Flink's REST API does not show windows",
 }
+
+
+class CauseWords(Struct, frozen=True):
+    """The words for a cause; names in braces stand for the numbers of a case."""
+
+    short: str
+    """What it is, for lists and events."""
+    one: str
+    """What a channel does, for the verdict."""
+    several: str
+    """What several channels do."""
+    sentence: str
+    """The cause with its numbers, after "held back by F9:"."""
+    ends_with: str = "newer records from it"
+    """What ends it."""
+
+
+class StateWords(Struct, frozen=True):
+    """The words for the state of a channel."""
+
+    short: str
+    sentence: str
+    """After the channel's name; names in braces stand for numbers."""
+
+
+CAUSES: dict[Cause, CauseWords] = {
+    "quiet": CauseWords("no data", "has no data", "have no data", "no data{quiet}{all_read}"),
+    "never_seen": CauseWords("never seen", "has never had data", "have never had data", "no record since the start"),
+    "backlog": CauseWords("backlog", "has a backlog", "have a backlog", "backlog{backlog}{lag}", "reading its backlog"),
+    "behind": CauseWords("lagging", "is lagging", "are lagging", "lagging: {behind} behind in event time"),
+    "future_elsewhere": CauseWords(
+        "future timestamp elsewhere",
+        "waits: a future timestamp elsewhere",
+        "wait: a future timestamp elsewhere",
+        "future timestamps: {fastest} is {behind} ahead of the others",
+        "nothing here: look at the channel with the future timestamp (--future-guard)",
+    ),
+    "slow_clock": CauseWords(
+        "slow clock",
+        "is ahead of the clock",
+        "are ahead of the clock",
+        "slow clock: all timestamps are ahead of the clock here",
+        "a correct clock: all timestamps are ahead of the one here",
+    ),
+    "held_back": CauseWords(
+        "paused by --max-drift",
+        "is paused by --max-drift",
+        "are paused by --max-drift",
+        "paused by --max-drift until slower partitions catch up",
+        "the slower partitions catching up (--max-drift)",
+    ),
+    "paused": CauseWords("source paused", "is paused", "are paused", "the source is paused", "resuming the source"),
+    "in_flight": CauseWords(
+        "records in a busy operator",
+        "waits in a busy operator",
+        "wait in a busy operator",
+        "its records are still in a busy operator",
+        "the busy operator finishing its records",
+    ),
+    "back_pressured": CauseWords(
+        "source back-pressured",
+        "is back-pressured",
+        "are back-pressured",
+        "its source is back-pressured{busy_after}",
+        "the busy operator behind it: more parallelism, or less work for each record",
+    ),
+    "slow_reader": CauseWords(
+        "source reads at full speed",
+        "is read too slowly",
+        "are read too slowly",
+        "its source is busy all the time: it reads as fast as it can",
+        "reading faster: more source subtasks, or less work in them",
+    ),
+    "stuck": CauseWords("watermark does not move", "does not advance", "do not advance", "its watermark {stuck}"),
+    "kept_back": CauseWords(
+        "a task keeps its watermark back",
+        "keeps its watermark back",
+        "keep their watermarks back",
+        "{kept_back}",
+        "the task: what its operators wait for (async I/O, a watermark of their own)",
+    ),
+    "no_watermark": CauseWords(
+        "source sends no watermark",
+        "sends no watermark",
+        "send no watermark",
+        "records come, but its source sends no watermark: is a watermark strategy set?",
+        "a watermark strategy for the source, or after it, in the job",
+    ),
+    "no_split": CauseWords(
+        "no split to read",
+        "has no split to read",
+        "have no split to read",
+        "it has no split to read: its source has more subtasks than splits",
+        "as many source subtasks as splits at most, or an idle timeout in the job",
+    ),
+}
+FLINK_CAUSES: dict[Cause, CauseWords] = {
+    **CAUSES,
+    "paused": replace(
+        CAUSES["paused"],
+        sentence="paused by watermark alignment",
+        ends_with="the slower sources catching up (watermark alignment)",
+    ),
+    "in_flight": replace(CAUSES["in_flight"], sentence="no channel holds it back: records wait before a busy operator"),
+}
+"""The same for a Flink job."""
+
+CHANNEL_STATES: dict[ChannelState, StateWords] = {
+    "active": StateWords("active", "is active"),
+    "idle": StateWords("idle", "is idle{quiet}: it is left out of the minimum until its next record"),
+    "catching_up": StateWords(
+        "realigning", "was idle and is realigning{behind}: it counts again once it reaches the watermark"
+    ),
+    "never_seen": StateWords("never seen", "was never seen: no record since the start"),
+    "finished": StateWords("finished", "is finished: no more records will come"),
+}
+
+
+BUSY = 0.5
+"""Share of its time from which a task is marked as busy or back-pressured."""
+_NAME_CELLS = 28
+
+
+def is_busy(task: FlinkVertex) -> bool:
+    """Whether its busiest subtask is busy most of the time."""
+    return (task.busy or 0) >= BUSY
+
+
+def is_back_pressured(task: FlinkVertex) -> bool:
+    """Whether one of its subtasks waits most of the time for downstream tasks to take its records."""
+    return (task.back_pressured or 0) >= BUSY
+
+
+def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
+    """The busiest task directly below a back-pressured one that is not back-pressured itself."""
+    tasks = snapshot.job.vertices
+    waits = {task.id for task in tasks if is_back_pressured(task)}
+    below = [task for task in tasks if waits.intersection(task.inputs) and task.id not in waits]
+    return max((one for one in below if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+
+
+def busy_after(snapshot: Snapshot) -> str:
+    """` by Window (busy 98 %)`; empty where no task is known to be busy."""
+    task = bottleneck(snapshot)
+    return "" if task is None else f" by {f.label(task.name, _NAME_CELLS)} (busy {f.share(task.busy)})"
+
+
+def busiest_task(snapshot: Snapshot) -> str:
+    """`: Map is busy 98 % of its time`; empty where no task is known to be busy."""
+    task = max((one for one in snapshot.job.vertices if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+    return "" if task is None else f": {f.label(task.name, _NAME_CELLS)} is busy {f.share(task.busy)} of its time"
+
+
+def kept_back(snapshot: Snapshot) -> str:
+    """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
+    task = next((task for task in snapshot.job.vertices if task.id == snapshot.job.held_in), None)
+    if task is None or task.input_ms is None or task.output_ms is None:
+        where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
+        return f"{where} sends a watermark behind the one that it takes in"
+    behind = f.duration(task.input_ms - task.output_ms)
+    return f"{f.label(task.name, _NAME_CELLS)} sends a watermark {behind} behind what it takes in"

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .blockers import Staircase, staircase
-    from .judge import RecordedPast, SnapshotJudge, judge_monitor
     from .monitor_snapshot import snapshot_of
     from .preview import AppliedNow, applied_now
     from .recommendation import Advice, advice
-    from .verdict import Judge, VerdictInput, verdict_of
+    from .verdict import Judge, RecordedPast, SnapshotJudge, VerdictInput, judge_monitor, verdict_of
 
 __all__ = [
     "Advice",
@@ -34,10 +33,9 @@ __all__ = [
 _MODULES = {
     "preview": ("AppliedNow", "applied_now"),
     "blockers": ("Staircase", "staircase"),
-    "judge": ("RecordedPast", "SnapshotJudge", "judge_monitor"),
     "recommendation": ("Advice", "advice"),
     "monitor_snapshot": ("snapshot_of",),
-    "verdict": ("Judge", "VerdictInput", "verdict_of"),
+    "verdict": ("Judge", "RecordedPast", "SnapshotJudge", "VerdictInput", "judge_monitor", "verdict_of"),
 }
 
 

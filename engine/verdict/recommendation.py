@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..snapshot import Snapshot, WhatIfIdle
+from ..snapshot import RecentRow, Snapshot, WhatIf, WhatIfIdle
 from ..watermarks.lateness import FEW_LATE, recommended_lateness_ms, wilson_interval
 
 IDLE_SHARE = 0.1
@@ -57,11 +57,32 @@ class Advice(Struct, frozen=True):
     bucket_ms: int | None
 
 
-class _Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True):
+    """The records that a recommendation is based on: those of a horizon (ms), or all since the start (None)."""
+
     horizon_ms: int | None
     records: int
-    edges: list[int]
-    late: list[int]
+    rows: Sequence[WhatIf | RecentRow]
+
+    def enough(self, target: float) -> WhatIf | RecentRow | None:
+        """The shortest lateness with which the share `target` of them would have been on time."""
+        edges, late = [row.lateness_ms for row in self.rows], [row.late for row in self.rows]
+        lateness_ms = recommended_lateness_ms(edges, late, self.records, target) if self.records else None
+        return self.at(lateness_ms)
+
+    def at(self, lateness_ms: int | None) -> WhatIf | RecentRow | None:
+        """The late records at that lateness; None between two edges."""
+        return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
+
+
+def recent_samples(snapshot: Snapshot) -> list[Sample]:
+    """The samples of the horizons of which the snapshot has records of their own, the shortest first."""
+    return [Sample(recent.horizon_ms, recent.records, recent.rows) for recent in snapshot.whatif_recent or ()]
+
+
+def whole_sample(snapshot: Snapshot) -> Sample:
+    """All records since the start."""
+    return Sample(None, snapshot.totals.records or 0, snapshot.whatif or [])
 
 
 def known_horizons(snapshot: Snapshot) -> list[int | None]:
@@ -72,20 +93,19 @@ def known_horizons(snapshot: Snapshot) -> list[int | None]:
 
 def advice(snapshot: Snapshot, target: float, horizon_ms: int | None) -> Advice | None:
     """The advice for `target` (a share) from the records of a horizon; None: nothing is known about that horizon."""
-    sample = _sample(snapshot, horizon_ms)
-    if sample is None or not sample.records:
+    samples = [*recent_samples(snapshot), whole_sample(snapshot)]
+    sample = next((sample for sample in samples if sample.horizon_ms == horizon_ms), None)
+    if sample is None or not sample.records or not sample.rows:
         return None
-    lateness = recommended_lateness_ms(sample.edges, sample.late, sample.records, target)
-    place = None if lateness is None else sample.edges.index(lateness)
-    own = snapshot.settings.lateness_ms
+    enough, own = sample.enough(target), sample.at(snapshot.settings.lateness_ms)
     idle = _idle(snapshot, target)
     return Advice(
         target=target,
         horizon_ms=sample.horizon_ms,
         records=sample.records,
-        lateness=None if place is None else _outcome(snapshot, sample, place),
-        few=sample.late[-1 if place is None else place] < FEW_LATE,
-        current=_outcome(snapshot, sample, sample.edges.index(own)) if own in sample.edges else None,
+        lateness=None if enough is None else _outcome(snapshot, sample, enough),
+        few=(sample.rows[-1] if enough is None else enough).late < FEW_LATE,
+        current=None if own is None else _outcome(snapshot, sample, own),
         idle=idle,
         current_idle=_idle_outcome(snapshot, _row(snapshot, snapshot.settings.idle_after_ms)),
         upper_bound=snapshot.whatif_upper_bound,
@@ -93,19 +113,8 @@ def advice(snapshot: Snapshot, target: float, horizon_ms: int | None) -> Advice 
     )
 
 
-def _sample(snapshot: Snapshot, horizon_ms: int | None) -> _Sample | None:
-    for recent in snapshot.whatif_recent or ():
-        if recent.horizon_ms == horizon_ms:
-            rows = recent.rows
-            return _Sample(horizon_ms, recent.records, [row.lateness_ms for row in rows], [row.late for row in rows])
-    if horizon_ms is not None or not snapshot.whatif or snapshot.totals.records is None:
-        return None
-    rows = snapshot.whatif
-    return _Sample(None, snapshot.totals.records, [row.lateness_ms for row in rows], [row.late for row in rows])
-
-
-def _outcome(snapshot: Snapshot, sample: _Sample, place: int) -> LatenessOutcome:
-    lateness, late = sample.edges[place], min(sample.late[place], sample.records)
+def _outcome(snapshot: Snapshot, sample: Sample, row: WhatIf | RecentRow) -> LatenessOutcome:
+    lateness, late = row.lateness_ms, min(row.late, sample.records)
     low, high = wilson_interval(late, sample.records)
     assert low is not None
     assert high is not None

@@ -1,13 +1,23 @@
-"""The verdict (semantics 11.1): whether event time moves, over a horizon of processing time, without flapping."""
+"""The verdict (semantics 11.1): whether event time moves, over a horizon of processing time, without flapping.
 
+The facts for it come from a monitor, or from the snapshots of an attached query (ms).
+"""
+
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from ..snapshot import Reason, Snapshot, Verdict, VerdictName
+from ..snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, WatermarkNode
+from ..snapshot.flink_job import FlinkJob
+from ..watermarks.settings import Session, Settings
 from ..watermarks.watermark_history import WatermarkHistory
+from .blockers import staircase
+
+if TYPE_CHECKING:
+    from ..watermarks.monitor import Monitor
 
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
 
@@ -178,3 +188,212 @@ def lost_state(snapshot: Snapshot) -> Lost | None:
         return "not_known"  # unread records may only wait for the next trigger
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
     return states.get(snapshot.state)
+
+
+MAX_NAMED = 3
+
+
+def judge_monitor(
+    judge: Judge,
+    monitor: "Monitor",
+    now: int,
+    *,
+    unread: int | None,
+    lost: Lost | None = None,
+    bounded_backlog: bool = False,
+) -> Verdict:
+    """The verdict on an own run at processing time `now` (ms); `unread` records, None: not known."""
+    stairs = None if monitor.ended else staircase(monitor.clock)
+    steps = [] if stairs is None else stairs.steps()
+    return judge.verdict(
+        monitor.history,
+        VerdictInput(
+            now_ms=now,
+            advanced_ms=monitor.advanced_ms,
+            record_ms=monitor.record_ms,
+            unread=unread,
+            window_ms=window_of(monitor.settings),
+            bounded_backlog=bounded_backlog,
+            held_by=[monitor.channels[number].name for number in steps[0].channels[:MAX_NAMED]] if steps else [],
+            all_idle=bool(monitor.clock.idle) and len(monitor.clock.idle) == len(monitor.unfinished),
+            lost=lost,
+            ended=monitor.ended,
+        ),
+    )
+
+
+class RecordedPast(Struct, frozen=True):
+    """The recorded past of a query before its first snapshot, without a gap, the oldest first (ms)."""
+
+    levels: tuple[tuple[int, int | None], ...] = ()
+    """Times, and the watermark from that time on (None: none yet)."""
+    batches: tuple[tuple[int, int], ...] = ()
+    """The batches' numbers, and when each one began."""
+
+
+class SnapshotJudge:
+    """Judges an attached query by its snapshots, in the order in which they are taken."""
+
+    def __init__(self, horizon_ms: int | None = None) -> None:
+        self._judge, self._history = Judge(), WatermarkHistory(horizon_ms)
+        self._id: str | None = None
+        """The id of the query or the job; None: not known."""
+        self._batch: int | None = None
+        self._events: dict[str, int] = {}
+        self._tasks: dict[str, int] = {}
+        """The watermark that each task of a Flink job above the operator sends."""
+        self._nodes: dict[int, int] = {}
+        """The watermark of each of several inputs of a query, as far as it is known."""
+        self._level: int | None = None
+        self._records: int | None = None
+        self._advanced_ms: int | None = None
+        self._record_ms: int | None = None
+        self._events_known_ms: int | None = None
+        """Since when event times of channels are known, and records are counted."""
+        self._records_known_ms: int | None = None
+
+    def remember(self, past: RecordedPast) -> None:
+        """Add the recorded past before the first snapshot to what was observed."""
+        for number, begun in past.batches:
+            self._history.see_batch(begun)
+            self._batch = number
+        for time, level in past.levels:
+            self._history.see_level(time, level)
+            self._level = level
+
+    def verdict(self, snapshot: Snapshot) -> Verdict:
+        """The verdict at a snapshot; what its tap does not report stays unknown."""
+        now = snapshot.now_ms
+        if now is None:
+            return Verdict("unknown", reason=snapshot.verdict.reason)
+        self._identify(snapshot)
+        self._see(snapshot, now)
+        forgotten = snapshot.level.watermark_ms is None and self._level is not None
+        return self._judge.verdict(
+            self._history,
+            VerdictInput(
+                now_ms=now,
+                advanced_ms=self._advanced(now),
+                record_ms=self._last_record(snapshot, now),
+                unread=unread_of(snapshot),
+                window_ms=window_of(snapshot.settings),
+                held_by=held_by(snapshot.blockers),
+                all_idle=bool(snapshot.channels) and all(view.state == "idle" for view in snapshot.channels),
+                lost=lost_state(snapshot) or ("not_known" if forgotten else None),
+                ended=snapshot.ended or snapshot.state == "ended",
+            ),
+        )
+
+    def _identify(self, snapshot: Snapshot) -> None:
+        """Begin again with another query of the same name: nothing was observed of it yet."""
+        now_id = snapshot.spark.query_id if snapshot.flink is None else snapshot.flink.id
+        if None not in (now_id, self._id) and now_id != self._id:
+            self._restart()
+            self._batch = self._level = self._records = None
+            self._advanced_ms = self._record_ms = self._records_known_ms = None
+        self._id = now_id or self._id
+
+    def _restart(self) -> None:
+        self._judge.restart()
+        self._history.restart()
+        self._events, self._tasks, self._nodes = {}, {}, {}
+        self._events_known_ms = None
+
+    def _see(self, snapshot: Snapshot, now: int) -> None:
+        if snapshot.batch is not None:
+            if self._batch is not None and snapshot.batch > self._batch:
+                self._history.see_batch(now, snapshot.batch - self._batch)
+            self._batch = snapshot.batch
+        level, before = snapshot.level.watermark_ms, self._level
+        if level is not None and before is not None and level < before:  # recreated: this is another one
+            self._restart()
+        self._level = before if level is None else level
+        self._history.see_level(now, level)
+        began = not self._events
+        for view in snapshot.channels:
+            # An advancing watermark shows that event time advanced (Flink reports no event times).
+            event_ms = view.watermark_ms if view.max_event_ms is None else view.max_event_ms
+            if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
+                self._events[view.channel] = event_ms
+                self._advanced_ms = self._advanced_ms if began else now
+        self._see_tasks(snapshot.flink, now)
+        self._see_nodes(snapshot.spark.nodes or [], now)
+        if self._events and self._events_known_ms is None:
+            self._events_known_ms = now
+        records = snapshot.totals.records
+        if records is not None:
+            if self._records is not None and records > self._records:
+                self._record_ms = now
+            self._records = records
+            if self._records_known_ms is None:
+                self._records_known_ms = now
+
+    def _see_tasks(self, job: FlinkJob | None, now: int) -> None:
+        for id, sent_ms in ({} if job is None else job.sent_upstream()).items():
+            if sent_ms > self._tasks.get(id, sent_ms):
+                self._advanced_ms = now  # also where a task on the way keeps it back
+            self._tasks[id] = sent_ms
+
+    def _see_nodes(self, nodes: Sequence[WatermarkNode], now: int) -> None:
+        for place, node in enumerate(nodes if len(nodes) > 1 else ()):
+            if (reached := node.reached_ms) is None:
+                continue
+            if reached > self._nodes.get(place, reached):
+                self._advanced_ms = now  # rows of this input are newer than those before
+            self._nodes[place] = reached
+
+    def _advanced(self, now: int) -> int | UnsetType | None:
+        """When any channel's event time last advanced; `UNSET`: not known, since it was not observed long enough."""
+        return UNSET if self._advanced_ms is None and self._unseen(self._events_known_ms, now) else self._advanced_ms
+
+    def _unseen(self, known_ms: int | None, now: int) -> bool:
+        """Whether observation since `known_ms` is shorter than a whole horizon."""
+        return known_ms is None or now - known_ms < (self._history.horizon() or 0)
+
+    def _last_record(self, snapshot: Snapshot, now: int) -> int | UnsetType | None:
+        """When a record last came: by the channels, else by the count of all records; `UNSET`: not known."""
+        quiet = [view.quiet_ms for view in snapshot.channels if view.quiet_ms is not None]
+        heard = [now - min(quiet)] if quiet else []
+        if self._record_ms is not None:
+            heard.append(self._record_ms)
+        if heard and self._advanced_ms is not None:
+            heard.append(self._advanced_ms)  # the channel that advanced may have no `quiet_ms`
+        if heard:
+            return max(heard)
+        if is_idle(snapshot):
+            return snapshot.spark.batch_timestamp_ms  # no record since that batch
+        return UNSET if self._unseen(self._records_known_ms, now) else None
+
+
+def held_by(blockers: list[Blocker] | None) -> list[str]:
+    """Some channels of the first step."""
+    return blockers[0].channels[:MAX_NAMED] if blockers else []
+
+
+def unread_of(snapshot: Snapshot) -> int | None:
+    """Unread records of channels or sources; None if any of them is not known."""
+    if is_idle(snapshot) or _is_seen_to_its_end(snapshot):
+        return 0
+    parts = [view.backlog for view in snapshot.channels]
+    if not parts or None in parts:
+        parts = [source.backlog for source in snapshot.sources or ()]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def is_idle(snapshot: Snapshot) -> bool:
+    """Whether an attached query has just reported that its sources have nothing to read."""
+    return any(note.code == "query_idle" for note in snapshot.notes)
+
+
+def _is_seen_to_its_end(snapshot: Snapshot) -> bool:
+    """Whether it is a topic without a reader: the newest record of each partition is what is shown of it."""
+    return snapshot.state == "live" and snapshot.source is not None and snapshot.source.kind == "topic"
+
+
+def window_of(settings: Settings) -> int | None:
+    """The size of the windows (ms), or the gap of sessions; None: not known."""
+    spec = settings.window
+    if spec is None:
+        return None
+    return spec.gap_ms if isinstance(spec, Session) else spec.size_ms

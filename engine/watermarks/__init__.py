@@ -8,16 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .clocks import Clocks
     from .generators import Generator, load_factory, new_generator
     from .idleness import IdlenessTimers
-    from .monitor import Monitor
-    from .monitor_state import decode_monitor, encode_monitor, new_monitor
+    from .monitor import Monitor, decode_monitor, encode_monitor, new_monitor
     from .multiplexer import Multiplexer, WatermarkOutput
     from .observation import BatchObservation, Group, Offender, Sequence
     from .settings import Session, Settings, SettingsChange, Sliding, Tumbling
     from .times import MAX, MIN, saturate
     from .valve import Status, Valve, ValveOutput
+    from .whatif import Clocks
     from .window_operator import Firing, WindowOperator, new_window_operator
 
 __all__ = [
@@ -53,16 +52,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "clocks": ("Clocks",),
     "generators": ("Generator", "load_factory", "new_generator"),
     "idleness": ("IdlenessTimers",),
-    "monitor": ("Monitor",),
-    "monitor_state": ("decode_monitor", "encode_monitor", "new_monitor"),
+    "monitor": ("Monitor", "decode_monitor", "encode_monitor", "new_monitor"),
     "multiplexer": ("Multiplexer", "WatermarkOutput"),
     "observation": ("BatchObservation", "Group", "Offender", "Sequence"),
     "settings": ("Session", "Settings", "SettingsChange", "Sliding", "Tumbling"),
     "times": ("MAX", "MIN", "saturate"),
     "valve": ("Status", "Valve", "ValveOutput"),
+    "whatif": ("Clocks",),
     "window_operator": ("Firing", "WindowOperator", "new_window_operator"),
 }
 

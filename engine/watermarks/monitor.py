@@ -4,23 +4,23 @@ It is one msgspec record, so that its JSON is the saved state. It knows no clock
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .channels import OTHER, Channel, Departure, FoldedChannels, Registry, absorb_all, beyond_limit, emit_all
-from .clocks import Clocks
 from .counts import ChannelCounts, TimePoint, WaitingPoints, count_dropped, count_groups, points_of
 from .explain import Explain
 from .generators import Generator, new_generator
 from .idleness import IdleCycles, IdlenessTimers
 from .observation import BatchObservation, Offender, greatest_times
-from .operator_clock import Clock, OperatorClock
+from .operator_clock import Clock, OperatorClock, new_clock
 from .settings import Settings, SettingsChange, changed, emitted, noted
 from .times import MIN
 from .watermark_history import WatermarkHistory
-from .whatif import IdleRung, LatenessWhatIf
-from .window_operator import FiredWindows, Firing, WindowOperator
+from .whatif import Clocks, IdleRung, LatenessWhatIf, new_idle_rungs, new_lateness_whatif
+from .window_operator import FiredWindows, Firing, WindowOperator, new_window_operator
 from .windows import panes_of
 
 
@@ -358,3 +358,43 @@ class Monitor(Struct, kw_only=True, dict=True):
         holder = self.clock.holder()
         if holder != self.holder:
             self.holder, self.holder_since_ms = holder, now
+
+
+def new_monitor(settings: Settings) -> Monitor:
+    """A monitor without records."""
+    lateness = settings.lateness_ms if settings.tunable and settings.lateness_ms is not None else 0
+    return Monitor(
+        settings=settings,
+        clock=new_clock(settings.strategy, lateness, settings.idle_after_ms, settings.subtasks),
+        shadow=new_clock(settings.strategy, 0, settings.idle_after_ms, settings.subtasks) if settings.tunable else None,
+        rungs=new_idle_rungs(settings),
+        operator=new_window_operator(settings),
+        whatif=new_lateness_whatif(settings),
+    )
+
+
+def to_save(monitor: Monitor) -> Monitor:
+    """A copy to be encoded, nothing else: the clocks of the what-if that are like the run's own are only marked."""
+    own = monitor.clock
+    if not isinstance(own, OperatorClock):
+        return monitor
+    saved = copy(monitor)
+    if isinstance(monitor.shadow, OperatorClock):
+        saved.shadow = monitor.shadow.marked_as_own(own)
+    saved.rungs = []
+    for rung in monitor.rungs:
+        marked = copy(rung)
+        if isinstance(rung.clock, OperatorClock):
+            marked.clock = rung.clock.marked_as_own(own)
+        saved.rungs.append(marked)
+    return saved
+
+
+def encode_monitor(monitor: Monitor) -> bytes:
+    """The monitor as JSON."""
+    return msgspec.json.encode(to_save(monitor))
+
+
+def decode_monitor(data: bytes) -> Monitor:
+    """The monitor that `encode_monitor` wrote; `msgspec.DecodeError` for anything else."""
+    return msgspec.json.decode(data, type=Monitor)

@@ -7,11 +7,10 @@ from typing import Any
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import EngineState, Offender, Reason, Snapshot, SourceView, SparkProgress, Verdict
 from wmtop.engine.verdict.history import HistoryPoint, history_point
-from wmtop.engine.verdict.judge import judge_monitor
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.verdict.verdict import Judge
+from wmtop.engine.verdict.verdict import Judge, judge_monitor
 from wmtop.engine.watermarks.channels import Unread
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import MIN_HORIZON_MS
 

@@ -97,7 +97,7 @@ def test_a_pause_is_not_silence(snapshot: Snapshot) -> None:
 def test_with_an_idle_timeout_a_channel_is_let_go_in_time() -> None:
     assert SilentChannels not in found(silent(25 * SECOND, SETTINGS))
     late = found(silent(4 * MINUTE, replace(SETTINGS, idle_after_ms=2 * HOUR)))[SilentChannels]
-    assert (late.severity, late.idle_after_ms) == ("warning", 2 * HOUR)
+    assert late.severity == "warning"
 
 
 def everybody_quiet(quiet_ms: int, idle_after_ms: int | None = IDLE, **more: object) -> Snapshot:
@@ -147,7 +147,7 @@ def flapping(flaps: int, round_ms: int, late: int = 0) -> Snapshot:
 def test_a_channel_that_idles_and_wakes_all_the_time_flaps() -> None:
     finding = found(flapping(40, 6 * MINUTE))[FlappingIdleness]
     assert (finding.severity, finding.channels, finding.flaps) == ("info", ("d",), 40)
-    assert (finding.round_ms, finding.idle_after_ms, finding.fixes[0].value_ms) == (6 * MINUTE, IDLE, 2 * HOUR)
+    assert (finding.round_ms, finding.fixes[0].value_ms) == (6 * MINUTE, 2 * HOUR)
 
 
 def test_flapping_reports_what_it_loses() -> None:
@@ -205,7 +205,7 @@ def skewed(behind_ms: int, cause: str = "behind") -> Snapshot:
 def test_a_channel_far_behind_the_others_is_skew(cause: str) -> None:
     finding = found(skewed(9 * MINUTE, cause))[Lagging]
     assert (finding.channels[0], finding.behind_ms, finding.backlog, finding.rate) == ("d", 9 * MINUTE, 70_000, 90.0)
-    assert ([fix.code for fix in finding.fixes][:2], finding.open_windows) == (["set-max-drift", "add-readers"], 2)
+    assert [fix.code for fix in finding.fixes][:2] == ["set-max-drift", "add-readers"]
 
 
 def test_skew_must_last() -> None:

@@ -35,11 +35,7 @@ def losing(late: int, records: int = 200_000, **more: object) -> Snapshot:
 def test_too_much_is_late_and_the_lateness_that_would_do_is_named() -> None:
     finding = found(losing(5_000))[LatenessTooSmall]
     assert (finding.severity, finding.late, finding.late_share) == ("warning", 5_000, 0.025)
-    assert (finding.lateness_ms, finding.fixes[0].value_ms, finding.fixes[0].later_ms) == (
-        LATENESS,
-        10 * SECOND,
-        5_000.0,
-    )
+    assert (finding.fixes[0].value_ms, finding.fixes[0].later_ms) == (10 * SECOND, 5_000.0)
     assert finding.fixes[0].late_share == 1_875 / 200_000
 
 
@@ -70,7 +66,7 @@ def test_rows_that_spark_dropped_are_a_lower_bound() -> None:
     unknown = Totals(None, None, None, None, None, None)
     snapshot = healthy([], totals=unknown, spark=SparkProgress(dropped_at_least=41, nodes=[node]), origin={"a": "b"})
     finding = found(snapshot)[Dropped]
-    assert (finding.severity, finding.rows, finding.lateness_ms) == ("warning", 41, LATENESS)
+    assert (finding.severity, finding.rows) == ("warning", 41)
     assert Dropped not in found(replace(snapshot, spark=SparkProgress(dropped_at_least=0)))
 
 
@@ -109,7 +105,7 @@ WORK = Phases(offsets_ms=100, planning_ms=50, work_ms=4_500, commit_ms=350)
 def test_batches_that_take_a_good_part_of_what_a_result_may_take() -> None:
     snapshot = slow(5_000)
     finding = found(snapshot, before(snapshot, phases=lambda ago: WORK))[SlowBatches]
-    assert (finding.batch_ms, finding.emit_every_ms, finding.backlog_per_s) == (5_000, 200, None)
+    assert (finding.batch_ms, finding.backlog_per_s) == (5_000, None)
     assert (finding.phase, finding.phase_share) == ("work_ms", 0.9)
 
 
@@ -136,7 +132,7 @@ def test_a_backlog_that_grows_and_grows() -> None:
     snapshot = slow(800, channels=None)
     snapshot = replace(snapshot, channels=[replace(view, backlog=30_000) for view in snapshot.channels])
     finding = found(snapshot, before(snapshot, backlog=lambda ago: 120_000 - 400 * ago))[SlowBatches]
-    assert (finding.backlog, finding.backlog_per_s, finding.rows_in, finding.rows_done) == (120_000, 400, 900, 300)
+    assert (finding.backlog, finding.backlog_per_s) == (120_000, 400)
     assert finding.size == 400 * SECOND
 
 
@@ -155,12 +151,7 @@ def flying(age_ms: int, in_flight: bool = True) -> Snapshot:
 
 def test_a_batch_that_never_ends() -> None:
     finding = found(flying(20 * MINUTE))[HungBatch]
-    assert (finding.severity, finding.batch, finding.age_ms, finding.usual_ms) == (
-        "critical",
-        900,
-        20 * MINUTE + 20,
-        2_000,
-    )
+    assert (finding.severity, finding.age_ms, finding.usual_ms) == ("critical", 20 * MINUTE + 20, 2_000)
 
 
 @pytest.mark.parametrize("snapshot", [flying(MINUTE), flying(20 * MINUTE, False), healthy()])
@@ -186,12 +177,7 @@ def test_the_state_of_a_query_without_a_watermark_grows_for_ever() -> None:
     settings = replace(SETTINGS, window=None, lateness_ms=None)
     snapshot = healthy([], windows=unknown, spark=spark, settings=settings, origin={"a": "b"}, level=Level())
     finding = found(snapshot, before(snapshot, state_rows=lambda ago: 900_000 - 2_500 * ago))[StateGrows]
-    assert (finding.rows, finding.bytes, finding.watermark, finding.expected_windows) == (
-        900_000,
-        7_000_000,
-        False,
-        None,
-    )
+    assert (finding.rows, finding.watermark, finding.expected_windows) == (900_000, False, None)
 
 
 def test_sessions_that_never_close() -> None:

@@ -14,7 +14,7 @@ from wmtop.engine.doctor.condition import PartlyUnknown
 from wmtop.engine.doctor.finding import change_idle_timeout
 from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.spark import SiblingFailed
-from wmtop.engine.snapshot import Note, SparkProgress, WatermarkNode
+from wmtop.engine.snapshot import Note, Offender, SparkProgress, WatermarkNode
 from wmtop.engine.text.formatting import duration
 from wmtop.engine.verdict.preview import ProposedSetting, now_gain_ms
 from wmtop.tui.screens.doctor import SEVERITIES
@@ -33,7 +33,6 @@ PICKED: dict[str, Any] = {
     "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
     "tasks": ("w5", "sessions"), "sources": ("kafka[a]", "kafka[b]"), "silent": ("source 1: files",), "newest": ("F9",),
     "phase": "commit_ms",
-    "unknown": "unreadable", "unknown_args": {"why": "0/1.delta"},
     "fixes": (Fix("set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
 }  # fmt: skip
 
@@ -160,7 +159,9 @@ def test_a_key_is_named_only_where_it_does_something() -> None:
 
 
 def test_records_from_the_future() -> None:
-    found = of(FutureTimestamps, channels=("EV",), offset=81_204, part="flights-1", timestamp_ms=NOW + 3 * DAY)
+    last = Offender("EV", 81_204, NOW + 3 * DAY, "flights-1")
+    finding = replace(example(FutureTimestamps, known=True), channels=("EV",), timestamp_ms=last.timestamp_ms)
+    found = explain(finding, live(last_future=last), UTC)
     assert found.evidence[0].endswith("EV, offset 81,204 of flights-1")
     assert found.evidence[1].endswith("2013-02-11 14:32:10 UTC")
 
@@ -175,13 +176,7 @@ def test_many_failed_queries_are_queries_and_not_channels() -> None:
     assert "channel" not in title
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        QueryStale(severity="critical", batch=5, age_ms=MINUTE, in_flight=False),
-        PartlyUnknown(severity="info", unknown=None),
-    ],
-)
+@pytest.mark.parametrize("found", [QueryStale(severity="critical", age_ms=MINUTE), PartlyUnknown(severity="info")])
 def test_what_may_not_be_read_is_named_where_the_rest_is_unknown(found: Finding) -> None:
     note = Note(NOW, "unreadable", {"why": "cannot read /ckpt/commits: Permission denied"})
     locked, free = (explain(found, replace(attached(), notes=notes), None) for notes in ([note], []))

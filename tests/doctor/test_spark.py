@@ -87,7 +87,7 @@ def test_a_watermark_that_never_moved_though_rows_came() -> None:
 )
 def test_one_watermark_that_never_moved_is_not_blamed_on_another_input(reason: Any, fix: str) -> None:
     kinds = found(query(AT_1970, never_moved=True, unmoved=reason, dropped_at_least=6))
-    assert (kinds[NeverMoved].reason, [one.code for one in kinds[NeverMoved].fixes]) == (reason, [fix])
+    assert [one.code for one in kinds[NeverMoved].fixes] == [fix]
     assert Dropped not in kinds  # a longer delay would not help
     alone = found(query(AT_1970, never_moved=True))[NeverMoved]
     assert [one.code for one in alone.fixes] == ["fill-event-time"]
@@ -341,7 +341,7 @@ def test_a_checkpoint_shows_that_batches_read_and_the_watermark_does_not_advance
     [finding] = found(of).values()
     assert isinstance(finding, NotAdvancing)
     assert (finding.severity, finding.frozen_ms, finding.batches) == ("warning", 3 * MINUTE, 40)
-    assert (finding.inputs, finding.silent, finding.channels) == (2, ("clicks",), ())
+    assert (finding.silent, finding.channels) == (("clicks",), ())
     assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=2)))
     assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=None)))
     pause = [Note(NOW, "pause_unknown")]

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from wmtop.engine.run.groups import Levels
 from wmtop.engine.run.row_groups import Aggregation
 from wmtop.engine.watermarks.lateness import bucket_of
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.watermarks.times import MIN
 from wmtop.engine.watermarks.windows import window_count

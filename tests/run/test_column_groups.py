@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from wmtop.engine.run.column_groups import column_groups
 from wmtop.engine.run.groups import MAX_NAME, Levels, keys_of
 from wmtop.engine.run.row_groups import Aggregation
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
 

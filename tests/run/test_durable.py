@@ -12,7 +12,7 @@ from wmtop.engine.run.durable_state import STATE_VERSION, FiringsFile, SavedStat
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.system.files import own_outputs
 from wmtop.engine.verdict.verdict import Judge
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.window_operator import Firing
 

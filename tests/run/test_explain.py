@@ -19,7 +19,7 @@ from wmtop.engine.run.observe import Explaining, value_rows
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling
 from wmtop.engine.watermarks.window_operator import LateRecords, late_records
 

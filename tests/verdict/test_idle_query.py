@@ -3,7 +3,7 @@
 from typing import Any
 
 from wmtop.engine.snapshot import Level, Note, Snapshot, SparkProgress
-from wmtop.engine.verdict.judge import SnapshotJudge
+from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.settings import Settings
 
 from tests.snapshots import snapshot_for

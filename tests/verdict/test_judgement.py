@@ -4,8 +4,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.verdict.judge import judge_monitor
-from wmtop.engine.verdict.verdict import Judge
+from wmtop.engine.verdict.verdict import Judge, judge_monitor
 from wmtop.engine.watermarks.settings import Session, Settings
 from wmtop.engine.watermarks.times import MIN
 

@@ -18,8 +18,7 @@ from wmtop.engine.snapshot import (
     WatermarkNode,
 )
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
-from wmtop.engine.verdict.judge import RecordedPast, SnapshotJudge
-from wmtop.engine.verdict.verdict import lost_state, verdict_of
+from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge, lost_state, verdict_of
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory
 

@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.times import MIN
 

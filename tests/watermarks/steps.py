@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import to_save
+from wmtop.engine.watermarks.monitor import Monitor, to_save
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling
 
 from ..reference.ops import Batch, Row

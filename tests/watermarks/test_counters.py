@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 from wmtop.engine.watermarks import windows
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.watermarks.windows import TooManyWindowsError
 

@@ -5,8 +5,7 @@ Each runs on the monitor and the reference in lockstep, so that the number in th
 
 import pytest
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor
 from wmtop.engine.watermarks.multiplexer import Multiplexer
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.times import MAX, MIN

@@ -6,8 +6,7 @@ from wmtop.engine.feed.messages import LINE_LIMIT
 from wmtop.engine.snapshot import ChannelView, Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.channels import TooManyChannelsError
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor
 from wmtop.engine.watermarks.settings import MAX_CHANNELS, Settings, StrategyName, Tumbling
 
 from .aggregate import observe

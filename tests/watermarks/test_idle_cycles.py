@@ -1,7 +1,7 @@
 """How long a channel takes from one idleness to the next."""
 
 from wmtop.engine.watermarks.idleness import IdleCycles
-from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.operator_clock import OperatorClock
 from wmtop.engine.watermarks.settings import Settings

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.monitor_state import new_monitor, to_save
+from wmtop.engine.watermarks.monitor import Monitor, new_monitor, to_save
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.operator_clock import OperatorClock
 from wmtop.engine.watermarks.settings import Settings

@@ -15,7 +15,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.system.errors import UsageError
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, setting
-from ...engine.verdict.job_line import lines_in_jobs
+from ...engine.verdict.preview import lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words.check import LINE_NAMES, advice_lines, cause_lines
 from .complete import target_names

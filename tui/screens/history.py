@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.causes import CAUSES
+from ...engine.text.codes import CAUSES
 from ..widgets.holds import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, column_cells, heading, titles
 from ..words.history import Hold, change_words

@@ -11,8 +11,7 @@ from textual.widget import Widget
 
 from ...engine.feed.messages import Change
 from ...engine.text.formatting import parse_duration
-from ...engine.verdict.job_line import line_in_job
-from ...engine.verdict.preview import ProposedSetting
+from ...engine.verdict.preview import ProposedSetting, line_in_job
 from ..words import preview as what_if
 from ..words.attached import restart_words
 from ..words.keys import SCREENS, hint

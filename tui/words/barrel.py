@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from ...engine.snapshot import ChannelState, ChannelView, Snapshot
-from ...engine.text.causes import CHANNEL_STATES
+from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND
 
 STEPS = (

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...engine.snapshot import ChannelView, Offender, Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.causes import CHANNEL_STATES
+from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import name
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from ...engine.text import formatting as f
-from ...engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
-from ...engine.text.flink_load import is_back_pressured, is_busy
+from ...engine.text.codes import JOB_GONE, NO_LINKS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from .attached import Attached

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.causes import CAUSES
+from ...engine.text.codes import CAUSES
 from ...engine.verdict.alerts import AlertRule, EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
 from ...engine.verdict.history import HistoryPoint, is_overtaken
 from .notes import note_text

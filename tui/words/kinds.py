@@ -17,7 +17,7 @@ from ...engine.snapshot import (
     TargetPart,
 )
 from ...engine.text import formatting as f
-from ...engine.text.causes import CAUSES, FLINK_CAUSES, CauseWords
+from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords
 
 ChannelFacts = Literal["counted", "queued", "unread", "one clock"]
 """What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their

@@ -16,8 +16,7 @@ from ...engine.snapshot import (
     WatermarkNode,
 )
 from ...engine.text import formatting as f
-from ...engine.text.causes import CHANNEL_STATES
-from ...engine.text.codes import OPERATORS, unknown_text
+from ...engine.text.codes import CHANNEL_STATES, OPERATORS, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, holding, holding_instance, kind_of, rank

@@ -11,7 +11,7 @@ from ...engine.doctor.flink import OperatorKeepsBack
 from ...engine.doctor.progress import Stalled
 from ...engine.snapshot import Blocker, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
-from ...engine.text.causes import CAUSES
+from ...engine.text.codes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
 from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of

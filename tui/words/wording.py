@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from ...engine.snapshot import Cause, ChannelView, FlinkJob, OwnRun, Snapshot, SparkQuery, WatermarkNode
 from ...engine.text import formatting as f
-from ...engine.text.causes import CauseWords
-from ...engine.text.flink_load import busy_after, kept_back
+from ...engine.text.codes import CauseWords, busy_after, kept_back
 from ...engine.text.formatting import name
 from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding

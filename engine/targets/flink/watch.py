@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
-from ...verdict.judge import RecordedPast
+from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import Settings
 from .attribution import attribution_of
 from .collector import (

@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...verdict.judge import RecordedPast
+from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import WindowSpec
 from ..topic.topic_facts import TopicFacts
 from .checkpoint import CheckpointFacts

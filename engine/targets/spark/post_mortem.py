@@ -10,7 +10,7 @@ from ...feed.messages import Header
 from ...feed.recording_writer import RecordingWriter
 from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
-from ...verdict.judge import SnapshotJudge
+from ...verdict.verdict import SnapshotJudge
 from .checkpoint import CheckpointFacts, CheckpointTap, is_checkpoint
 from .event_log import EventLogFacts, EventLogTap
 from .facts import QueryFacts

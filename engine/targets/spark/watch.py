@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
-from ...verdict.judge import RecordedPast
+from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .facts import QueryFacts, past_of

@@ -19,11 +19,11 @@ from ...snapshot import (
     Windows,
 )
 from ...system.json_path import JsonPath
-from ...verdict.judge import RecordedPast
 from ...verdict.monitor_snapshot import snapshot_of
+from ...verdict.verdict import RecordedPast
 from ...watermarks.channels import Unread
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
-from ...watermarks.monitor_state import new_monitor
+from ...watermarks.monitor import new_monitor
 from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings, Tumbling
 from .topic import TopicTap

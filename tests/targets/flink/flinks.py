@@ -17,7 +17,7 @@ from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.rest import RestSecurity
 from wmtop.engine.targets.flink.watch import FlinkWatch
-from wmtop.engine.verdict.judge import SnapshotJudge
+from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.times import MIN
 
 from tests.snapshots import replace

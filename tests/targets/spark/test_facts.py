@@ -8,7 +8,7 @@ from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, Ch
 from wmtop.engine.targets.spark.facts import QueryFacts, past_of
 from wmtop.engine.targets.spark.query_runs import ProgressPoint
 from wmtop.engine.targets.spark.watch import QueryWatch
-from wmtop.engine.verdict.judge import RecordedPast, SnapshotJudge
+from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
 from tests.snapshots import replace
 

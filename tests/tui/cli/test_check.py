@@ -254,10 +254,7 @@ def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Pa
 def test_a_critical_finding_is_the_reason_beside_a_watermark_that_advances() -> None:
     """One record from tomorrow moves the watermark by a day: that it advances is no good news."""
     snapshot = HEALTHY.published[-1]
-    ahead = FutureTimestamps(
-        severity="critical", records=None, timestamp_ms=None, ahead_ms=24 * 60 * MINUTE, offset=None, part=None,
-        guard_ms=None, drags=True,
-    )  # fmt: skip
+    ahead = FutureTimestamps(severity="critical", timestamp_ms=None, ahead_ms=24 * 60 * MINUTE, drags=True)
     well = CheckInput(snapshot, [], "moving", [])
     ill = replace(well, findings=[ahead])
     title = explain(ahead, snapshot, None).title

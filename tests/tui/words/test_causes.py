@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 from wmtop.engine.snapshot import Cause, Holder, Level, Note, Snapshot
-from wmtop.engine.text.causes import CAUSES
+from wmtop.engine.text.codes import CAUSES
 from wmtop.engine.text.formatting import DAY
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding
 from wmtop.tui.words import presenter

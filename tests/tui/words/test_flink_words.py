@@ -279,7 +279,7 @@ def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:
     fix = change_idle_timeout(stuck, "add")
     finding = SilentChannels(
         severity="critical", size=1.0, channels=("in-1",), quiet_ms=600_000, never_seen=0, held_ms=600_000,
-        gain_ms=40_000, windows=0, records=None, idle_after_ms=None, lagging=0, fixes=(fix,),
+        gain_ms=40_000, windows=0, records=None, lagging=0, fixes=(fix,),
     )  # fmt: skip
     said = str(explain(finding, stuck, None))
     assert f"Idle timeout: {ELSEWHERE}" in said

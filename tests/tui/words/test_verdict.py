@@ -118,7 +118,7 @@ def test_a_stall_that_is_over_blames_nobody() -> None:
 
 SILENT = SilentChannels(
     channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
-    idle_after_ms=None, lagging=0, severity="warning", size=1,
+    lagging=0, severity="warning", size=1,
 )  # fmt: skip
 
 
