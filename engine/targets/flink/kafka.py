@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ...kafka.cluster import Cluster
 from ...system.errors import RunError, UsageError
-from ..spark.offset_log import SourceOffsets
+from ..spark.checkpoint_files import SourceOffsets
 from ..topic.broker import BrokerTap
 from ..topic.topic_facts import TopicFacts
 from .metrics import operator_id

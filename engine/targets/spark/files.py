@@ -1,4 +1,4 @@
-"""Reads files that another process writes, moves and deletes at the same time."""
+"""Reads files that another process writes, moves and deletes at the same time, and decodes JSON in them."""
 
 import os
 import re
@@ -6,6 +6,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
+
+import msgspec
 
 from ...system.errors import one_line
 
@@ -58,6 +60,14 @@ def names(directory: Path) -> list[str]:
         raise VanishedError(f"{_place(directory)} {NOT_THERE}") from None
     except OSError as error:
         raise UnreadableError(f"cannot read {one_line(str(directory.absolute()))}: {error.strerror}") from None
+
+
+def decode_json(content: bytes, kind: type[T]) -> T:
+    """JSON as a record; UnreadableError if it is another record, too deeply nested, or not JSON."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(one_line(str(error))) from None
 
 
 class Cached(Generic[T]):

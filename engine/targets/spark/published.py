@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from ...feed.run_directory import run_dir
 from ...system.errors import UsageError, one_line
 from ...system.files import try_lock_file
-from .files import Cached, UnreadableError, VanishedError
-from .offset_log import decode_json
+from .files import Cached, UnreadableError, VanishedError, decode_json
 from .query_runs import QueryRun
 
 SUFFIX = ".published"

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ...system.errors import one_line
+from .checkpoint_files import Int64
 from .files import UnreadableError
-from .offset_log import Int64
 
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from ...snapshot import WindowsUnknown
 from .checkpoint import SHUFFLE_PARTITIONS, STATE_PROVIDER
+from .checkpoint_files import decode_offsets, decode_operator
 from .files import UnreadableError
-from .offset_log import decode_offsets
 from .open_windows import NO_WINDOWS, OPERATOR_KINDS
-from .state_rows import decode_operator
 from .store import Entry, Store, write_copy
 
 MAX_PARTITIONS = 32

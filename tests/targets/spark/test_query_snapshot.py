@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
+from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets
 from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.offset_log import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
 from wmtop.engine.targets.spark.query_runs import QueryRun
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
