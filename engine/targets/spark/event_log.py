@@ -18,7 +18,6 @@ from .query_events import (
     ApplicationEvent,
     ApplicationStart,
     EnvironmentUpdate,
-    LogStart,
     QueryEvent,
     decode_event,
 )
@@ -38,8 +37,6 @@ class EventLogFacts(Struct, frozen=True, kw_only=True):
 
     app: str | None = None
     """The application's name."""
-    app_id: str | None = None
-    spark_version: str | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
     """When the application ended normally; None: it runs, or it died."""
@@ -159,7 +156,6 @@ class _Log:
         self._on_event = on_event
         self._said: list[str] = []
         self._more = 0
-        self._version: str | None = None
         self._started: ApplicationStart | None = None
         self._ended_ms: int | None = None
 
@@ -179,8 +175,6 @@ class _Log:
         started = self._started
         return EventLogFacts(
             app=one_line(started.name) if started else None,
-            app_id=one_line(started.id) if started and started.id else None,
-            spark_version=self._version,
             started_ms=started.time_ms if started else None,
             ended_ms=self._ended_ms,
             modified_ms=modified_ms,
@@ -197,8 +191,6 @@ class _Log:
 
     def _apply(self, event: ApplicationEvent | QueryEvent) -> None:
         match event:
-            case LogStart():
-                self._version = one_line(event.version, 40) or None
             case ApplicationStart():
                 self._started = event
             case ApplicationEnd():

@@ -32,10 +32,7 @@ class Publication(Struct, frozen=True, kw_only=True):
     version: int = VERSION
     app: str
     app_id: str | None
-    spark_version: str | None
     pid: int
-    started_ms: int
-    """When it began to publish."""
     written_ms: int
     """When it last wrote."""
     queries: tuple[QueryRun, ...] = ()

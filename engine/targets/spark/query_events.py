@@ -21,18 +21,11 @@ Count = Annotated[int, Meta(ge=-(2**44), le=2**44)]
 Batch = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class LogStart(Struct, frozen=True, tag_field="Event", tag="SparkListenerLogStart"):
-    """The first line of a log."""
-
-    version: str = msgspec.field(name="Spark Version", default="")
-
-
 class ApplicationStart(Struct, frozen=True, tag_field="Event", tag="SparkListenerApplicationStart"):
     """The application has started."""
 
     name: str = msgspec.field(name="App Name")
     time_ms: Int64 = msgspec.field(name="Timestamp")
-    id: str | None = msgspec.field(name="App ID", default=None)
 
 
 class ApplicationEnd(Struct, frozen=True, tag_field="Event", tag="SparkListenerApplicationEnd"):
@@ -71,7 +64,6 @@ class SourceReport(Struct, frozen=True, rename="camel"):
     """A source in a batch; offsets are text with JSON in a log, JSON in a listener's event."""
 
     description: str = ""
-    start_offset: Any = None
     end_offset: Any = None
     latest_offset: Any = None
     num_input_rows: Count = 0
@@ -126,7 +118,7 @@ class QueryTerminated(Struct, frozen=True, rename="camel", tag_field="Event", ta
     exception: str | None = None
 
 
-ApplicationEvent = LogStart | ApplicationStart | ApplicationEnd | EnvironmentUpdate
+ApplicationEvent = ApplicationStart | ApplicationEnd | EnvironmentUpdate
 QueryEvent = ExecutionStart | QueryStarted | QueryProgress | QueryIdle | QueryTerminated
 
 
@@ -142,7 +134,7 @@ _progress = msgspec.json.Decoder(Progress)
 _plan = msgspec.json.Decoder(PlanNode)
 
 _KINDS = (
-    *(kind.__struct_config__.tag for kind in (LogStart, ApplicationStart, ApplicationEnd, EnvironmentUpdate)),
+    *(kind.__struct_config__.tag for kind in (ApplicationStart, ApplicationEnd, EnvironmentUpdate)),
     *(kind.__struct_config__.tag for kind in (ExecutionStart, QueryStarted, QueryProgress, QueryIdle, QueryTerminated)),
 )
 STARTS = tuple(f'{{"Event":"{kind}"'.encode() for kind in _KINDS)

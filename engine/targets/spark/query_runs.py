@@ -1,7 +1,5 @@
 """The facts about an existing query: the same records from its event log and from the job itself (times ms)."""
 
-from typing import Any
-
 from msgspec import Struct
 
 from ...snapshot import OperatorKind, OutputMode
@@ -71,13 +69,9 @@ class SourceProgress(Struct, frozen=True):
     """A source in the last batch; offsets are JSON as text, in the source's own form."""
 
     description: str
-    start: str | None
     end: str | None
     latest: str | None
     """The end of the available input; None: the source does not report it."""
-    rows: int
-    input_rows_per_second: float | None
-    processed_rows_per_second: float | None
 
 
 class StateFacts(Struct, frozen=True):
@@ -99,17 +93,11 @@ class BatchProgress(Struct, frozen=True, kw_only=True):
     """When its trigger started."""
     duration_ms: int | None
     phases_ms: dict[str, int]
-    rows: int
     input_rows_per_second: float | None
     """Over all sources, as is the next field."""
     processed_rows_per_second: float | None
     watermark_ms: int | None
     """The watermark in force in this batch; None: there is none, or it has not moved since the start."""
-    min_event_ms: int | None
-    """The batch's event times, as is the next field; None without rows. With several watermark nodes: those of any one
-    of them.
-    """
-    max_event_ms: int | None
     sources: tuple[SourceProgress, ...]
     states: tuple[StateFacts, ...]
 
@@ -154,22 +142,13 @@ class LatenessCounts(Struct, frozen=True, kw_only=True):
     """By Spark's rule: one clock, driven by the greatest event time of all channels."""
     barrel: tuple[int, ...] | None
     """With a clock driven by the slowest channel, none idle; None: not all channels are known."""
-    unplaced: int = 0
-    """Rows too far from the others to find their bucket: not counted above."""
 
 
-class InputBatch(Struct, frozen=True, kw_only=True):
-    """One batch's rows of one input."""
+class InputBatch(Struct, frozen=True):
+    """One batch's rows of one input, by channel."""
 
-    batch: int
     timestamp_ms: int | None
-    rows: int
-    nulls: int
-    min_ms: int | None
-    max_ms: int | None
     channels: dict[str, ChannelFacts]
-    buckets: dict[int, int]
-    """Rows by the start (ms) of their bucket."""
 
 
 class InputFacts(Struct, frozen=True, kw_only=True):
@@ -179,7 +158,6 @@ class InputFacts(Struct, frozen=True, kw_only=True):
     rows: int
     nulls: int
     """Rows without an event time."""
-    min_ms: int | None
     max_ms: int | None
     """The greatest event time, which drives Spark's clock."""
     barrel_ms: int | None
@@ -207,7 +185,6 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     id: str
     run_id: str
     name: str | None
-    started_ms: int | None
     last_event_ms: int | None
     """The last time in its events, by the query's clock."""
     idle_ms: int | None
@@ -236,8 +213,6 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     recent: tuple[ProgressPoint, ...] = ()
     """Its last batches, one point each."""
     inputs: tuple[InputFacts, ...]
-    observed: dict[str, Any]
-    """The query's own `observe`s in the last batch, by name."""
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""
     pause_ms: int | None = None

@@ -48,9 +48,9 @@ def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
     """Its checkpoint has the offsets of that batch a moment before."""
     began = NOW - 1_000 * began_s
     run = QueryRun(
-        id="q", run_id="r", name="orders", started_ms=began, last_event_ms=began, idle_ms=None, ended=False, error=None,
+        id="q", run_id="r", name="orders", last_event_ms=began, idle_ms=None, ended=False, error=None,
         running=None, progress=None, plan=None, watermark_policy=None, max_event_ms=None, dropped_at_least=0,
-        history=(), inputs=(), observed={},
+        history=(), inputs=(),
     )  # fmt: skip
     report = Report(tap="publish", app="a", run=run, alive=alive, trouble=None)
     first = BatchMark(0, began, None)
