@@ -134,8 +134,7 @@ def published_query(
     target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str] | None":
     """A published query, by its own name or the job's; None: there is no such job."""
-    from ...engine.targets.spark.published import find_published
-    from ...engine.targets.spark.reports import JobReports, sure_of
+    from ...engine.targets.spark.reports import JobReports, find_published, sure_of
     from ...engine.targets.spark.watch import QueryWatch
 
     if not is_published(target):
@@ -153,7 +152,7 @@ def published_query(
 
 def is_published(target: str) -> bool:
     """Whether a job publishes a query of that name, or did so until a day ago."""
-    from ...engine.targets.spark.published import list_published
+    from ...engine.targets.spark.reports import list_published
 
     return "/" not in target and any(target in job.names for job in list_published())
 
@@ -219,7 +218,7 @@ def known_as(path: Path) -> str:
 def nothing_there(target: str) -> str:
     """The error for a target that does not exist, with similar ones."""
     from ...engine.targets.discover import discover
-    from ...engine.targets.spark.published import list_published
+    from ...engine.targets.spark.reports import list_published
 
     path = Path(target)
     runs = {run.name: run.name for run in run_directory.list_runs()}

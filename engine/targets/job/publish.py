@@ -23,10 +23,17 @@ from ...system.errors import one_line
 from ...system.files import try_lock_file
 from ..spark.files import UnreadableError
 from ..spark.plan import lines_of_tree, read_plan
-from ..spark.published import SUFFIX, Publication, remove_leftovers
 from ..spark.queries import WATERMARK_POLICY, Queries
-from ..spark.query_events import QueryEvent, QueryIdle, QueryProgress, QueryStarted, QueryTerminated, decode_progress
-from ..spark.query_runs import PlanFacts
+from ..spark.query_runs import (
+    PlanFacts,
+    QueryEvent,
+    QueryIdle,
+    QueryProgress,
+    QueryStarted,
+    QueryTerminated,
+    decode_progress,
+)
+from ..spark.reports import SUFFIX, Publication, remove_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

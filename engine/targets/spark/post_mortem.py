@@ -16,8 +16,7 @@ from .event_log import EventLogFacts, EventLogTap
 from .facts import QueryFacts
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import window_spec_of
-from .query_events import QueryEvent, QueryProgress, QueryTerminated
-from .query_runs import QueryRun
+from .query_runs import QueryEvent, QueryProgress, QueryRun, QueryTerminated
 from .query_snapshot import settings_of_query, snapshot_of_query
 from .reports import Report, checkpoint_of, choose, name_in, siblings_of, sure_of
 

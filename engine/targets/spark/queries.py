@@ -12,29 +12,27 @@ from msgspec import UNSET
 from ...system.errors import one_line
 from .files import UnreadableError
 from .plan import TAP, Line, read_plan
-from .query_events import (
-    ExecutionStart,
-    PlanNode,
-    Progress,
-    QueryEvent,
-    QueryIdle,
-    QueryProgress,
-    QueryStarted,
-    QueryTerminated,
-    Rate,
-    SourceReport,
-    decode_plan,
-    time_ms,
-)
 from .query_runs import (
     BatchProgress,
     EventMax,
+    ExecutionStart,
     PlanFacts,
+    PlanNode,
+    Progress,
     ProgressPoint,
+    QueryEvent,
+    QueryIdle,
+    QueryProgress,
     QueryRun,
+    QueryStarted,
+    QueryTerminated,
+    Rate,
     RunningBatch,
     SourceProgress,
+    SourceReport,
     StateFacts,
+    decode_plan,
+    time_ms,
 )
 from .tapped import TappedInput
 

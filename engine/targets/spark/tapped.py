@@ -18,8 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
 from .files import UnreadableError
-from .query_events import Count
-from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
+from .query_runs import ChannelFacts, Count, InputBatch, InputFacts, LatenessCounts, Sampled
 
 if TYPE_CHECKING:  # slow to load
     import numpy as np

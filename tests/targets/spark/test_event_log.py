@@ -19,16 +19,16 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.event_log import (
     CUT_LINE,
     NO_EVENTS,
+    NO_ZSTD,
     UNREADABLE_EVENT,
+    EventLines,
     EventLogFacts,
     EventLogTap,
     check,
 )
-from wmtop.engine.targets.spark.event_log_files import NO_ZSTD, EventLines
 from wmtop.engine.targets.spark.files import NOT_THERE
 from wmtop.engine.targets.spark.post_mortem import look, record
-from wmtop.engine.targets.spark.query_events import STARTS
-from wmtop.engine.targets.spark.query_runs import PlanFacts, PlannedWatermark, QueryRun
+from wmtop.engine.targets.spark.query_runs import STARTS, PlanFacts, PlannedWatermark, QueryRun
 from wmtop.tui.cli.targets import query_of_log
 
 from ...tui.cli.checkpoints import checkpoint

@@ -21,7 +21,9 @@ from msgspec.structs import replace
 from wmtop import engine
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.job.publish import CANNOT_PUBLISH, OVER_CONNECT
-from wmtop.engine.targets.spark.published import (
+from wmtop.engine.targets.spark.queries import Queries
+from wmtop.engine.targets.spark.query_runs import ChannelFacts, InputFacts, QueryRun, QueryStarted
+from wmtop.engine.targets.spark.reports import (
     Publication,
     PublishedTap,
     find_published,
@@ -29,9 +31,6 @@ from wmtop.engine.targets.spark.published import (
     list_published,
     remove_leftovers,
 )
-from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_events import QueryStarted
-from wmtop.engine.targets.spark.query_runs import ChannelFacts, InputFacts, QueryRun
 from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, TappedInput, key_of, keys_of_longs
 
 from ...refusals import refused
@@ -218,7 +217,7 @@ if TYPE_CHECKING:
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.query_events import QueryStarted
+    from wmtop.engine.targets.spark.query_runs import QueryStarted
 
     job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
     [path] = run_dir.glob("*.published")
@@ -295,7 +294,7 @@ def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.query_events import QueryIdle
+    from wmtop.engine.targets.spark.query_runs import QueryIdle
 
     [path] = run_dir.glob("*.published")
     done = threading.Event()

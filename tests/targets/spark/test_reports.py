@@ -9,8 +9,14 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts
 from wmtop.engine.targets.spark.facts import QueryFacts
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_events import Progress, QueryProgress
-from wmtop.engine.targets.spark.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
+from wmtop.engine.targets.spark.query_runs import (
+    BatchProgress,
+    Progress,
+    ProgressPoint,
+    QueryProgress,
+    QueryRun,
+    RunningBatch,
+)
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import Report, choose, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
