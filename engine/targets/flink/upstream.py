@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
 from .facts import Moment, is_named
-from .metrics import OPERATOR_SEPARATOR, first_operator, is_sink_name
-from .samples import Sample, Subtask, VertexSample, or_min
+from .samples import OPERATOR_SEPARATOR, Sample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
 ASSIGNERS = ("Timestamps/Watermarks", "WatermarkAssigner")
 """Operators that assign watermarks themselves (DataStream API, SQL)."""
