@@ -23,10 +23,9 @@ from ...snapshot import (
 )
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
-from .channels import Channels, channels_of
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, current
-from .nodes import Nodes, nodes_of
+from .nodes import Channels, Nodes, channels_of, nodes_of
 from .operators import StoredState, stored_state_of
 from .query_runs import InputFacts, QueryRun
 from .sources import Sources, sources_of

@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, WatermarkNode
-from wmtop.engine.targets.spark.channels import Channels, channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
 from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.nodes import Node, Nodes, Policy, nodes_of
+from wmtop.engine.targets.spark.nodes import (
+    Channels,
+    Node,
+    Nodes,
+    Policy,
+    channels_of,
+    channels_of_taps,
+    channels_of_topics,
+    nodes_of,
+)
 from wmtop.engine.targets.spark.query_runs import (
     ChannelFacts,
     InputBatch,
