@@ -25,10 +25,11 @@ from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...verdict.blockers import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
-from .evidence import Evidence, InputEvidence, OperatorEvidence
+from .evidence import Evidence, InputEvidence
 from .facts import FlinkFacts, Moment
 from .rules import HOLDER_RULES, Minimum, first_match, is_paused, judged
 from .samples import Unread, VertexSample, or_min
+from .upstream import OperatorEvidence
 
 MAX_NAMED = 100
 """How many channels of a step are named."""

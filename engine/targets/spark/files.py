@@ -67,7 +67,7 @@ def names(directory: Path) -> list[str]:
         raise _trouble(directory, error) from None
 
 
-def decode_json(content: bytes, kind: type[T]) -> T:
+def decode_json(content: bytes | str, kind: type[T]) -> T:
     """JSON as a record; UnreadableError if it is another record, too deeply nested, or not JSON."""
     try:
         return msgspec.json.decode(content, type=kind)

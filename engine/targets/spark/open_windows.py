@@ -222,53 +222,41 @@ class _OperatorTap:
                 raise TooManyKeysError
 
     def _look(self, batch: int, layout: Layout) -> OpenWindows:
-        if layout.session:
-            return self._sessions(batch, layout)
+        windows, count = self._sessions(layout) if layout.session else self._time_windows(layout)
+        return OpenWindows(
+            operator=self._number,
+            batch=batch,
+            windows=windows,
+            open=count,
+            keys=sum(partition.keys for partition in self._partitions),
+            kind="session" if layout.session else self._kind or "aggregation",
+            evicts=self._evicts,
+        )
+
+    def _time_windows(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
+        """The first windows, and how many there are; a window's keys are spread over the partitions."""
         windows = {window for partition in self._partitions for window in partition.windows}
         first = heapq.nsmallest(MAX_WINDOWS, windows, key=lambda window: (window[1], window[0]))
-        return OpenWindows(
-            operator=self._number,
-            batch=batch,
-            windows=tuple(self._window(window, layout) for window in first),
-            open=len(windows),
-            keys=sum(partition.keys for partition in self._partitions),
-            kind=self._kind or "aggregation",
-            evicts=self._evicts,
-        )
+        return tuple(self._time_window(window, layout) for window in first), len(windows)
 
-    def _sessions(self, batch: int, layout: Layout) -> OpenWindows:
-        """Sessions by key: two keys may have sessions with the same begin and end."""
-        counted = bool(layout.counts_at)
-        sessions = (
-            (window, number)
-            for partition in self._partitions
-            for window, counts in partition.windows.items()
-            for number in counts.values()
-        )
-        first = heapq.nsmallest(MAX_WINDOWS, sessions, key=lambda session: (session[0][1], session[0][0], session[1]))
-        keys = sum(partition.keys for partition in self._partitions)
-        return OpenWindows(
-            operator=self._number,
-            batch=batch,
-            windows=tuple(
-                OpenWindow(start // 1000, end // 1000, 1, number if counted else None) for (start, end), number in first
-            ),
-            open=keys,
-            keys=keys,
-            kind="session",
-            evicts=self._evicts,
-        )
-
-    def _window(self, window: Window, layout: Layout) -> OpenWindow:
+    def _time_window(self, window: Window, layout: Layout) -> OpenWindow:
         parts = [part for partition in self._partitions if (part := partition.windows.get(window))]
-        counted = bool(layout.counts_at)
-        start, end = window
-        return OpenWindow(
-            start_ms=start // 1000,
-            end_ms=end // 1000,
-            keys=sum(map(len, parts)),
-            records=sum(sum(part.values()) for part in parts) if counted else None,
+        records = sum(sum(part.values()) for part in parts) if layout.counts_at else None
+        return OpenWindow(window[0] // 1000, window[1] // 1000, keys=sum(map(len, parts)), records=records)
+
+    def _sessions(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
+        """The first sessions, and how many there are: two keys may have sessions with the same begin and end."""
+        sessions = (
+            (end, start, records)
+            for partition in self._partitions
+            for (start, end), counts in partition.windows.items()
+            for records in counts.values()
         )
+        first = tuple(
+            OpenWindow(start // 1000, end // 1000, keys=1, records=records if layout.counts_at else None)
+            for end, start, records in heapq.nsmallest(MAX_WINDOWS, sessions)
+        )
+        return first, sum(partition.keys for partition in self._partitions)
 
     def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
         return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -35,11 +36,8 @@ def is_finished(facts: EventLogFacts, now_ms: int) -> bool:
 
 def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
     """All facts in the log; `step` gets the number of bytes still to be read."""
-    tap = EventLogTap(path)
-    try:
+    with closing(EventLogTap(path)) as tap:
         return tap.poll_all(step)
-    finally:
-        tap.close()
 
 
 def record(

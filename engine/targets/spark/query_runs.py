@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from ...snapshot import OperatorKind, OutputMode
 from ...system.errors import one_line
 from .checkpoint_files import Int64
-from .files import UnreadableError
+from .files import UnreadableError, decode_json
 
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
@@ -134,8 +134,6 @@ class PlanNode(Struct, frozen=True, rename="camel"):
 
 
 _event: msgspec.json.Decoder[ApplicationEvent | QueryEvent] = msgspec.json.Decoder(ApplicationEvent | QueryEvent)
-_progress = msgspec.json.Decoder(Progress)
-_plan = msgspec.json.Decoder(PlanNode)
 
 _KINDS = (
     *(kind.__struct_config__.tag for kind in (ApplicationStart, ApplicationEnd, EnvironmentUpdate)),
@@ -147,17 +145,20 @@ STARTS = tuple(f'{{"Event":"{kind}"'.encode() for kind in _KINDS)
 
 def decode_event(line: bytes) -> ApplicationEvent | QueryEvent:
     """The event of a line that begins with one of `STARTS`; UnreadableError if the line is invalid."""
-    return _decoded(_event, line)
+    try:
+        return _event.decode(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(one_line(str(error))) from None
 
 
 def decode_progress(text: str) -> Progress:
     """The JSON of a `StreamingQueryProgress`; UnreadableError for anything else."""
-    return _decoded(_progress, text)
+    return decode_json(text, Progress)
 
 
 def decode_plan(plan: bytes | msgspec.Raw) -> PlanNode:
     """The plan in an `ExecutionStart`."""
-    return _decoded(_plan, bytes(plan))
+    return decode_json(bytes(plan), PlanNode)
 
 
 def time_ms(text: str | None) -> int | None:
@@ -166,13 +167,6 @@ def time_ms(text: str | None) -> int | None:
         return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes | str) -> Any:
-    try:
-        return decoder.decode(content)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(one_line(str(error))) from None
 
 
 class PlannedWatermark(Struct, frozen=True):

@@ -220,7 +220,6 @@ class JobReports:
     """The reports of a publishing job: `job`, or any with a query of the id; after a restart, the new one."""
 
     def __init__(self, job: Published | None = None, wanted: str | None = None) -> None:
-        self._job = job
         self._tap = None if job is None else PublishedTap(job.path)
         self._wanted = wanted
         self._id: str | None = None
