@@ -9,19 +9,22 @@ INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$(
 WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </dev/null
 # Three workers for two cores: many tests wait for a JVM, a broker or a clock.
 PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+# Tests that neither sleep nor start a process, a server or a screen; of random runs a tenth.
+QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix" tests/watermarks tests/verdict tests/text tests/doctor \
+	tests/tui/words
 
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-flink120 quick check fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
+.PHONY: help demo test test-all test-flink120 quick check lint types fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
-	@echo "make test-all    and then the further cases that it leaves out (tests marked matrix)"
-	@echo "make quick   make check and the pure tests (half a minute)"
-	@echo "make check   lint, formatting, types, import contracts"
+	@echo "make test-all    the same with fresh random examples, and the further cases (tests marked matrix)"
+	@echo "make quick   lint and the pure tests (half a minute); PYTHONS=all: under each Python of 3.11 to 3.14 found"
+	@echo "make check   lint, formatting, import contracts and cycles, lines and files, types"
 	@echo "make fix     apply the automatic fixes of lint and formatting"
-	@echo "make docs    the diagram and the JSON schemas in docs/, from the code"
+	@echo "make docs    the table of imports, the JSON schemas and the manual page, from the code"
 	@echo "make coverage    branch coverage of the tests that need no Spark and no Kafka"
 	@echo "make audit   known vulnerabilities of the locked versions (pip-audit; needs pypi.org)"
 	@echo "make gallery    attach to every job of tests/gallery; gallery-35, gallery-40: under PySpark 3.5, 4.0"
@@ -38,8 +41,8 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && { $(WARM_UP); $(PYTEST) -m "not matrix" $(ARGS); }
 
-test-all: test
-	@$(PYTEST) -m matrix $(ARGS) || [ $$? -eq 5 ]  # 5: ARGS leaves none of them
+test-all: $(VENV)/.installed-dev
+	@sh .ci/have java && sh .ci/have maven && { $(WARM_UP); $(PYTEST) --hypothesis-profile fresh $(ARGS); }
 
 test-flink120: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/targets/flink/test_situations.py \
@@ -51,21 +54,30 @@ gallery: $(VENV)/.installed-dev
 gallery-35 gallery-40: $(VENV)/.installed-dev
 	@sh .ci/have java && .ci/gallery $(@:gallery-%=%) $(BIN)/pytest tests/gallery -n 0 $(ARGS)
 
-check: $(VENV)/.installed-dev
+check: lint types
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@mkdir -p .typings/wmtop && for part in engine tui sample_data; do ln -sfn ../../$$part .typings/wmtop/$$part; done
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
+	.ci/size
 
-quick: check
-	$(BIN)/pytest --numprocesses 2 tests/watermarks tests/text tests/tui/words $(ARGS)
+types: $(VENV)/.installed-dev .typings
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+
+# The packages under their own names, for tools and Pythons into which wmtop is not installed.
+.typings:
+	@mkdir -p $@/wmtop && for part in engine tui sample_data; do ln -sfn ../../$$part $@/wmtop/$$part; done
+
+quick: lint .typings
+	$(BIN)/pytest $(QUICK) $(ARGS)
+	$(if $(PYTHONS),VENV=$(VENV) .ci/pythons $(QUICK) $(ARGS))
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate.py
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/watermarks tests/feed tests/tui tests/targets/spark $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/watermarks tests/verdict tests/doctor tests/feed tests/tui tests/targets/spark $(ARGS)
 
 # In an environment of its own: what pip-audit needs is not to be in our lock. --strict: what could not be looked up fails.
 audit: $(VENV)/.installed-dev

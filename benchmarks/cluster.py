@@ -10,11 +10,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from wmtop.engine.run.cluster import prepare_executors
 from wmtop.engine.run.durable_state import StateDirectory
 from wmtop.engine.run.query import Run
 from wmtop.engine.run.session import build_session, stop_session
 from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.run.tasks import prepare_executors
 from wmtop.engine.watermarks.settings import Settings
 
 from tests.run.clusters import local_cluster

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.feed.messages import decode_from_engine, encode_line
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import Monitor
 from wmtop.engine.watermarks.monitor_state import new_monitor, to_save
@@ -72,7 +72,6 @@ def wide() -> None:
     """Print the second table: CPU time, since nothing here waits."""
     print("\n| channels | batch | snapshot made | encoded | decoded | its size | state encoded | its size |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    decoder = msgspec.json.Decoder(Snapshot)
     for channels, rounds in ((1_000, 15), (10_000, 15), (100_000, 5)):
         monitor = monitor_of(channels)
         spent: list[tuple[float, ...]] = []
@@ -81,8 +80,8 @@ def wide() -> None:
             records = batch(channels, number)
             apply, _ = cpu_ms(lambda m=monitor, b=records: m.apply(b))
             make, snapshot = cpu_ms(lambda m=monitor: snapshot_of(m, name="wide", state="live", wall_ms=0))
-            encode, content = cpu_ms(lambda s=snapshot: msgspec.json.encode(s))
-            decode, _ = cpu_ms(lambda c=content: decoder.decode(c))
+            encode, content = cpu_ms(lambda s=snapshot: encode_line(s))
+            decode, _ = cpu_ms(lambda c=content: decode_from_engine(c))
             save, saved = cpu_ms(lambda m=monitor: msgspec.json.encode(to_save(m)))
             size, state = len(content), len(saved)
             spent.append((apply, make, encode, decode, save))

@@ -1,44 +1,47 @@
 """`make docs`: the parts of this folder that follow from the code; `--check` compares instead of writing.
 
-It writes the import diagram inside `architecture.md`, the findings in `findings.md`, the JSON schemas in `schema/` and
-the manual page `tui/wmtop.1`.
+It writes the tables of imports and of the stable surface in `architecture.md`, the findings in `findings.md`, the JSON
+schemas in `schema/` and the manual page `tui/wmtop.1`.
 """
 
 import ast
 import json
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from wmtop.engine import verdict, watermarks
 from wmtop.engine.doctor import RULES, meaning_of
-from wmtop.engine.feed.messages import EngineLine, ToEngine
+from wmtop.engine.feed.messages import ToEngine, WrittenLine
 from wmtop.engine.run.durable_state import SavedState
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot.wire import SnapshotLine
 
 sys.path.insert(0, str(Path(__file__).parent))
 from man_page import man_page
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-BEGIN, END = "<!-- imports: made by `make docs` -->", "<!-- imports: end -->"
-ROOMS = (
-    "engine.core", "engine.core.doctor", "engine.core.judgement", "engine.feed", "engine.fleet", "engine.kafka",
-    "engine.pipeline", "engine.taps", "engine.job", "engine.text", "tui.present", "tui.widgets", "tui.screens",
-    "tui.replay", "tui.cli",
-)  # fmt: skip
-"""The folders that the diagram shows; what lies deeper belongs to the nearest one."""
-SCHEMAS = {"snapshot": Snapshot, "from-engine": EngineLine, "to-engine": ToEngine, "state": SavedState}
+SURFACE = (watermarks, verdict)
+"""The packages whose names stay."""
+SCHEMAS = {"snapshot": SnapshotLine, "from-engine": WrittenLine, "to-engine": ToEngine, "state": SavedState}
 
 
-def room_of(module: str) -> str | None:
-    """The room that a dotted module (`engine.core.valve`) lies in."""
-    inside = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
-    return max(inside, key=len, default=None)
+def layers() -> list[str]:
+    """The folders of the contract in pyproject.toml, from the bottom to the top, as `engine.watermarks`."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [found] = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return [layer.removeprefix("wmtop.") for layer in reversed(found)]
+
+
+def layer_of(module: str, known: list[str]) -> str | None:
+    """The layer that a dotted module (`engine.watermarks.valve`) is in; None for a package above the layers."""
+    return next((layer for layer in known if module == layer or module.startswith(f"{layer}.")), None)
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """The project's modules that a file imports, as `engine.core.valve`."""
+    """The project's modules that a file imports, as `engine.watermarks.valve`."""
     package = list(path.relative_to(ROOT).parent.parts)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -48,21 +51,38 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (f"{target}.{name.name}" for name in node.names)
 
 
-def diagram() -> str:
-    """The rooms and who imports whom, as a Mermaid flowchart; an arrow points at what is imported."""
-    arrows: set[tuple[str, str]] = set()
+def imports() -> str:
+    """The layers from the top down, and what each imports, as a table."""
+    known = layers()
+    imported: dict[str, set[str]] = {layer: set() for layer in known}
     for part in ("engine", "tui"):
         for path in (ROOT / part).rglob("*.py"):
-            here = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
-            for module in imports_of(path):
-                there = room_of(module)
-                if here and there and here != there:
-                    arrows.add((here, there))
-    rooms = sorted({room for arrow in arrows for room in arrow})
-    lines = ["```mermaid", "flowchart TD"]
-    lines += [f'  {room.replace(".", "_")}["{room.replace(".", "/")}"]' for room in rooms]
-    lines += [f"  {a.replace('.', '_')} --> {b.replace('.', '_')}" for a, b in sorted(arrows)]
-    return "\n".join([*lines, "```"])
+            here = layer_of(".".join(path.relative_to(ROOT).with_suffix("").parts), known)
+            if here:
+                imported[here] |= {there for module in imports_of(path) if (there := layer_of(module, known))}
+    lines = ["| layer | imports |", "| --- | --- |"]
+    for layer in reversed(known):
+        below = [f"`{other.replace('.', '/')}`" for other in reversed(known) if other in imported[layer] - {layer}]
+        lines.append(f"| `{layer.replace('.', '/')}` | {', '.join(below) or 'nothing of wmtop'} |")
+    return "\n".join(lines)
+
+
+def surface() -> str:
+    """The names of the stable packages, as a table."""
+    lines = ["| package | names |", "| --- | --- |"]
+    for package in SURFACE:
+        folder = package.__name__.removeprefix("wmtop.").replace(".", "/")
+        lines.append(f"| `{folder}` | {', '.join(f'`{name}`' for name in package.__all__)} |")
+    return "\n".join(lines)
+
+
+def with_parts(text: str, parts: dict[str, str]) -> str:
+    """The text with each part between its markers replaced."""
+    for name, part in parts.items():
+        begin, end = f"<!-- {name}: made by `make docs` -->", f"<!-- {name}: end -->"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
+    return text
 
 
 def findings() -> str:
@@ -86,13 +106,11 @@ def _finding(code: str) -> str:
 def documents() -> dict[Path, str]:
     """Every generated file with its text."""
     architecture = HERE / "architecture.md"
-    text = architecture.read_text()
-    before, rest = text.split(BEGIN)
-    found = {architecture: f"{before}{BEGIN}\n{diagram()}\n{END}{rest.split(END)[1]}"}
+    found = {architecture: with_parts(architecture.read_text(), {"imports": imports(), "surface": surface()})}
+    found[HERE / "findings.md"] = findings()
     for name, kind in SCHEMAS.items():
         schema = json.dumps(msgspec.json.schema(kind), indent=1, sort_keys=True, ensure_ascii=False)
         found[HERE / "schema" / f"{name}.json"] = schema + "\n"
-    found[HERE / "findings.md"] = findings()
     found[ROOT / "tui" / "wmtop.1"] = man_page()
     return found
 

@@ -1,6 +1,5 @@
 """One Spark session for the whole test run."""
 
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -14,8 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # No deadline: on a busy machine a property is slow, not wrong. The same examples are drawn each time, so that chance
-# does not decide whether a change passes; WMTOP_TEST_RANDOM=1 draws new ones.
-hypothesis.settings.register_profile("wmtop", deadline=None, derandomize="WMTOP_TEST_RANDOM" not in os.environ)
+# does not decide whether a change passes; `make test-all` draws fresh ones, `make quick` few, you by hand many.
+hypothesis.settings.register_profile("wmtop", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+hypothesis.settings.register_profile("fresh", deadline=None, derandomize=False)
+hypothesis.settings.register_profile("many", deadline=None, derandomize=False, max_examples=5_000)
 hypothesis.settings.load_profile("wmtop")
 
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -39,9 +41,9 @@ def job_environment() -> dict[str, str]:
     }
 
 
-TOGETHER = {"kafka": "kafka", "taps": "spark", "flink": "flink"}
-"""Folders of which one worker has all tests: what these look at is dear to make (jobs, a broker, a Flink)."""
-FIRST = (*TOGETHER, "gallery", "pipeline")
+TOGETHER = {"kafka": "kafka", "targets/spark": "spark", "targets/flink": "flink"}
+"""Folders of which one worker has all tests: what these look at is expensive to create (jobs, a broker, a Flink)."""
+FIRST = (*TOGETHER, "gallery", "run", "golden")
 """The folders whose tests take long, so that no worker is idle at the end."""
 
 
@@ -52,23 +54,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The workers share the files."""
+    """Decide which tests share a worker, and which begin."""
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: FIRST.index(_folder(item)) if _folder(item) in FIRST else len(FIRST))
+    items.sort(key=lambda item: FIRST.index(folder) if (folder := _folder(item)) in FIRST else len(FIRST))
 
 
 def _group(item: pytest.Item) -> str:
     """The tests that one worker has; one Spark session serves most of those that need one."""
     folder = _folder(item)
-    if folder == "pipeline" and isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+    if folder == "run" and isinstance(item, pytest.Function) and "spark" in item.fixturenames:
         return "spark"
+    if folder == "golden" and isinstance(item, pytest.Function):
+        return f"golden {item.originalname}"  # by kind of input
     return TOGETHER.get(folder, item.path.name)
 
 
 def _folder(item: pytest.Item) -> str:
-    """The folder of `tests` that a test is in."""
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+    """The folder of `tests` that a test is in; of the targets that of the kind."""
+    parts = item.path.relative_to(Path(__file__).parent).parts
+    return "/".join(parts[: 2 if parts[0] == "targets" else 1])
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,13 @@
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_what_is_generated_follows_from_the_code() -> None:
@@ -31,3 +32,10 @@ def test_files_named_in_the_architecture_exist() -> None:
     missing = [name for name in named if not (ROOT / name).exists()]
     assert named
     assert not missing
+
+
+def test_manual_page_prints_each_option_once() -> None:
+    lines = (ROOT / "tui" / "wmtop.1").read_text().splitlines()
+    options = [after.split()[0] for line, after in pairwise(lines) if line == ".TP" and after.startswith(r"\-")]
+    assert len(options) > 50
+    assert len(options) == len(set(options))

@@ -29,7 +29,7 @@ def test_an_old_python_is_not_taken_and_one_line_says_what_to_do(tmp_path: Path)
     )
 
 
-def test_a_python_without_its_venv_module_is_told_apart(tmp_path: Path) -> None:
+def test_a_python_without_its_venv_module_is_recognised(tmp_path: Path) -> None:
     bare = tmp_path / "python3"
     bare.write_text('#!/bin/sh\nexec "$REAL" -c "import sys; sys.modules[\'ensurepip\'] = None; $2"\n')
     bare.chmod(0o755)

@@ -37,6 +37,32 @@ EXCUSED = re.compile(
     r"|stands? for"  # an abbreviation does
     r"|stand-?by"  # Kafka's word
 )
+NAMES = {
+    r"hardly": "almost_no, or a number",
+    r"told|tells?|telling": "reported, shows",
+    r"stands?|stood|standing": "is, is_frozen, is_stuck",
+    r"nobody|somebody|someone|whoever": "name the channel, the program, the user",
+    r"anew": "again, recreated",
+    r"bears": "has, shows",
+    r"mends?|mended": "fix",
+    r"wish|wishes": "proposed",
+    r"lookers?|sights?": "reader, status",
+    r"story|course": "line, history",
+    r"inks?": "style",
+    r"refires?|refired": "late_firing",
+}
+"""The words of names, and what is said instead."""
+CONSTANTS = re.compile(r"_*(LEAST|MOST)_\w+")
+"""The beginnings of constants that are `MIN_` and `MAX_`."""
+ALLOWED = {
+    "cannot_tell", "CannotTell", "CANNOT_TELL",  # the code of a verdict, in JSON
+    "outstanding", "standing_out",
+}  # fmt: skip
+PENDING = {
+    "tests/tui", "tests/targets", "tests/kafka", "tests/run", "tests/gallery",
+    "tui", "engine/targets", "engine/run", "tests/reference",
+}  # fmt: skip
+"""Where the redesign has not renamed yet: to become empty."""
 INVERTED = re.compile(r"(Of|((In|By|For|Up to|At most) )?[Ss]o (many|long|much|far))\b(?! course)")
 """The beginning of a docstring or comment that hides its subject: `Of one task: its host`, `So many are kept`."""
 CODE = re.compile(r"```.*?```|``[^`]*``|`[^`]*`", re.DOTALL)
@@ -70,11 +96,52 @@ def explanations(path: Path) -> Iterator[str]:
             before = token.start[0]
 
 
+def names(path: Path) -> Iterator[str]:
+    """The names that a module defines: of modules, classes, functions, arguments, variables and attributes."""
+    yield path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
+
+
+def words_of(name: str) -> list[str]:
+    """`_HARDLY_ANY`, `hardly_any` and `HardlyAny` are `hardly` and `any`."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def test_no_replaced_word_is_part_of_a_name() -> None:
+    modules = [path for part in ("engine", "tui", "sample_data", "tests") for path in (ROOT / part).rglob("*.py")]
+    checked = [path for path in modules if not any(path.is_relative_to(ROOT / folder) for folder in PENDING)]
+    assert checked
+    patterns = {re.compile(words): better for words, better in NAMES.items()}
+    found = {
+        f"{path.relative_to(ROOT)}: {name}; say {better}"
+        for path in checked
+        for name in names(path)
+        if name not in ALLOWED
+        for word in words_of(name)
+        for pattern, better in patterns.items()
+        if pattern.fullmatch(word)
+    }
+    found |= {
+        f"{path.relative_to(ROOT)}: {name}; say MIN_, MAX_"
+        for path in checked
+        for name in names(path)
+        if CONSTANTS.fullmatch(name)
+    }
+    assert not found, "\n".join(sorted(found))
+
+
 def test_no_replaced_word_is_used() -> None:
     modules = [path for part in ("engine", "tui", "sample_data") for path in (ROOT / part).rglob("*.py")]
     documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    assert len(modules) > 300
-    assert len(documents) > 10
+    assert modules
+    assert documents
     patterns = {re.compile(rf"(?<![\w.-])({word})(?![\w-])"): better for word, better in REPLACED.items()}
     found = [
         f"{path.relative_to(ROOT)}: '{match[0]}' in '{line.strip()[:120]}'; say {better}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..snapshot import ChannelView, Offender, VerdictName
+from ..snapshot import ChannelView, FlinkJob, Offender, VerdictName
 from ..text import formatting as f
 from ..text.formatting import name
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
@@ -73,7 +73,7 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
             if self.drags
             else "Only the other channels keep the watermark from following",
             "One record with a future timestamp moves its channel's watermark there, and it never goes back.",
-            [*claimed, *ahead, *([] if context.snapshot.flink is not None else ["Future guard: off"])],
+            [*claimed, *ahead, *([] if context.of_flink else ["Future guard: off"])],
             ("Time",),
             only(self.channels),
         )
@@ -138,7 +138,7 @@ def _set_aside(facts: DiagnosisInput, records: int, last: Offender) -> FutureTim
 
 def _keep_out(facts: DiagnosisInput) -> Fix:
     """To set aside such records, where wmtop runs the query, or in the job."""
-    if facts.snapshot.flink is not None:
+    if isinstance(facts.snapshot.target, FlinkJob):
         how = "Filter records with future timestamps in the job before it assigns watermarks"
         return Fix("filter-future-records", f"{how}, and start it without its state: the watermark never goes back")
     if _by_spark(facts):
@@ -154,7 +154,8 @@ def _check_record(channels: Sequence[str]) -> Fix:
 
 def _newest(facts: DiagnosisInput, view: ChannelView) -> int | None:
     """A channel's greatest event time; Flink reports none, and a watermark is behind it."""
-    return view.watermark_ms if view.max_event_ms is None and facts.snapshot.flink is not None else view.max_event_ms
+    by_watermark = view.max_event_ms is None and isinstance(facts.snapshot.target, FlinkJob)
+    return view.watermark_ms if by_watermark else view.max_event_ms
 
 
 def _by_spark(facts: DiagnosisInput) -> bool:

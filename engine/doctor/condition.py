@@ -1,6 +1,6 @@
 """The engine and the source: failed, without an answer, starting, paused, partly unknown, without records."""
 
-from ..snapshot import Note, NoteCode
+from ..snapshot import FlinkJob, Note, NoteCode
 from ..text import formatting as f
 from ..text.codes import unknown_text
 from .diagnosis_input import MINUTE, DiagnosisInput
@@ -47,7 +47,7 @@ def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
     lost = snapshot.state != "failed"
     if lost and (facts.lost is None or facts.ended):
         return None
-    attached, is_job = facts.is_attached and not lost, snapshot.flink is not None
+    attached, is_job = facts.is_attached and not lost, isinstance(snapshot.target, FlinkJob)
     return EngineFailed(
         severity="critical",
         size=float("inf"),
@@ -124,7 +124,7 @@ def stale_part(facts: DiagnosisInput) -> str | None:
         return None
     if note_of(facts, "jvm_silent") is not None:
         return "engine-silent"
-    if snapshot.flink is not None:
+    if isinstance(snapshot.target, FlinkJob):
         return "job-not-running"
     of_broker = snapshot.source is not None and snapshot.source.kind in ("topic", "group")
     if not facts.is_attached or "positions" in (snapshot.origin or {}) or of_broker:

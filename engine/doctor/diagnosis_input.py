@@ -45,7 +45,7 @@ class DiagnosisInput:
     @property
     def is_attached(self) -> bool:
         """The query belongs to another program."""
-        return self.snapshot.origin is not None
+        return self.snapshot.is_attached
 
     @property
     def has_valve(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..snapshot import Snapshot, VerdictName
+from ..snapshot import FlinkJob, Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
 from ..verdict.job_line import line_in_job
@@ -31,7 +31,7 @@ class Context(Struct, frozen=True):
     @property
     def of_flink(self) -> bool:
         """Whether the target is a Flink job."""
-        return (self.snapshot.origin or {}).get("level") == "flink"
+        return isinstance(self.snapshot.target, FlinkJob)
 
 
 class Explanation(Struct, frozen=True):
@@ -207,7 +207,7 @@ def change_idle_timeout(snapshot: Snapshot, how: Literal["add", "lengthen", "sho
 def lengthen_lateness(snapshot: Snapshot, value_ms: int | None = None) -> Fix:
     """To set a longer lateness, in the job if it is attached; `value_ms` None: how long is not known."""
     text = "Set a longer lateness (watermark delay)"
-    if snapshot.origin is not None:
+    if snapshot.is_attached:
         needed = None if value_ms is None else line_in_job(snapshot, value_ms)
         line = line_in_job(snapshot, 2 * (snapshot.settings.lateness_ms or 0) or 10_000)
         if needed is not None:

@@ -270,7 +270,7 @@ class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
         if self.stuck_ms is not None:
             title = f"The watermark of {names(self.tasks[:1])} is stuck for {span(self.stuck_ms)}"
             impact = "Its windows do not fire"
-        shown = context.snapshot.flink.chosen if context.snapshot.flink is not None else None
+        shown = context.snapshot.job.chosen
         of = "another operator" if shown is None else names((shown.name,))
         return Explanation(title, impact, cause, [f"The verdict is about {of}, not about {which}"], ("Operators",))
 

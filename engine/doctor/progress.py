@@ -1,6 +1,6 @@
 """Whether event time advances: records that repeat their times, and findings for verdicts that no other explains."""
 
-from ..snapshot import ChannelView
+from ..snapshot import ChannelView, FlinkJob
 from ..text import formatting as f
 from ..text.codes import NO_LINKS
 from ..text.flink_load import busiest_task
@@ -25,7 +25,7 @@ SEE_PROGRESS = Fix("see-progress", "See where the time of a batch goes (Progress
 
 def _check_event_time(facts: DiagnosisInput) -> Fix:
     flink = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
-    where = "at the column given to withWatermark" if facts.snapshot.flink is None else flink
+    where = flink if isinstance(facts.snapshot.target, FlinkJob) else "at the column given to withWatermark"
     return Fix("check-event-time", f"Look at the timestamps of new records, and {where}")
 
 
@@ -79,10 +79,10 @@ def event_time_stuck(facts: DiagnosisInput) -> EventTimeStuck | None:
     read = None if snapshot.state not in ("live", "partial") else _read_per_second(facts, frozen_ms)
     if not read:
         return None
-    first, older = _newest_with_data(facts, frozen_ms) if snapshot.flink is None else ([], 0)
+    first, older = ([], 0) if isinstance(snapshot.target, FlinkJob) else _newest_with_data(facts, frozen_ms)
     with_data = [view.channel for view in first if _has_data(facts, view, frozen_ms)]
     return EventTimeStuck(
-        severity="critical" if snapshot.flink is not None or facts.verdict == "stalled" else "warning",
+        severity="critical" if isinstance(snapshot.target, FlinkJob) or facts.verdict == "stalled" else "warning",
         size=frozen_ms,
         channels=tuple(with_data),
         frozen_ms=frozen_ms,
@@ -108,7 +108,7 @@ def _has_data(facts: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
 def _read_per_second(facts: DiagnosisInput, frozen_ms: int) -> float | None:
     """What a Flink job reads, or a Spark query whose newest records so far set its watermark."""
     level, spark = facts.snapshot.level, facts.snapshot.spark
-    if facts.snapshot.flink is not None:
+    if isinstance(facts.snapshot.target, FlinkJob):
         job = facts.running_job
         held = level.holder is not None and level.holder.cause in ("behind", "stuck")
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
@@ -222,7 +222,7 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 @rule(Slow, last_resort="slow")
 def watermark_slow(facts: DiagnosisInput) -> Slow:
     """The verdict is slow, and no other finding accounts for it."""
-    fix = SEE_PROGRESS if facts.snapshot.flink is None else SEE_OPERATORS
+    fix = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
     return Slow(severity="warning", behind_clock_ms=facts.snapshot.level.behind_clock_ms, fixes=(fix,))
 
 
@@ -314,7 +314,7 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
             cause = (
                 "All its operators are chained to the sources, and Flink reports the watermarks that a task receives."
             )
-            tasks = context.snapshot.flink.vertices if context.snapshot.flink is not None else ()
+            tasks = context.snapshot.job.vertices
             impact = "Not an all-clear: only its rates can be judged"
             return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
         verdict = context.snapshot.verdict

@@ -30,6 +30,8 @@ _CHUNK = 64 * 1024  # bytes; small, so that a slow viewer leaves old snapshots t
 _RETRY_S = 0.05
 _GRACE_S = 1.0
 
+_T = TypeVar("_T")
+
 
 class _Hello(Struct):
     """The header fields that every stream version has."""
@@ -150,12 +152,12 @@ class Client:
         parts: list[bytes] = []
         size = 0
         while chunk := await _read(reader):
-            *ends, rest = chunk.split(b"\n")
+            *ends, unfinished = chunk.split(b"\n")
             for end in ends:
                 yield b"".join([*parts, end])
                 parts, size = [], 0
-            parts.append(rest)
-            size += len(rest)
+            parts.append(unfinished)
+            size += len(unfinished)
             if size > LINE_LIMIT:
                 raise RunError(
                     f"{self._name} sends lines of more than {LINE_LIMIT} bytes, the most that wmtop reads;"
@@ -266,9 +268,6 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
         return await reader.read(_CHUNK)
     except ConnectionError:
         return b""
-
-
-_T = TypeVar("_T")
 
 
 def _within(ask: Callable[[], Awaitable[_T]], path: Path, timeout_s: float) -> _T:

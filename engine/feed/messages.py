@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..snapshot import Snapshot, SourceView, TimePoint
+from ..snapshot.wire import SnapshotLine, line_of, snapshot_of_line
 from ..verdict.history import HistoryPoint
 from ..watermarks.settings import Settings
 
@@ -21,6 +22,9 @@ WHO_LIMIT = 64
 """Longest name of a command's sender (characters)."""
 
 Duration = Annotated[int, Meta(ge=0, le=MAX_MS)]
+
+_T = TypeVar("_T")
+_encoder = msgspec.json.Encoder()
 
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
@@ -77,21 +81,20 @@ EngineLine = FromEngine | End
 """Any line of the stream."""
 ToEngine = Change | Stop
 
-_T = TypeVar("_T")
-
-_encoder = msgspec.json.Encoder()
-_from_engine: msgspec.json.Decoder[EngineLine] = msgspec.json.Decoder(EngineLine)
+WrittenLine = Header | SnapshotLine | Reply | End
+_from_engine: msgspec.json.Decoder[WrittenLine] = msgspec.json.Decoder(WrittenLine)
 _to_engine: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
 
 
 def encode_line(message: EngineLine | ToEngine) -> bytes:
     """One message as a line of JSON, newline included."""
-    return _encoder.encode(message) + b"\n"
+    return _encoder.encode(line_of(message) if isinstance(message, Snapshot) else message) + b"\n"
 
 
 def decode_from_engine(line: bytes) -> EngineLine:
     """The message of a line from an engine; `msgspec.DecodeError` for anything else."""
-    return _decode(_from_engine, line)
+    message = _decode(_from_engine, line)
+    return snapshot_of_line(message) if isinstance(message, SnapshotLine) else message
 
 
 def decode_to_engine(line: bytes) -> ToEngine:

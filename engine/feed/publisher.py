@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 import msgspec
@@ -25,15 +24,14 @@ from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, d
 HISTORY_LIMIT = 600
 _log = logging.getLogger(__name__)
 
+TOO_LONG = "the line is too long for a command"
+NOT_A_COMMAND = "not a command"
+
 
 class _AnyCommand(Struct):
     """The id of a line that is no known command, for the reply."""
 
     id: int = 0
-
-
-TOO_LONG = "the line is too long for a command"
-NOT_A_COMMAND = "not a command"
 
 
 class _Viewer:
@@ -118,9 +116,7 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _start(self) -> tuple[asyncio.AbstractEventLoop, asyncio.Event]:
@@ -285,7 +281,7 @@ def _line_of(snapshot: Snapshot) -> bytes:
         source=snapshot.source,
         level=snapshot.level,
         totals=snapshot.totals,
-        spark=snapshot.spark,
+        target=snapshot.target,
         notes=[note],
         error=snapshot.error,
         log=snapshot.log,

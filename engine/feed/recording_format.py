@@ -27,6 +27,14 @@ _CHECKSUM_BYTES = 4
 _DATA_HEADER_BYTES = 18  # at most
 _RLE, _RESERVED = 1, 3
 
+GROUP_BYTES = 16 * 1024 * 1024
+"""Uncompressed size (bytes) of a group, at most; large snapshots make groups of fewer, so that a seek stays quick."""
+FRAME_LIMIT = GROUP_BYTES + LINE_LIMIT
+CHUNK = 1024 * 1024
+"""Bytes read and copied at once."""
+_KEEP = 7 / 8
+"""The part that is kept when the oldest is dropped: dropping a little at a time would copy the rest each time."""
+
 
 class Frame(NamedTuple):
     """A frame's kind and place (bytes); a frame that is not `whole` is truncated and ends after its last complete
@@ -112,13 +120,6 @@ def _data_frame(file: BinaryIO, offset: int, size: int, head: bytes) -> Frame | 
     return Frame(DATA, offset, end - offset)
 
 
-GROUP_BYTES = 16 * 1024 * 1024
-"""Uncompressed size (bytes) of a group, at most; large snapshots make groups of fewer, so that a seek stays quick."""
-FRAME_LIMIT = GROUP_BYTES + LINE_LIMIT
-CHUNK = 1024 * 1024
-"""Bytes read and copied at once."""
-
-
 class FrameInfo(Struct, frozen=True):
     """A group of snapshots: its place (bytes), and a point of history for each; None for a snapshot without clocks."""
 
@@ -153,10 +154,6 @@ def unpack(data: bytes, limit: int) -> bytes:
         if size > limit:
             raise zstandard.ZstdError(f"more than {limit} bytes")
     return b"".join(parts)
-
-
-_KEEP = 7 / 8
-"""The part that is kept when the oldest is dropped: dropping a little at a time would copy the rest each time."""
 
 
 class Bounds(Struct, frozen=True):

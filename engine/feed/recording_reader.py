@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -101,16 +100,16 @@ class RecordingReader:
 
         RunError if the recording is damaged inside.
         """
-        found: list[list[TimePoint]] = []
+        samples: list[list[TimePoint]] = []
         read = 0
         frame = min(bisect_right(self._ends, max(number - 1, 0)), len(self.index) - 1)
         while frame >= 0 and self._ends[frame] > first and read < _POINTS_BYTES:
             start, lines = self._start_of(frame), self._lines(frame)
             read += sum(map(len, lines))
             inside = lines[max(first - start, 0) : max(number - start, 0)]
-            found.append([point for line in inside for point in self._points_of(line, frame)])
+            samples.append([point for line in inside for point in self._points_of(line, frame)])
             frame -= 1
-        return [point for points in reversed(found) for point in points]
+        return [point for points in reversed(samples) for point in points]
 
     def seek(self, now_ms: int) -> int:
         """The number of the last snapshot taken at or before `now_ms` (processing time, epoch ms); 0 if none was.
@@ -127,9 +126,7 @@ class RecordingReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read_header(self) -> Header:
@@ -147,12 +144,12 @@ class RecordingReader:
             f"{self._path} is not a wmtop recording, or it was truncated before its first snapshot", code="no_recording"
         )
 
-    def _check_version(self, found: _Format) -> None:
+    def _check_version(self, header: _Format) -> None:
         """UsageError for a recording of another version, whose fields may have other meanings."""
-        if found.format == "wmtop" and found.version != STREAM_VERSION:
-            instead = "upgrade wmtop" if found.version > STREAM_VERSION else "record it again"
+        if header.format == "wmtop" and header.version != STREAM_VERSION:
+            instead = "upgrade wmtop" if header.version > STREAM_VERSION else "record it again"
             raise UsageError(
-                f"{self._path} is a recording of version {found.version}, but this wmtop reads {STREAM_VERSION};"
+                f"{self._path} is a recording of version {header.version}, but this wmtop reads {STREAM_VERSION};"
                 f" {instead}",
                 code="version",
             )

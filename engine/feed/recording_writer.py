@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -39,6 +38,10 @@ _LEVEL = 3
 TRUNCATED = "another program truncated the file"
 ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "; free some space and record to another file")
 _WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the previous snapshot is still within reach
+
+QUEUED = 64
+"""Snapshots that may wait for the disk, at most; further ones are skipped and counted."""
+CLOSED_WITHIN_S = 20.0
 
 
 class _Group(Struct, frozen=True):
@@ -123,9 +126,7 @@ class RecordingWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -255,11 +256,6 @@ def _moved(group: _Group, by: int) -> _Group:
     return msgspec.structs.replace(group, offset=group.offset + by)
 
 
-QUEUED = 64
-"""Snapshots that may wait for the disk, at most; further ones are skipped and counted."""
-CLOSED_WITHIN_S = 20.0
-
-
 class BackgroundWriter:
     """Appends snapshots to `writer`, which it owns, in order.
 
@@ -307,9 +303,7 @@ class BackgroundWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _raise_failure(self) -> None:

@@ -13,7 +13,6 @@ import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -82,9 +81,7 @@ class Claim:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -190,22 +187,22 @@ def find_run(name: str) -> RunInfo:
 def _make(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise UsageError(
             f"cannot make the run directory {path} ({error.strerror}); set {RUN_DIR_VARIABLE} to another directory",
             code="not_made",
         ) from error
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise UsageError(
             f"the run directory {path} is a link; set {RUN_DIR_VARIABLE} to a directory of yours", code="link"
         )
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise UsageError(
             f"the run directory {path} belongs to another user; set {RUN_DIR_VARIABLE} to a directory of yours",
             code="another_user",
         )
-    if stat.S_IMODE(found.st_mode) & 0o777 != 0o700:
+    if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
         raise UsageError(f"the run directory {path} is not private; run chmod 700 {path}", code="not_private")
 
 

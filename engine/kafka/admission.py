@@ -1,6 +1,6 @@
 """Finds out why a broker refuses a client; kafka-python itself retries and reports only a timeout."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (kafka-python is only partly typed.)
 
 import socket
@@ -143,7 +143,8 @@ def _authenticate(conversation: "_Conversation", config: KafkaConfig) -> None:
         raise _RefusedError(
             f"does not accept authentication on this port; use another port, or security.protocol={wanted}"
         )
-    _check(answer.error_code)
+    if answer.error_code:
+        raise for_code(answer.error_code)()
     sasl = _exchange(mechanism, arguments)
     while not sasl.is_done():
         answer = conversation.ask(SaslAuthenticateRequest(auth_bytes=sasl.auth_bytes(), version=0))
@@ -156,11 +157,6 @@ def _authenticate(conversation: "_Conversation", config: KafkaConfig) -> None:
 def _exchange(mechanism: str, arguments: dict[str, Any]) -> Any:
     """kafka-python's side of the SASL authentication."""
     return get_sasl_mechanism(mechanism)(**arguments)
-
-
-def _check(code: int) -> None:
-    if code:
-        raise for_code(code)()
 
 
 class _Conversation:

@@ -31,18 +31,22 @@ _JAVA_ONLY = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """The first bytes of JKS and JCEKS stores."""
 _BAD_STORE = (ValueError, TypeError, UnsupportedAlgorithm)
 
+_BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=kind)-----", re.DOTALL)
+_LINE = re.compile(r".{1,64}")
+_PEM = b"-----BEGIN "
+
 
 def certificates_in(store: Path, kind: str | None, password: str | None) -> str:
     """The trusted certificates of a store, as PEM; `kind` None: JKS or PKCS #12, by the first bytes."""
     if _is_java_only(store, kind):
         listing = ["-list", "-rfc", *_opening(store, kind, password)]
-        found = _keytool("ssl.truststore", store, listing, {_STORE: password})
+        pem = _keytool("ssl.truststore", store, listing, {_STORE: password})
     else:
-        found = "".join(map(_certificate_pem, _certificates(_opened("ssl.truststore", store, password))))
-    if "-----BEGIN" not in found:
+        pem = "".join(map(_certificate_pem, _certificates(_opened("ssl.truststore", store, password))))
+    if "-----BEGIN" not in pem:
         hint = "" if password else "; set ssl.truststore.password"
         raise UsageError(f"ssl.truststore.location: {store} has no certificate{hint}")
-    return found
+    return pem
 
 
 def key_in(store: Path, kind: str | None, password: str | None, key_password: str | None) -> str:
@@ -147,10 +151,10 @@ def _copying(store: Path, kind: str | None, alias: str, copy: Path) -> list[str]
 
 def _keytool(name: str, store: Path, options: list[str], environment: Mapping[str, str | None]) -> str:
     keytool = find_java().home / "bin" / "keytool"
-    given = {variable: value for variable, value in environment.items() if value is not None}
+    variables = {variable: value for variable, value in environment.items() if value is not None}
     done = subprocess.run(
         [str(keytool), "-J-Duser.language=en", *options],
-        env={**os.environ, **given},
+        env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -168,11 +172,6 @@ def _does_not_open(name: str, store: Path, reason: str) -> UsageError:
     return UsageError(
         f"{name}.location: cannot open {store}: {reason}; check {name}.password and {name}.type", code="not_opened"
     )
-
-
-_BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=kind)-----", re.DOTALL)
-_LINE = re.compile(r".{1,64}")
-_PEM = b"-----BEGIN "
 
 
 class TlsMaterial(Struct, frozen=True, kw_only=True):
@@ -203,15 +202,15 @@ def tls_context(material: TlsMaterial) -> ssl.SSLContext:
     return context
 
 
-def tls_properties(given: Mapping[str, str]) -> dict[str, str]:
+def tls_properties(settings: Mapping[str, str]) -> dict[str, str]:
     """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones."""
-    check = given.get("ssl.endpoint.identification.algorithm", "https").lower()
+    check = settings.get("ssl.endpoint.identification.algorithm", "https").lower()
     if check not in ("https", "", "none"):
         raise UsageError("ssl.endpoint.identification.algorithm must be https, or empty to skip the host name check")
     return {
         "ssl.endpoint.identification.algorithm": "https" if check == "https" else "",
-        **_trusted(given),
-        **_identity(given),
+        **_trusted(settings),
+        **_identity(settings),
     }
 
 
@@ -246,25 +245,25 @@ def _why_closed(key: str, password: str | None) -> str:
     return "cannot read the client's key; check ssl.keystore.* in --kafka-config"
 
 
-def _trusted(given: Mapping[str, str]) -> dict[str, str]:
-    if (text := given.get("ssl.truststore.certificates")) is not None:
+def _trusted(settings: Mapping[str, str]) -> dict[str, str]:
+    if (text := settings.get("ssl.truststore.certificates")) is not None:
         certificates = _blocks(text, "CERTIFICATE")
         if not certificates:
             raise UsageError("ssl.truststore.certificates has no PEM certificate")
         return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
-    if (location := given.get("ssl.truststore.location")) is None:
+    if (location := settings.get("ssl.truststore.location")) is None:
         return {}
     path = Path(location).absolute()
     if _PEM in _read("ssl.truststore.location", path):
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
-    store = given.get("ssl.truststore.type"), given.get("ssl.truststore.password")
+    store = settings.get("ssl.truststore.type"), settings.get("ssl.truststore.password")
     certificates = _blocks(certificates_in(path, *store), "CERTIFICATE")
     return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
 
 
-def _identity(given: Mapping[str, str]) -> dict[str, str]:
+def _identity(settings: Mapping[str, str]) -> dict[str, str]:
     """The client's certificate and key, if it has one."""
-    pem, password = _identity_pem(given), given.get("ssl.key.password")
+    pem, password = _identity_pem(settings), settings.get("ssl.key.password")
     if pem is None:
         return {}
     chain, key = _blocks(pem, "CERTIFICATE"), _blocks(pem, "PRIVATE KEY")
@@ -281,20 +280,20 @@ def _identity(given: Mapping[str, str]) -> dict[str, str]:
     return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
 
 
-def _identity_pem(given: Mapping[str, str]) -> str | None:
-    texts = [given[name] for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key") if name in given]
+def _identity_pem(settings: Mapping[str, str]) -> str | None:
+    texts = [settings[name] for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key") if name in settings]
     locations = ("ssl.certificate.location", "ssl.key.location")
-    texts += [_text(_read(name, Path(given[name]))) for name in locations if name in given]
+    texts += [_text(_read(name, Path(settings[name]))) for name in locations if name in settings]
     if texts:
         return "\n".join(texts)
-    if (location := given.get("ssl.keystore.location")) is None:
+    if (location := settings.get("ssl.keystore.location")) is None:
         return None
     path = Path(location)
     data = _read("ssl.keystore.location", path)
     if _PEM in data:
         return _text(data)
-    kind, password = given.get("ssl.keystore.type"), given.get("ssl.keystore.password")
-    return key_in(path, kind, password, given.get("ssl.key.password"))
+    kind, password = settings.get("ssl.keystore.type"), settings.get("ssl.keystore.password")
+    return key_in(path, kind, password, settings.get("ssl.key.password"))
 
 
 def _read(name: str, path: Path) -> bytes:
@@ -313,7 +312,7 @@ def _blocks(text: str, kind: str) -> str:
 
     In properties files the lines of a PEM text are often joined, which Java accepts and OpenSSL does not.
     """
-    return "".join(_in_lines(found) for found in _BLOCK.finditer(text) if found["kind"].endswith(kind))
+    return "".join(_in_lines(block) for block in _BLOCK.finditer(text) if block["kind"].endswith(kind))
 
 
 def _in_lines(block: re.Match[str]) -> str:

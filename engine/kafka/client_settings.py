@@ -1,4 +1,7 @@
-"""How to reach a cluster: the bootstrap address and Kafka's client settings, as both readers understand them."""
+"""How to reach a cluster: the bootstrap address and Kafka's client settings, as both readers understand them.
+
+The settings come from a properties file and the environment, under Java's names; logins are in Java's form.
+"""
 
 import logging
 import os
@@ -7,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import javaproperties
 from msgspec import Struct
 
 from ..system.errors import UsageError
 from .certificates import TlsMaterial, tls_context, tls_properties
-from .security import SECURITY, format_login, parse_login, read_properties, variable_of
 
 TIMING = frozenset(
     {
@@ -40,6 +43,89 @@ asks for more, and waits for that answer before it asks for another partition's 
 second with Kafka's default.
 """
 
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_OPEN = TIMING | {
+    "security.protocol",
+    "sasl.mechanism",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.certificates",
+    "ssl.keystore.type",
+    "ssl.keystore.certificate.chain",
+    "ssl.endpoint.identification.algorithm",
+}
+"""Properties that are not secrets; all other properties are treated as secrets."""
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<word>[\w$.-]+)|(?P<sign>[=;]))""", re.DOTALL
+)
+_ESCAPED = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+SECURITY = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.jaas.config",
+    "sasl.username",
+    "sasl.password",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.keystore.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.key.location",
+    "ssl.key.pem",
+)
+_JAVA_NAMES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
+_ALTERNATIVES = (
+    {"ssl.truststore.location", "ssl.truststore.certificates"},
+    {
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.certificate.location",
+        "ssl.key.location",
+    },
+)
+"""Sets of alternatives: if the file sets one of a set, the environment's are ignored."""
+_OURS = {
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "group.id",
+    "group.instance.id",
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "auto.commit.interval.ms",
+    "isolation.level",
+    "key.deserializer",
+    "value.deserializer",
+    "key.serializer",
+    "value.serializer",
+    "interceptor.classes",
+}
+"""Properties that wmtop sets itself: it joins no group and reads committed records."""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
 
 class KafkaConfig(Struct, frozen=True):
     """A bootstrap address and client properties by their Java names, without secrets.
@@ -67,14 +153,14 @@ class KafkaConfig(Struct, frozen=True):
     def value(self, name: str) -> str | None:
         """A property, with a secret's actual value; UsageError if its variable is missing in this process."""
         text = self.properties.get(name)
-        found = None if text is None else _REFERENCE.fullmatch(text)
-        if found is None:
+        match = None if text is None else _REFERENCE.fullmatch(text)
+        if match is None:
             return text
         try:
-            return os.environ[found.group(1)]
+            return os.environ[match.group(1)]
         except KeyError:
             raise UsageError(
-                f"{name} of the Kafka cluster is not in the environment: on a cluster set {found.group(1)} for "
+                f"{name} of the Kafka cluster is not in the environment: on a cluster set {match.group(1)} for "
                 "Spark's executors"
             ) from None
 
@@ -130,52 +216,36 @@ class _Hidden(str):
         return "'…'"
 
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-_OPEN = TIMING | {
-    "security.protocol",
-    "sasl.mechanism",
-    "ssl.truststore.type",
-    "ssl.truststore.location",
-    "ssl.truststore.certificates",
-    "ssl.keystore.type",
-    "ssl.keystore.certificate.chain",
-    "ssl.endpoint.identification.algorithm",
-}
-"""Properties that are not secrets; all other properties are treated as secrets."""
-
-
 def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
     """The settings for the cluster at `bootstrap`, with the security settings of a properties file and the environment.
 
     Puts secrets into this process's environment, as `WMTOP_KAFKA_…`. UsageError for a missing or wrong setting.
     """
-    given = read_properties(file)
-    protocol = _one_of("security.protocol", given.get("security.protocol", "PLAINTEXT"), PROTOCOLS)
-    properties = {name: value for name, value in given.items() if name not in SECURITY}
+    settings = read_properties(file)
+    protocol = _one_of("security.protocol", settings.get("security.protocol", "PLAINTEXT"), PROTOCOLS)
+    properties = {name: value for name, value in settings.items() if name not in SECURITY}
     if protocol != "PLAINTEXT":
         properties["security.protocol"] = protocol
     if protocol.startswith("SASL"):
-        properties |= _login_properties(given)
+        properties |= _login_properties(settings)
     if protocol.endswith("SSL"):
-        properties |= tls_properties(given)
+        properties |= tls_properties(settings)
     _check_timing(properties)
     config = KafkaConfig(bootstrap, {name: _hidden(name, value) for name, value in properties.items()})
     config.for_python()  # reports an unusable certificate
     return config
 
 
-def _login_properties(given: Mapping[str, str]) -> dict[str, str]:
-    if "sasl.mechanism" not in given:
+def _login_properties(settings: Mapping[str, str]) -> dict[str, str]:
+    if "sasl.mechanism" not in settings:
         raise UsageError(f"sasl.mechanism is missing; set it to {_listed(MECHANISMS)}")
-    mechanism = _one_of("sasl.mechanism", given["sasl.mechanism"], MECHANISMS)
+    mechanism = _one_of("sasl.mechanism", settings["sasl.mechanism"], MECHANISMS)
     for name in ("sasl.username", "sasl.password"):
-        if name not in given:
+        if name not in settings:
             raise UsageError(
                 f"{name} is missing; set it in --kafka-config, or as {variable_of(name)} (or all in sasl.jaas.config)"
             )
-    login = format_login(mechanism, given["sasl.username"], given["sasl.password"])
+    login = format_login(mechanism, settings["sasl.username"], settings["sasl.password"])
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
 
 
@@ -206,3 +276,118 @@ def _hidden(name: str, value: str) -> str:
     if not value.isascii() and os.environ.get("LC_ALL") in ("C", "POSIX"):
         os.environ["LC_ALL"] = "C.UTF-8"  # Python then writes variables as UTF-8, and Java would read them as ASCII
     return reference(variable)
+
+
+def parse_login(text: str) -> tuple[str, str]:
+    """User name and password; ValueError, without the secrets, if the text is not a login with both."""
+    match _tokens(text):
+        case [module, _, *options, ";"] if options[1::3] == ["="] * (len(options) // 3) and len(options) % 3 == 0:
+            pass
+        case _:
+            raise ValueError("""is not '…LoginModule required username="…" password="…";'""")
+    if not module.endswith(tuple(name.rpartition(".")[2] for name in _MODULES.values())):
+        raise ValueError("has an unsupported login module; use PlainLoginModule or ScramLoginModule")
+    fields = {options[at]: options[at + 2] for at in range(0, len(options), 3)}
+    if fields.get("tokenauth", "").lower() == "true":
+        raise ValueError("asks for a delegation token, which is not supported")
+    for name in ("username", "password"):
+        if not fields.get(name):
+            raise ValueError(f"has no {name}")
+    return fields["username"], fields["password"]
+
+
+def format_login(mechanism: str, user: str, password: str) -> str:
+    """The login for a mechanism."""
+    module = _MODULES[mechanism.partition("-")[0]]
+    return f"{module} required username={_quoted(user)} password={_quoted(password)};"
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    at, text = 0, text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            return []
+        quoted = match["quoted"]
+        tokens.append(match[0].strip() if quoted is None else _ESCAPED.sub(_unescaped, quoted[1:-1]))
+        at = match.end()
+    return tokens
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escape = match[1]
+    return chr(int(escape, 8)) if escape[0] in "01234567" else _LETTERS.get(escape, escape)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r") + '"'
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a property."""
+    return "KAFKA_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def read_properties(file: Path | None) -> dict[str, str]:
+    """The given properties under Java's names; user name and password as `sasl.username` and `sasl.password`.
+
+    UsageError, without any value in it, for a file that cannot be read or is not a properties file.
+    """
+    if file is None and variable_of("security.protocol") not in os.environ:
+        return {}
+    named = {name: os.environ[variable_of(name)] for name in SECURITY if variable_of(name) in os.environ}
+    environment = _in_java_names(named, "the environment")
+    if file is None:
+        return environment
+    in_file = _in_java_names(_read(file), str(file))
+    if "security.protocol" not in environment | in_file and any(name.startswith(("sasl.", "ssl.")) for name in in_file):
+        raise UsageError(f"{file} has no security.protocol; add security.protocol=SASL_SSL, SSL or SASL_PLAINTEXT")
+    superseded = {name for places in _ALTERNATIVES if places & in_file.keys() for name in places}
+    return {name: value for name, value in environment.items() if name not in superseded} | in_file
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"--kafka-config: cannot read {file}: {error.strerror or 'not a file'}", code="unreadable"
+        ) from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")  # as Java reads it
+    try:
+        properties = javaproperties.loads(text)
+    except ValueError:
+        properties = {"": ""}
+    if "\0" in text or not all(_NAME.fullmatch(name) for name in properties):
+        raise UsageError(f"--kafka-config: {file} is not a client properties file; expected NAME=VALUE")
+    return properties
+
+
+def _in_java_names(properties: Mapping[str, str], where: str) -> dict[str, str]:
+    """The properties under Java's names, without empty values and those that wmtop sets itself."""
+    named = {_JAVA_NAMES.get(name, name): value.strip() for name, value in properties.items() if name not in _OURS}
+    _refuse(named, where)
+    login = named.pop("sasl.jaas.config", "")
+    if login and named.get("sasl.mechanism", "PLAIN").upper().startswith(("PLAIN", "SCRAM")):
+        try:
+            named["sasl.username"], named["sasl.password"] = parse_login(login)
+        except ValueError as error:
+            raise UsageError(f"sasl.jaas.config in {where} {error}") from None
+    return {name: value for name, value in named.items() if value or name == "ssl.endpoint.identification.algorithm"}
+
+
+def _refuse(named: Mapping[str, str], where: str) -> None:
+    """UsageError for a property that only one of the two readers supports."""
+    if "config.providers" in named:
+        raise UsageError(
+            f"config.providers in {where} is not supported; set secrets in the environment, e.g. KAFKA_SASL_PASSWORD"
+        )
+    if named.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        raise UsageError(
+            f"enable.ssl.certificate.verification=false in {where} is not supported; "
+            "give the broker's authority with ssl.ca.location"
+        )

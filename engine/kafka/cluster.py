@@ -41,6 +41,18 @@ Offsets = dict[str, dict[str, int]]
 Positions = dict[TopicPartition, int]
 """The next offset to read, by topic and partition."""
 
+CONNECT_MS = 8_000
+"""Longest wait (ms) for an address: enough for a distant broker, short for a user."""
+ASK_MS = 10_000
+_BACKOFF: dict[str, Any] = {"reconnect_backoff_max_ms": 2_000}
+"""Settings that find a recovered broker soon: by default kafka-python waits up to 30 s between attempts."""
+NOT_AUTHORIZED = 29
+_ELECTING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, LeaderNotAvailableError)
+_ELECTING_S = 0.3
+_SILENT = (NodeNotReadyError, KafkaConnectionError, KafkaTimeoutError)
+Answer = TypeVar("Answer")
+ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"
+
 
 def positions_of(offsets: Offsets) -> Positions:
     """The offsets by partition."""
@@ -83,21 +95,6 @@ def limited(start: Positions, end: Positions, most: int) -> Positions:
     return ends
 
 
-CONNECT_MS = 8_000
-"""Longest wait (ms) for an address: enough for a distant broker, short for a user."""
-ASK_MS = 10_000
-BACKOFF: dict[str, Any] = {"reconnect_backoff_max_ms": 2_000}
-"""Settings that find a recovered broker soon: by default kafka-python waits up to 30 s between attempts."""
-
-NOT_AUTHORIZED = 29
-
-_ELECTING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, LeaderNotAvailableError)
-_ELECTING_S = 0.3
-_SILENT = (NodeNotReadyError, KafkaConnectionError, KafkaTimeoutError)
-
-Answer = TypeVar("Answer")
-
-
 class Topic(Struct, frozen=True):
     """An existing topic: its id (None: an old broker; a recreated topic has another id) and its partitions."""
 
@@ -130,7 +127,7 @@ class Cluster:
             raise UsageError(_no_broker(config, error)) from None
         if secured and (why := refusal(config)) is not None:  # kafka-python itself would try for CONNECT_MS
             raise UsageError(why)
-        limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **BACKOFF}
+        limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **_BACKOFF}
         try:
             self._admin: Any = KafkaAdminClient(**limits | config.for_python(), client_id="wmtop")
         except (KafkaError, OSError, ValueError, AssertionError) as error:
@@ -155,7 +152,7 @@ class Cluster:
         UsageError for a topic that this client may not describe.
         """
         wanted = list(names)
-        found: dict[str, Topic] = {}
+        existing: dict[str, Topic] = {}
         for described in self._ask(lambda: self._admin.describe_topics(wanted)):
             if described["error_code"] == NOT_AUTHORIZED:
                 raise UsageError(may_not_read(described["name"]))
@@ -164,8 +161,8 @@ class Cluster:
             name, numbers = described["name"], sorted(part["partition_index"] for part in described["partitions"])
             key = str(described["topic_id"]) if described.get("topic_id") else None
             may_read = "READ" in (described.get("authorized_operations") or ["READ"])
-            found[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers], may_read)
-        return found
+            existing[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers], may_read)
+        return existing
 
     def near(self, topic: str) -> str:
         """A hint to append to the name of a missing topic."""
@@ -183,46 +180,38 @@ class Cluster:
 
     def greatest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """Greatest record timestamp (ms) and its offset, by partition with records (`MAX_TIMESTAMP`, KIP-734)."""
-        found = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
-        return {key: (value.timestamp, value.offset) for key, value in found.items() if value.timestamp >= 0}
+        newest = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
+        return {key: (value.timestamp, value.offset) for key, value in newest.items() if value.timestamp >= 0}
 
     def at_time(self, partitions: Iterable[TopicPartition], time_ms: int) -> Positions:
         """The first offset whose record timestamp is at or after a time, else the end, by partition."""
         known = list(partitions)
-        found = self._list(dict.fromkeys(known, max(0, time_ms)))
+        offsets = self._list(dict.fromkeys(known, max(0, time_ms)))
         ends = self.latest(known)
-        return {key: value.offset if value.offset >= 0 else ends[key] for key, value in found.items()}
+        return {key: value.offset if value.offset >= 0 else ends[key] for key, value in offsets.items()}
 
     def committed(self, group: str) -> Positions:
         """The offsets that a consumer group has committed; empty if it has none, or does not exist."""
-        found = self._ask(lambda: self._admin.list_group_offsets({group: None}))
-        return {key: value.offset for key, value in found.get(group, {}).items() if value.offset >= 0}
+        committed = self._ask(lambda: self._admin.list_group_offsets({group: None}))
+        return {key: value.offset for key, value in committed.get(group, {}).items() if value.offset >= 0}
 
     def groups(self) -> list[str]:
         """All consumer groups visible to this client."""
         return sorted(group["group_id"] for group in self._ask(self._admin.list_groups))
 
-    def read(self, wanted: Positions, most: int = 1) -> list[Record]:
+    def read(self, starts: Positions, most: int = 1) -> list[Record]:
         """Up to `most` records of each partition from an offset on, as a `read_committed` reader gets them."""
         records: list[Record] = []
         with self._consumer(most) as consumer:
-            ends = self.latest(wanted)
-            for partition, offset in wanted.items():
+            ends = self.latest(starts)
+            for partition, offset in starts.items():
                 records += _read_one(consumer, partition, offset, min(ends[partition], offset + most))
         return records
 
     @contextmanager
     def _consumer(self, most: int) -> Generator[Any]:
         try:
-            consumer: Any = KafkaConsumer(
-                **BACKOFF | self._config.for_python(),
-                client_id="wmtop",
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                isolation_level="read_committed",
-                max_poll_records=max(1, most),
-                allow_auto_create_topics=False,
-            )
+            consumer = consumer_of(self._config, max_poll_records=max(1, most))
         except (KafkaError, OSError) as error:
             raise RunError(self._in_words(error)) from None
         try:
@@ -259,11 +248,20 @@ class Cluster:
         return f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}"
 
 
+def consumer_of(config: KafkaConfig, **options: Any) -> Any:
+    """A consumer that reads committed records without a group, and commits nothing."""
+    settings: dict[str, Any] = {
+        "client_id": "wmtop",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "isolation_level": "read_committed",
+        "allow_auto_create_topics": False,
+    }
+    return KafkaConsumer(**_BACKOFF | config.for_python() | settings | options)
+
+
 def _no_broker(config: KafkaConfig, error: Exception) -> str:
     return f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}"
-
-
-ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"
 
 
 def may_not_read(topic: str) -> str:
@@ -272,7 +270,7 @@ def may_not_read(topic: str) -> str:
 
 
 def said(error: BaseException) -> str:
-    """A client error as one line, without its class unless it has no other text."""
+    """A client's error as one line, without its class unless it has no other text."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return text or type(error).__name__
 
@@ -283,8 +281,8 @@ def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -
     consumer.seek(partition, offset)
     records: list[Record] = []
     while offset < end:
-        got = consumer.poll(timeout_ms=3_000).get(partition, [])
-        records += [record_of(partition, one) for one in got if one.offset < end]
+        polled = consumer.poll(timeout_ms=3_000).get(partition, [])
+        records += [record_of(partition, raw) for raw in polled if raw.offset < end]
         moved = consumer.position(partition, timeout_ms=1_000)
         if moved is None or moved <= offset:
             break

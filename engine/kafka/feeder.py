@@ -6,7 +6,7 @@ timestamp is the current time: the broker's retention would delete records with 
 As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import contextlib
@@ -81,7 +81,7 @@ def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int
     partition_of = _partition_of(rows.column(job.channel), job.partitions)
     if job.start_ms is not None:
         rows = rows.filter(pc.greater_equal(rows.column(job.arrival), pa.scalar(job.start_ms, _TIMES)))
-    _make_topic(job)
+    make_topic(job.bootstrap, job.topic, job.partitions)
     report(f"feeding {rows.num_rows:,} records to {job.topic}")
     encode = msgspec.json.Encoder().encode
     reported = monotonic()
@@ -92,7 +92,7 @@ def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int
             if monotonic() - reported > _REPORT_S:
                 reported, arrived = monotonic(), row[job.arrival]
                 report(f"{producer.sent:,} of {rows.num_rows:,} records sent, arrival {arrived:%Y-%m-%d %H:%M}")
-        producer.settle_all()
+        producer.settle_to(0)
         report(f"{producer.sent:,} of {rows.num_rows:,} records sent")
         return producer.sent
 
@@ -124,13 +124,10 @@ class _Producer:
     def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         """Send a record; waits while too many are unacknowledged. Raises the error of an earlier record that failed."""
         self._open.append(self._producer.send(self._topic, value, key, partition=partition))
-        self._settle_to(_ON_THE_WAY)
+        self.settle_to(_ON_THE_WAY)
 
-    def settle_all(self) -> None:
-        """Wait until everything is acknowledged, or `stop` is set."""
-        self._settle_to(0)
-
-    def _settle_to(self, most: int) -> None:
+    def settle_to(self, most: int) -> None:
+        """Wait until at most so many records are unacknowledged, or `stop` is set."""
         self._settle()
         while len(self._open) > most and not self._stop.wait(_SETTLE_S):
             self._settle()
@@ -183,20 +180,20 @@ def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any
     return {name: index % partitions for index, name in enumerate(sorted(names))}
 
 
-def _make_topic(job: Feed) -> None:
-    """Create the topic, or check that the existing one has as many partitions."""
-    with _in_one_line(job.bootstrap, UsageError):
-        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=job.bootstrap.split(","))
-    with contextlib.closing(admin), _in_one_line(job.bootstrap):
-        wanted = {"num_partitions": job.partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic that keeps its records, or check that the existing one has as many partitions."""
+    with _in_one_line(bootstrap, UsageError):
+        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=bootstrap.split(","))
+    with contextlib.closing(admin), _in_one_line(bootstrap):
+        settings = {"num_partitions": partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
         try:
-            admin.create_topics({job.topic: wanted}, wait_for_metadata=True)
+            admin.create_topics({topic: settings}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
-            [found] = admin.describe_topics([job.topic])
-            if len(found["partitions"]) != job.partitions:
+            [existing] = admin.describe_topics([topic])
+            if len(existing["partitions"]) != partitions:
                 raise UsageError(
-                    f"topic {job.topic} already exists, with {len(found['partitions'])} partitions instead of "
-                    f"{job.partitions}; choose another topic",
+                    f"topic {topic} already exists, with {len(existing['partitions'])} partitions instead of "
+                    f"{partitions}; choose another topic",
                     code="other_partitions",
                 ) from None
 
@@ -223,12 +220,12 @@ def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -
     try:
         yield
     except (KafkaError, OSError, ValueError) as error:
-        what, code = (
+        text, code = (
             ("no Kafka broker answers at", "no_broker")
             if kind is UsageError
             else ("cannot send records to the Kafka broker at", "not_sent")
         )
-        raise kind(f"{what} {bootstrap}: {first_line(error)}", code=code) from None
+        raise kind(f"{text} {bootstrap}: {first_line(error)}", code=code) from None
 
 
 def _stop_with_standard_input(stop: threading.Event) -> None:

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ..system.errors import RunError, UsageError
@@ -22,21 +21,7 @@ KAFKA_VERSION = "4.1.0"
 # Kafka logs through slf4j and has no logger of its own: the simple one needs no configuration file.
 _ARTIFACTS = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 
-
-def kafka_jars(report: Callable[[str], None] = lambda text: None) -> Path:
-    """The directory of a broker's jars, fetched (45 MB) if they are missing; errors as in `fetched_jars`."""
-    return fetched_jars(
-        f"kafka-{KAFKA_VERSION}",
-        _ARTIFACTS,
-        f"fetching Kafka {KAFKA_VERSION} (45 MB, once)",
-        report,
-        what="a local Kafka broker",
-        instead="give a running broker: wmtop run kafka BOOTSTRAP TOPIC",
-    )
-
-
 HOST = "127.0.0.1"
-
 _DEFAULTS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -68,11 +53,22 @@ _START_S = 90.0
 _STOP_S = 15.0
 _POLL_S = 0.05
 _EXCEPTION = re.compile(r'(?:Exception in thread "[^"]*" )?(?:\w+\.)+[\w$]+(?:Exception|Error): (?P<reason>.+)')
-
 # A JVM does not notice the death of its parent. So a shell beside it waits for the end of a pipe that has no writer and
 # closes with the parent, however the parent dies; it then kills their process group, itself included. The other shell
 # becomes the JVM, so that a signal to our child reaches the broker itself.
 _TIED = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } & exec "$@" </dev/null 3<&-'
+
+
+def kafka_jars(report: Callable[[str], None] = lambda text: None) -> Path:
+    """The directory of a broker's jars, fetched (45 MB) if they are missing; errors as in `fetched_jars`."""
+    return fetched_jars(
+        f"kafka-{KAFKA_VERSION}",
+        _ARTIFACTS,
+        f"fetching Kafka {KAFKA_VERSION} (45 MB, once)",
+        report,
+        what="a local Kafka broker",
+        instead="give a running broker: wmtop run kafka BOOTSTRAP TOPIC",
+    )
 
 
 class LocalBroker:
@@ -170,9 +166,7 @@ class LocalBroker:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -231,7 +225,7 @@ class LocalBroker:
     def _failed(self, said_before: int) -> RunError:
         """One line: the reason, from the log after byte `said_before`, and where the log is."""
         lines = [line.strip() for line in self._said(said_before).splitlines() if line.strip()]
-        reasons = [found["reason"] for found in map(_EXCEPTION.match, lines) if found]
+        reasons = [match["reason"] for match in map(_EXCEPTION.match, lines) if match]
         reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later lines are consequences of the first
         return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})", code="not_started")
 

@@ -5,16 +5,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from ..system.errors import RunError, UsageError
 from ..system.event_time import BELOW, TimeUnit, json_to_ms
 from ..system.json_path import JsonPath, near_paths
 from .client_settings import KafkaConfig
-from .cluster import BACKOFF, Cluster, Positions, Record, TopicPartition, record_of, said
+from .cluster import Cluster, Positions, Record, TopicPartition, consumer_of, record_of, said
 
 _SAMPLED = 50
+
+WITHIN_S = 3.0
+_BACK = 8
+"""How many offsets before the given one to begin: the offsets right before it may hold a transaction marker or be
+compacted away.
+"""
+_POLL_MS = 200
 
 
 def time_in(record: Record, path: JsonPath, unit: TimeUnit | None) -> int | None:
@@ -30,7 +36,7 @@ def look_for_times(cluster: Cluster, partitions: list[TopicPartition], path: Jso
     first, last = cluster.earliest(partitions), cluster.latest(partitions)
     recent = {p: max(first[p], last[p] - _SAMPLED) for p in partitions if last[p] > first[p]}
     values = [value for record in cluster.read(recent, _SAMPLED) if (value := _decoded(record)) is not None]
-    times = [found for value in values if (found := path.of(value)) is not None]
+    times = [field for value in values if (field := path.of(value)) is not None]
     if values and not times:
         near = near_paths(path, values)
         hint = f"; near ones: {', '.join(near)}" if near else ""
@@ -66,14 +72,6 @@ def _unit_of(value: Any) -> TimeUnit | None:
     return "ns"
 
 
-WITHIN_S = 3.0
-_BACK = 8
-"""How many offsets before the given one to begin: the offsets right before it may hold a transaction marker or be
-compacted away.
-"""
-_POLL_MS = 200
-
-
 class Peek:
     """Reads without a group and without committing; RunError if the cluster does not answer."""
 
@@ -89,11 +87,11 @@ class Peek:
         self, offsets: Positions, first: Positions, back: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, list[Record]]:
         """The last records before each offset, in order, from `back` (at least 8) offsets before it."""
-        wanted = {p: offset for p, offset in offsets.items() if offset > first.get(p, 0)}
-        if not wanted:
+        with_records = {p: offset for p, offset in offsets.items() if offset > first.get(p, 0)}
+        if not with_records:
             return {}
         try:
-            return self._before(wanted, first, back)
+            return self._before(with_records, first, back)
         except (KafkaError, OSError, ValueError) as error:
             self.close()
             raise RunError(f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}") from None
@@ -105,37 +103,28 @@ class Peek:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
     def _before(
-        self, wanted: Positions, first: Positions, back: Mapping[TopicPartition, int]
+        self, offsets: Positions, first: Positions, back: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, list[Record]]:
         consumer = self._connected()
-        consumer.assign(list(wanted))
-        consumer.resume(*wanted)  # a partition that stays assigned stays paused
-        for partition, offset in wanted.items():
+        consumer.assign(list(offsets))
+        consumer.resume(*offsets)  # a partition that stays assigned stays paused
+        for partition, offset in offsets.items():
             consumer.seek(partition, max(first.get(partition, 0), offset - max(_BACK, back.get(partition, 0))))
-        found: dict[TopicPartition, list[Record]] = {}
-        left = set(wanted)
+        tails: dict[TopicPartition, list[Record]] = {}
+        left = set(offsets)
         deadline = time.monotonic() + WITHIN_S
         while left and time.monotonic() < deadline:
             for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
-                near = [record for record in records if record.offset < wanted[partition]]
+                near = [record for record in records if record.offset < offsets[partition]]
                 if near:
-                    found.setdefault(partition, []).extend(record_of(partition, record) for record in near)
+                    tails.setdefault(partition, []).extend(record_of(partition, record) for record in near)
             # Past the offset, by records or control records.
-            done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= wanted[p]}
+            done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= offsets[p]}
             left -= done
             consumer.pause(*done)
-        return found
+        return tails
 
     def _connected(self) -> Any:
         if self._consumer is None:
-            self._consumer = KafkaConsumer(
-                **BACKOFF | self._config.for_python(),
-                client_id="wmtop",
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                isolation_level="read_committed",
-                max_partition_fetch_bytes=64 * 1024,
-                fetch_max_wait_ms=_POLL_MS,
-                allow_auto_create_topics=False,
-            )
+            self._consumer = consumer_of(self._config, max_partition_fetch_bytes=64 * 1024, fetch_max_wait_ms=_POLL_MS)
         return self._consumer

@@ -1,5 +1,8 @@
 """Groups records given as Arrow columns, with numpy, in Spark's tasks: the table that `row_groups` makes of rows."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
@@ -12,14 +15,24 @@ from msgspec import Struct
 
 from ..watermarks.settings import Session, Settings
 from ..watermarks.times import MIN
-from .arrow_tasks import Cells, Flags, Longs, cells_between, starts_every
-from .groups import FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of
+from .groups import (
+    FLAGS,
+    MAX_NAME,
+    NO_BUCKET,
+    Cells,
+    Flags,
+    Levels,
+    Longs,
+    cells_between,
+    keys_of,
+    limits_of,
+    starts_every,
+)
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 from .sources.file_rows import NotReadableError
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _BLOCK = 1 << 17
 """Records processed at once: few enough for the processor's cache."""
@@ -31,6 +44,11 @@ _DENSE = 1 << 16
 """Up to this many possible keys, or four per record, each key has a place of its own; beyond that only keys
 that occur.
 """
+
+_ROWS = 1 << 20
+"""Records grouped at once; small files are combined until they have as many."""
+Read = Callable[[Any], "Iterator[pa.Table]"]
+"""Reads a part of a share."""
 
 
 class _Block(Struct):
@@ -114,21 +132,21 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
             block.slots += _in_future(block, settings.future_guard_ms or 0)
         codes = block.rows.column(CHANNEL).indices.to_numpy()
         block.slots += np.multiply(codes, width, dtype=np.int64)
-    found, slots = _slots(blocks, packed, len(names) * width)
-    codes, found = np.divmod(found, width)
-    found, future = (found >> 1, found & 1) if guarded else (found, None)
+    keys, slots = _slots(blocks, packed, len(names) * width)
+    codes, cell = np.divmod(keys, width)
+    cell, future = (cell >> 1, cell & 1) if guarded else (cell, None)
     columns: dict[str, Any] = {
         CHANNEL: pa.DictionaryArray.from_arrays(codes.astype(np.int32), names),
-        "start": _known(cells.starts[found]),
+        "start": _known(cells.starts[cell]),
     }
     for name, of_cell in cells.numbers.items():
-        numbers = future if name == "is_future" and future is not None else of_cell[found]
+        numbers = future if name == "is_future" and future is not None else of_cell[cell]
         columns[name] = numbers == 1 if name in FLAGS else numbers + NO_BUCKET
     columns["records"] = slots.records
-    columns |= _aggregates(rows, slots, columns, found == cells.malformed, settings, levels)
+    columns |= _aggregates(rows, slots, columns, cell == cells.malformed, settings, levels)
     if by_arrival:
         greatest = pc.max(rows[ARRIVAL]).as_py()
-        columns["arrival"] = pa.array([greatest] * len(found), pa.int64())
+        columns["arrival"] = pa.array([greatest] * len(cell), pa.int64())
     return pa.table(columns)
 
 
@@ -196,9 +214,9 @@ def _slots(blocks: list[_Block], packed: Longs, possible: int) -> tuple[Longs, _
         kept = np.flatnonzero(counts)
         return kept, _Slots(blocks, possible, kept, counts[kept])
     encoded = pa.array(packed).dictionary_encode()
-    found = encoded.dictionary.to_numpy()
+    keys = encoded.dictionary.to_numpy()
     packed[:] = encoded.indices.to_numpy()
-    return found, _Slots(blocks, len(found), np.arange(len(found)), np.bincount(packed, minlength=len(found)))
+    return keys, _Slots(blocks, len(keys), np.arange(len(keys)), np.bincount(packed, minlength=len(keys)))
 
 
 def _aggregates(
@@ -209,21 +227,21 @@ def _aggregates(
     odd = malformed | future
     few = slots.within(odd) if odd.any() else None
     greatest = slots.greatest(lambda block: (block.times, None))
-    found: dict[str, Any] = {"max_event_ms": _known(greatest, malformed), "last_offset": _known(_none(odd))}
+    aggregates: dict[str, Any] = {"max_event_ms": _known(greatest, malformed), "last_offset": _known(_none(odd))}
     if few is not None and OFFSET in rows.column_names:
-        found["last_offset"] = _known(few.greatest(lambda block: _values(block.rows.column(OFFSET))))
+        aggregates["last_offset"] = _known(few.greatest(lambda block: _values(block.rows.column(OFFSET))))
     if keys_of(settings, []).gaps:
         in_gap = ~(malformed | columns["head"])
         limit = limits_of(settings, levels).gap
-        found["late_in_gap"] = np.where(in_gap, slots.counted(lambda block: block.times <= limit), 0)
+        aggregates["late_in_gap"] = np.where(in_gap, slots.counted(lambda block: block.times <= limit), 0)
     if "is_future" in columns:
-        found["future_ms"] = _known(_none(odd) if few is None else _last_future(few, future))
+        aggregates["future_ms"] = _known(_none(odd) if few is None else _last_future(few, future))
     if isinstance(settings.spec, Session):
-        found["min_ms"] = _known(-slots.greatest(lambda block: (-block.times, None)), malformed)
-        found["max_ms"] = found["max_event_ms"]
+        aggregates["min_ms"] = _known(-slots.greatest(lambda block: (-block.times, None)), malformed)
+        aggregates["max_ms"] = aggregates["max_event_ms"]
     if settings.strategy == "source":
-        found["emitted_ms"] = _known(slots.greatest(lambda block: _values(block.rows.column(WATERMARK))), odd)
-    return found
+        aggregates["emitted_ms"] = _known(slots.greatest(lambda block: _values(block.rows.column(WATERMARK))), odd)
+    return aggregates
 
 
 def _last_future(slots: _Slots, future: Flags) -> Longs:
@@ -262,17 +280,10 @@ def _values(values: Any) -> tuple[Longs, Flags | None]:
     return values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_ROWS = 1 << 20
-"""Records grouped at once; small files are combined until they have as many."""
-
-
 class Work(Struct, frozen=True):
     """The input of every task of a batch."""
 
-    read: Callable[[Any], "Iterator[pa.Table]"]
+    read: Read
     settings: Settings
     edges: list[int]
     levels: Levels
@@ -318,7 +329,7 @@ def groups_of_share(share: list[Any], work: Work) -> bytes | None:
     return sink.getvalue().to_pybytes()
 
 
-def tables_of(share: list[Any], read: Callable[[Any], "Iterator[pa.Table]"]) -> "Iterator[pa.Table]":
+def tables_of(share: list[Any], read: Read) -> "Iterator[pa.Table]":
     """The rows of all parts of a share, in tables of about `_ROWS`."""
     waiting: list[pa.Table] = []
     rows = 0

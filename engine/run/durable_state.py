@@ -14,34 +14,17 @@ from msgspec import Meta, Struct, structs
 
 from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
-from ..system.files import Existing, check_new, create, replace_file, try_lock_file
+from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
 from ..verdict.verdict import Judge
 from ..watermarks.monitor import Monitor
 from ..watermarks.monitor_state import to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
 
-OUTPUTS = "outputs.json"
-
-
-def own_outputs(path: Path | None) -> list[Path]:
-    """The files that the run with the state directory `path` has written so far; none if not known."""
-    if path is None:
-        return []
-    try:
-        return list(map(Path, msgspec.json.decode((path / OUTPUTS).read_bytes(), type=list[str])))
-    except (OSError, ValueError):
-        return []
-
-
-def own_files(path: Path | None) -> list[Path]:
-    """The files of a state directory; no output may be one of them."""
-    names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
-    return [] if path is None else [path / name for name in names]
-
-
 STATE_VERSION = 5
 JVM_GONE_WITHIN_S = 20
+OPTION = "--firings"
+_encoder = msgspec.json.Encoder()
 
 
 class SavedState(Struct, kw_only=True):
@@ -164,25 +147,25 @@ class StateDirectory:
 
     def offsets_digest(self, batch: int) -> str | None:
         """A digest of the checkpoint's `offsets/<batch>`, or None if it is missing."""
-        try:
-            return hashlib.sha256((self.checkpoint / "offsets" / str(batch)).read_bytes()).hexdigest()
-        except OSError:
-            return None
+        log = self._offset_log(batch)
+        return None if log is None else hashlib.sha256(log).hexdigest()
 
     def batch_time_ms(self, batch: int) -> int | None:
         """When Spark fixed the input of a batch (epoch ms), from `offsets/<batch>`."""
         try:
-            lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
-            return int(json.loads(lines[1])["batchTimestampMs"])
-        except (OSError, ValueError, KeyError, IndexError):
+            return int(json.loads((self._offset_log(batch) or b"").decode().splitlines()[1])["batchTimestampMs"])
+        except (ValueError, KeyError, IndexError):
             return None
 
     def source_offsets(self, batch: int) -> list[str]:
         """The end offsets of a batch, a JSON text for each source of the query; empty if they cannot be read."""
+        return (self._offset_log(batch) or b"").decode().splitlines()[2:]
+
+    def _offset_log(self, batch: int) -> bytes | None:
         try:
-            return (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+            return (self.checkpoint / "offsets" / str(batch)).read_bytes()
         except OSError:
-            return []
+            return None
 
     def _last_commit(self) -> int | None:
         commits = self.checkpoint / "commits"
@@ -235,9 +218,7 @@ def _is_java(pid: int) -> bool:
     """Whether that process is a JVM (a reused pid is not); without /proc: whether it exists."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+    except (ProcessLookupError, PermissionError):
         return False
     comm = Path(f"/proc/{pid}/comm")
     return "java" in comm.read_text() if comm.exists() else not Path("/proc").exists()
@@ -250,10 +231,6 @@ def unwritable(path: Path, error: OSError) -> RunError:
         "with --state-dir it continues after the last saved batch",
         code="unwritable",
     )
-
-
-OPTION = "--firings"
-_encoder = msgspec.json.Encoder()
 
 
 class FiringsFile:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,21 +20,31 @@ from ..feed.recording_format import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Note, Snapshot
 from ..system.errors import RunError, how_it_ended
-from ..system.files import Existing, existing
+from ..system.files import Existing, existing, own_outputs
 from ..verdict.monitor_snapshot import snapshot_of
 from ..verdict.verdict import verdict_of
 from ..watermarks.channels import Unread
 from ..watermarks.counts import RateMeter
 from ..watermarks.monitor import Monitor
 from ..watermarks.settings import Settings
-from .cluster import is_local, prepare_executors
-from .durable_state import StateDirectory, own_outputs
-from .failures import RunNotes
-from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck, processed_per_second, progress_of
+from .durable_state import StateDirectory
+from .failures import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spark_errors
 from .query import Run
+from .reports import RunNotes
 from .row_groups import ship_custom
+from .session import ask_jvm, build_session, jvm_process, stop_session
 from .sources.base import Source
-from .spark_error import SparkError, spark_errors
+from .tasks import is_local, prepare_executors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BEAT_S = 0.1
+"""How often the main loop polls between batches, and the ticker ticks."""
+SNAPSHOT_EVERY_S = 1.0
+JVM_DIES_WITHIN_S = 2.0
+MAX_WAITING = 32
+"""Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
 
 
 class RunSnapshots:
@@ -58,12 +68,6 @@ class RunSnapshots:
         records = {name: counts.records for name, counts in monitor.counts.items()}
         rates = self._rates.rates(time.monotonic(), records)
         follows_spark = monitor.settings.strategy == "spark"
-        spark = progress_of(run.progress, monitor.shown(monitor.level) if follows_spark else None)
-        if not source.counted_by_spark:
-            done = None if source.backlog is None else processed_per_second(run.progress, run.rows_of)
-            spark = replace(
-                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=done
-            )
         return snapshot_of(
             monitor,
             name=self._name,
@@ -71,7 +75,7 @@ class RunSnapshots:
             wall_ms=time.time_ns() // 1_000_000,
             now_ms=monitor.now_ms if ended else run.now_ms(),
             source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
-            spark=spark,
+            spark=run.progress.view(source, rates, monitor.shown(monitor.level) if follows_spark else None),
             rates=rates,
             unread=unread,
             notes=self._notes.now(),
@@ -94,19 +98,8 @@ class RunSnapshots:
         return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
 
     def _unread(self) -> Unread | None:
-        backlog = self._source.backlog
-        return None if backlog is None else backlog.unread()
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-BEAT_S = 0.1
-"""How often the main loop polls between batches, and the ticker ticks."""
-SNAPSHOT_EVERY_S = 1.0
-JVM_DIES_WITHIN_S = 2.0
-MAX_WAITING = 32
-"""Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
+        progress = self._source.progress
+        return None if progress is None else progress.unread()
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -221,8 +214,8 @@ class Engine:
         """Open the run and its output files; those that it wrote before are continued."""
         options, own = self._options, own_outputs(state.path)
         outputs = [path for path in (options.record, options.firings) if path is not None]
-        found: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
-        firings: Existing = "refuse" if options.firings is None else found[options.firings]
+        treatment: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
+        firings: Existing = "refuse" if options.firings is None else treatment[options.firings]
         run = Run(
             self._source,
             self._settings,
@@ -235,12 +228,10 @@ class Engine:
         )
         state.note_outputs(outputs)
         if options.record is not None:
-            self._host.record(options.record, options.record_bounds, found[options.record])
+            self._host.record(options.record, options.record_bounds, treatment[options.record])
         return run
 
     def _start_spark(self, state: StateDirectory) -> None:
-        from .session import build_session, jvm_pid
-
         with self._host.step("starting Spark (a JVM)"):
             options = self._options
             self._spark = build_session(
@@ -251,7 +242,7 @@ class Engine:
                 jars=options.jars,
                 log=self._log,
             )
-            state.note_jvm(jvm_pid(self._spark))
+            state.note_jvm(jvm_process(self._spark).pid)
             if self._settings.factory is not None:
                 ship_custom(self._spark, self._settings.factory)
         self._host.take_signals()  # only now: Spark sets handlers of its own
@@ -285,7 +276,6 @@ class Engine:
     def _follow(self, run: Run) -> None:
         """The main loop: pass snapshots on, check for the end."""
         watch = JvmWatch(self._start_query, self._beat, BEAT_S)
-        watch.start()
         try:
             last = time.monotonic()
             while not self._host.stopping.is_set():
@@ -390,9 +380,9 @@ class Engine:
         if changed:
             self._say(f"resuming with the settings that were changed while it ran: {', '.join(changed)}")
 
-    def _jvm(self) -> Any:
+    def _jvm(self) -> "subprocess.Popen[bytes]":
         assert self._spark is not None
-        return self._spark.sparkContext._gateway.proc  # pyright: ignore
+        return jvm_process(self._spark)
 
     def _raise_if_jvm_died(self, error: Exception | None) -> None:
         """RunError if the JVM has died, which is the true reason of `error`; gives a dying JVM a moment."""
@@ -406,14 +396,12 @@ class Engine:
 
     def _stop(self) -> None:
         """Stop the query and Spark; a JVM that does not answer, or takes too long, is killed."""
-        from .session import answer, stop_session
-
         run, spark = self._run, self._spark
         if spark is None:
             if run is not None:
                 run.stop()
             return
-        with killed_if_stuck(self._jvm(), lambda: answer(spark)), ExitStack() as closing:
+        with killed_if_stuck(self._jvm(), lambda: ask_jvm(spark)), ExitStack() as closing:
             self._spark = None
             closing.callback(stop_session, spark)
             if run is not None:

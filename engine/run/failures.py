@@ -1,24 +1,65 @@
-"""Why a query failed, what is tried again, and the notes of a run."""
+"""When Spark fails or hangs: its errors as one line, restarts of the query, and calls to a JVM that may not answer."""
 
 import errno
 import os
+import re
+import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from ..snapshot import Folded, Note
-from .sources.base import Source
-from .sources.capabilities import Retries
-from .spark_error import SparkError, reason_of
+from ..system.errors import RunError
+
+SILENT_AFTER_S = 10.0
+"""Longest wait (s) for the JVM before the run is shown as stale."""
+ANSWERS_WITHIN_S = 5.0
+"""Longest time (s) that a stopping JVM may leave a question unanswered before it is killed."""
+STOPS_WITHIN_S = 30.0
+"""Longest time (s) that an answering JVM may take to stop before it is killed."""
+_REASON = re.compile(r"(?:Caused by: |: )?(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Timeout): (?P<reason>.+)")
+
+
+class SparkError(RunError):
+    """Spark failed; the text is one line, to which the engine adds the place of Spark's log."""
+
+
+@contextmanager
+def spark_errors() -> Generator[None]:
+    """Turn Spark's exceptions inside into a `SparkError`, while its JVM still has the text."""
+    from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkError(reason_of(error)) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost reason of an error, without Java's, Spark's or Python's decoration; else its first line."""
+    try:
+        text = str(error)
+    except Exception:  # an error of PySpark asks the JVM for its text, which may be gone
+        text = ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reasons = [match["reason"] for match in map(_REASON.match, lines) if match]
+    reasons = [reason for reason in reasons if not reason.startswith(("Job aborted", "Traceback"))]
+    return next(iter([*reasons[-1:], *lines[:1]]), type(error).__name__)
 
 
 class QueryFailures:
-    """The failures of one query since its last batch, and when it starts again."""
+    """The failures of one query since its last batch, and when it starts again (`Source.retry_after_s`)."""
 
     def __init__(
-        self, retries: Retries | None, checkpoint: Path, clock_s: Callable[[], float] = time.monotonic
+        self,
+        retry_after_s: Callable[[int, str], float | None] | None,
+        checkpoint: Path,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._retries = retries
+        self._retry_after_s = retry_after_s
         self._checkpoint = checkpoint
         self._clock_s = clock_s
         self.read_error: BaseException | None = None
@@ -35,7 +76,7 @@ class QueryFailures:
         if self._retry_at is None:
             self._count += 1
             why = reason_of(self.read_error or error)
-            wait_s = None if self._retries is None else self._retries.retry_after_s(self._count, why)
+            wait_s = None if self._retry_after_s is None else self._retry_after_s(self._count, why)
             if wait_s is None:
                 raise SparkError(self._with_advice(why))
             self._retry_at = self._clock_s() + wait_s
@@ -54,44 +95,78 @@ class QueryFailures:
         )
 
 
-class RunNotes:
-    """`on_note` gets each note as it comes."""
+class JvmWatch:
+    """Calls `begin` once, then `beat` every `every_s` until that returns False, on a thread of its own.
 
-    def __init__(self, source: Source, max_channels: int, on_note: Callable[[Note], None]) -> None:
-        self._journal = source.journal
-        self._max_channels = max_channels
-        self._on_note = on_note
-        self._folded: Folded | None = None
-        self._one_batch: Note | None = None
-        if self._journal is not None:
-            self._journal.tell(on_note)
+    `error` is what either raised. The caller reads `silent_s`, `done` and `error`; it never waits.
+    """
 
-    def now(self) -> list[Note]:
-        """The present notes, the newest last."""
-        notes = [] if self._journal is None else self._journal.notes()
-        notes = notes if self._one_batch is None else [*notes, self._one_batch]
-        # First, so that events of the source are shown before it.
-        return notes if self._folded is None else [self._folded_note(self._folded), *notes]
+    def __init__(self, begin: Callable[[], None], beat: Callable[[], bool], every_s: float) -> None:
+        self.began = False
+        """Whether `begin` has returned."""
+        self.done = False
+        """Whether `beat` has returned False."""
+        self.error: Exception | None = None
+        self._begin = begin
+        self._beat = beat
+        self._every_s = every_s
+        self._calling_since: float | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="wmtop-jvm-watch", daemon=True)
+        self._thread.start()
 
-    def see_one_batch(self, kind: str) -> None:
-        """Note, once, that the whole stream of a source of that kind was one batch."""
-        if self._one_batch is None:
-            self._one_batch = Note(time.time_ns() // 1_000_000, "one_batch", {"source": kind})
-            self._on_note(self._one_batch)
+    def stop(self, timeout_s: float = 0.5) -> None:
+        """Make no more calls; waits at most `timeout_s` for the present one."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
 
-    def see_folded(self, folded: Folded | None) -> None:
-        """Note that channels share one; the first time it is passed on."""
-        before, self._folded = self._folded, folded
-        if folded is not None and before is None:
-            self._on_note(self._folded_note(folded))
+    @property
+    def silent_s(self) -> float:
+        """How long (s) the present `beat` has been waiting."""
+        since = self._calling_since
+        return 0.0 if since is None else time.monotonic() - since
 
-    def _folded_note(self, folded: Folded) -> Note:
-        """A note with the present time: it is valid for the whole run."""
-        args: dict[str, str | int | None] = {
-            "into": folded.into,
-            "channels": folded.channels,
-            "at_least": int(folded.at_least),
-            "records": folded.records,
-            "limit": self._max_channels,
-        }
-        return Note(time.time_ns() // 1_000_000, "channels_folded", args)
+    def _run(self) -> None:
+        try:
+            self._begin()
+            self.began = True
+            while not self._stopping.wait(self._every_s):
+                self._calling_since = time.monotonic()
+                again = self._beat()
+                self._calling_since = None
+                if not again:
+                    self.done = True
+                    return
+        except Exception as error:
+            self._calling_since = None
+            self.error = error
+
+
+@contextmanager
+def killed_if_stuck(process: "subprocess.Popen[bytes]", ask: Callable[[], Any]) -> Generator[None]:
+    """A context in which the JVM is killed if it does not answer `ask` in time, or if the whole takes too long.
+
+    Calls that wait for it then end with an error of py4j.
+    """
+    answered, over = threading.Event(), threading.Event()
+
+    def question() -> None:
+        try:
+            ask()
+        except Exception:
+            return  # it has ended or is ending: the next call reports that
+        finally:
+            answered.set()
+
+    def watch() -> None:
+        if answered.wait(ANSWERS_WITHIN_S) and over.wait(STOPS_WITHIN_S):
+            return
+        if not over.is_set():
+            process.kill()
+
+    threading.Thread(target=question, name="wmtop-jvm-question", daemon=True).start()
+    threading.Thread(target=watch, name="wmtop-jvm-kill", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -9,7 +9,7 @@ import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -28,32 +28,15 @@ OWNER = "_wmtop.json"
 _BATCH = re.compile(r"batch=(\d+)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
+_WRITING_FAILS = (28, 122, 13, 30)
+"""ENOSPC, EDQUOT, EACCES, EROFS: system errors that appear in Java's messages."""
+
 
 class Owner(Struct, frozen=True):
     """Which run a directory belongs to."""
 
     id: str
     format: int = 1
-
-
-class LateDirectory(Protocol):
-    """The place for the late records of a run."""
-
-    def claim(self, owner: str, *, own: bool, force: bool, keep_until: int | None) -> None:
-        """Claim it for this run; UsageError if it is another run's, not empty or cannot be written.
-
-        `own`: the run has used it before; batches after `keep_until` were not saved, and are removed. `force`: the late
-        records of another run are removed.
-        """
-        ...
-
-    def write(self, rows: "DataFrame", batch: int) -> None:
-        """Write a batch's rows, replacing existing ones; RunError if the directory cannot be written."""
-        ...
-
-    def remove(self, batch: int) -> None:
-        """Remove a batch's rows."""
-        ...
 
 
 def is_uri(text: str) -> bool:
@@ -73,16 +56,18 @@ class LocalDirectory:
         self._path = path
 
     def claim(self, owner: str, *, own: bool, force: bool, keep_until: int | None) -> None:
+        """Claim it for this run; UsageError if it is another run's, not empty or cannot be written.
+
+        `own`: the run has used it before; batches after `keep_until` were not saved, and are removed. `force`: the late
+        records of another run are removed.
+        """
         try:
-            found = sorted(os.listdir(self._path)) if self._path.exists() else []
+            names = sorted(os.listdir(self._path)) if self._path.exists() else []
             belongs = self._owner()
-            _check_owner(str(self._path), found, belongs, owner, own=own, force=force)
+            _check_owner(str(self._path), names, belongs, owner, own=own, force=force)
             self._path.mkdir(parents=True, exist_ok=True)
-            for name in found:
-                batch = _BATCH.fullmatch(name)
-                if name.startswith("_batch=") or (
-                    batch and (belongs != owner or int(batch[1]) > (-1 if keep_until is None else keep_until))
-                ):
+            for name in names:
+                if name.startswith("_batch=") or _is_obsolete(name, None if belongs != owner else keep_until):
                     shutil.rmtree(self._path / name)
             replace_file(self._path / OWNER, msgspec.json.encode(Owner(owner)), sync=True)
         except OSError as error:
@@ -91,6 +76,7 @@ class LocalDirectory:
             ) from None
 
     def write(self, rows: "DataFrame", batch: int) -> None:
+        """Write a batch's rows, replacing existing ones; RunError if the directory cannot be written."""
         unfinished = self._path / f"_batch={batch}"
         _save(rows, f"file:{unfinished}", str(self._path))
         try:
@@ -107,6 +93,7 @@ class LocalDirectory:
             raise unwritable(self._path, error) from error
 
     def remove(self, batch: int) -> None:
+        """Remove a batch's rows."""
         path = self._path / f"batch={batch}"
         if path.exists():
             shutil.rmtree(path)
@@ -124,7 +111,7 @@ class LocalDirectory:
 
 
 class SparkDirectory:
-    """A directory at a URI, through Hadoop's file systems."""
+    """A directory at a URI, through Hadoop's file systems; like `LocalDirectory`."""
 
     def __init__(self, uri: str, spark: "SparkSession") -> None:
         self._uri = uri.rstrip("/")
@@ -134,12 +121,11 @@ class SparkDirectory:
         with _refused(self._uri):
             files = self._file_system()
             root = self._path()
-            found = sorted(s.getPath().getName() for s in files.listStatus(root)) if files.exists(root) else []
-            belongs = self._owner(files) if OWNER in found else None
-            _check_owner(self._uri, found, belongs, owner, own=own, force=force)
-            for name in found:
-                batch = _BATCH.fullmatch(name)
-                if batch and (belongs != owner or int(batch[1]) > (-1 if keep_until is None else keep_until)):
+            names = sorted(s.getPath().getName() for s in files.listStatus(root)) if files.exists(root) else []
+            belongs = self._owner(files) if OWNER in names else None
+            _check_owner(self._uri, names, belongs, owner, own=own, force=force)
+            for name in names:
+                if _is_obsolete(name, None if belongs != owner else keep_until):
                     files.delete(self._path(name), True)
             out = files.create(self._path(OWNER), True)
             out.write(bytearray(msgspec.json.encode(Owner(owner))))
@@ -170,6 +156,9 @@ class SparkDirectory:
             stream.close()
 
 
+LateDirectory = LocalDirectory | SparkDirectory
+
+
 def check_late_output(text: str, *, inputs: list[Path]) -> None:
     """UsageError if a local directory is a file, or inside the run's input; before anything starts."""
     if is_uri(text):
@@ -183,18 +172,24 @@ def check_late_output(text: str, *, inputs: list[Path]) -> None:
             raise UsageError(f"{OPTION} {text} is inside {source}, which the run reads; choose another directory")
 
 
-def _check_owner(where: str, found: list[str], belongs: str | None, owner: str, *, own: bool, force: bool) -> None:
-    """UsageError if a directory that holds `found` and `belongs` to a run may not be used by the run `owner`."""
+def _check_owner(where: str, names: list[str], belongs: str | None, owner: str, *, own: bool, force: bool) -> None:
+    """UsageError if a directory that holds `names` and `belongs` to a run may not be used by the run `owner`."""
     if own and belongs != owner:
         raise UsageError(
             f"{OPTION} {where} does not have the late records that this run has written; give the directory that it "
             "wrote to, or another --state-dir"
         )
-    if belongs == owner or not found or (force and belongs is not None):
+    if belongs == owner or not names or (force and belongs is not None):
         return
     if belongs is not None:
         raise UsageError(f"{OPTION} {where} has the late records of another run; choose another directory or --force")
     raise UsageError(f"{OPTION} {where} is not empty; choose another directory")
+
+
+def _is_obsolete(name: str, keep_until: int | None) -> bool:
+    """Whether it is the directory of a batch after `keep_until` (None: of any)."""
+    batch = _BATCH.fullmatch(name)
+    return batch is not None and (keep_until is None or int(batch[1]) > keep_until)
 
 
 def _save(rows: "DataFrame", target: str, named: str) -> None:
@@ -206,10 +201,6 @@ def _save(rows: "DataFrame", target: str, named: str) -> None:
             if os.strerror(number) in str(error):
                 raise unwritable(Path(named), OSError(number, os.strerror(number))) from error
         raise
-
-
-_WRITING_FAILS = (28, 122, 13, 30)
-"""ENOSPC, EDQUOT, EACCES, EROFS: system errors that appear in Java's messages."""
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from .row_groups import SHORT_NAME_SQL, start_sql
 from .sources.base import CHANNEL, TIME, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LATE_BY = ADDED = (
     "wmtop_channel",
@@ -33,6 +33,12 @@ LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LATE_BY = ADDED = (
 plus 1 under Spark's rule; null after the end of stream), the end of its last window (null in a gap between windows),
 and the watermark minus that window's greatest timestamp (in a gap: minus the record's own).
 """
+
+MAX_IN_SAMPLE = 20
+MAX_READ = 4_096
+"""Rows of a batch that are read, at most, an equal share from each of its files."""
+_POSITION = ("topic", "partition", "offset")
+_FILE = "late-output.json"
 
 
 class LateRows:
@@ -105,12 +111,6 @@ def _constant(value: int) -> str:
     return f"element_at(array({value}L), cast({TIME} & 0L as int) + 1)"
 
 
-MAX_IN_SAMPLE = 20
-MAX_READ = 4_096
-"""Rows of a batch that are read, at most, an equal share from each of its files."""
-_POSITION = ("topic", "partition", "offset")
-
-
 class LateSample:
     """The sample of a run whose late output is the directory `path`; `from_kafka`: with topic, partition, offset."""
 
@@ -181,12 +181,6 @@ class LateSample:
         ]
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_FILE = "late-output.json"
-
-
 class Claimed(Struct, frozen=True):
     """The state directory's entry about the run's late output."""
 
@@ -204,7 +198,6 @@ class LateOutput:
 
         UsageError if the directory cannot be this run's; one at a URI is checked only by `open`.
         """
-        self._asked = asked
         self.where = asked if is_uri(asked) else str(local_path(asked))
         """The absolute path, or the URI."""
         self._last_batch = last_batch
@@ -229,25 +222,25 @@ class LateOutput:
         self._written: int | None = None
         self._sample: LateSample | None = None
         if not is_uri(asked):
-            directory = LocalDirectory(local_path(asked))
+            directory = LocalDirectory(Path(self.where))
             self._claim(directory)
-            self._sample = LateSample(local_path(asked), from_kafka=from_kafka)
+            self._sample = LateSample(Path(self.where), from_kafka=from_kafka)
             self._sample.resume(directory.batches())
 
     @property
     def marker(self) -> Path | None:
         """The local file that names the directory's run, which Spark's executors must see; None: it is at a URI."""
-        return None if is_uri(self._asked) else Path(self.where, OWNER)
+        return None if is_uri(self.where) else Path(self.where, OWNER)
 
     @property
     def sample(self) -> list[LateRecord] | None:
         """A sample of the last late records; None: not known (at a URI they are not read back)."""
         return None if self._sample is None else self._sample.records
 
-    def open(self, spark: "SparkSession", source: Source, rows: LateRows) -> None:
+    def open(self, spark: "SparkSession", source: Source, settings: Settings) -> None:
         """Do the remaining checks, once Spark runs (UsageError), and prepare `write`."""
         self._source = source
-        self._rows = rows
+        self._rows = LateRows(settings)
         if self._directory is None:
             self._claim(SparkDirectory(self.where, spark))
 
@@ -267,10 +260,10 @@ class LateOutput:
         from pyspark.sql import functions as F
 
         self._written = number
-        seen = Observation()
-        kept = self._rows.of(rows, late).observe(seen, F.count(F.lit(1)).alias("rows"))
+        observed = Observation()
+        kept = self._rows.of(rows, late).observe(observed, F.count(F.lit(1)).alias("rows"))
         self._directory.write(self._source.whole(kept, list(ADDED)), number)
-        written = int(seen.get["rows"])
+        written = int(observed.get["rows"])
         if written != late.records:
             raise RunError(
                 f"batch {number} has {late.records} late records, but only {written} of them could be read again for "

@@ -1,27 +1,41 @@
-"""Turns a micro-batch into an observation: the passes over its records, and the channels that its source knows."""
+"""Turns a micro-batch into an observation: groups, late records, values of `--explain`; and the channels of its source.
 
-import json
+The values come from Arrow columns that tasks read, or from rows by Spark; both ways yield `ValueRow`s, which `merged`
+adds up: of each task the values with most late records, then most records.
+"""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..system.errors import UsageError
 from ..watermarks.channels import Unread
-from ..watermarks.explain import Explain, Values
+from ..watermarks.explain import LONGEST, MAX_VALUES, Explain, ValueRow, Values, merged
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation
-from ..watermarks.settings import Settings
+from ..watermarks.settings import Session, Settings
+from ..watermarks.times import MAX
 from ..watermarks.window_operator import Firing, LateRecords, late_records
-from .column_groups import Work, groups_of_shares
-from .explain import Explaining, values_in_rows, values_in_shares
-from .groups import Levels, observation_of
-from .late_output import LateOutput
+from .column_groups import Read, Work, groups_of_shares, longs, tables_of
+from .groups import Flags, Levels, Longs, observation_of, starts_every
+from .late_output import LateOutput, LateRows
+from .reports import QueryProgress
 from .row_groups import ORDERED, Aggregation
-from .sources.base import Source, canonical_columns
-from .sources.capabilities import Batch
+from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, canonical_columns
+from .sources.file_rows import NotReadableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class SourceChannels:
@@ -40,9 +54,8 @@ class SourceChannels:
 
     def register(self, now: int) -> None:
         """Register channels that the source knows before their first record."""
-        known = self._source.known_channels
-        if known is not None:
-            self._monitor.add_channels(known.channels(), now)
+        if self._source.progress is not None:
+            self._monitor.add_channels(self._source.progress.channels(), now)
 
     def keep_timers(self, now: int, unread: Unread | None) -> None:
         """Stop the idle timers of channels with unread records: such a channel is slow, not quiet."""
@@ -50,34 +63,20 @@ class SourceChannels:
         if unread is not None and since is not None and now > since:
             self._monitor.exclude(now - since, now, unread.not_quiet())
 
-    def let_go(self, now: int | None, progress: dict[str, Any] | None) -> list[Firing]:
-        """Remove or finish channels that are gone or read to their end; returns what the watermark made windows do.
-
-        `progress` is Spark's last report, as its JSON.
-        """
-        leaving = self._source.leaving_channels
-        if leaving is None:
+    def retire(self, now: int | None, progress: QueryProgress) -> list[Firing]:
+        """Remove or finish channels that are gone or read to their end; returns what the watermark made windows do."""
+        known = self._source.progress
+        if known is None:
             return []
-        firings = self._monitor.remove_channels(leaving.gone_channels(), now)
+        firings = self._monitor.remove_channels(known.gone_channels(), now)
         if not self._monitor.ended:
-            firings += self._monitor.finish_channels(leaving.finished_channels(_latest_offsets(progress)), now)
+            firings += self._monitor.finish_channels(known.finished_channels(progress.latest_offsets()), now)
         return firings
 
     def balance(self) -> None:
         """Pass a balancing source the event time of each channel that is not idle."""
-        balancer = self._source.balancer
-        if balancer is not None:
-            balancer.balance(self._monitor.progress_of_active())
-
-
-def _latest_offsets(progress: dict[str, Any] | None) -> list[str]:
-    """The ends of the query's sources by Spark's report, as JSON."""
-    sources: list[dict[str, Any]] = progress["sources"] if progress else []
-    return [json.dumps(source["latestOffset"]) for source in sources]
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+        if self._source.balance is not None:
+            self._source.balance(self._monitor.progress_of_active())
 
 
 class Observer:
@@ -87,10 +86,11 @@ class Observer:
     only Spark's own reader can read is processed as rows.
     """
 
-    def __init__(self, spark: "SparkSession", source: Source, settings: Settings, edges: list[int]) -> None:
+    def __init__(self, spark: "SparkSession", source: Source, monitor: Monitor, output: LateOutput | None) -> None:
         """Load the source. Meanwhile, and until `warmed_up`, Spark prepares for the first batch."""
-        self._settings = settings
-        self._edges = edges
+        self._monitor = monitor
+        self._output = output
+        self._settings, self._edges = settings, edges = monitor.settings, monitor.edges
         self._planner = source.planner
         parts = source.part_name is not None or source.channel_of_part is not None
         columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
@@ -105,43 +105,16 @@ class Observer:
         self._warming.start()
         self.frame = source.load(spark)
 
-    def batch(self, planned: Batch) -> Batch:
-        """The batch as the source has it: with the rows of a `BatchPlanner`."""
-        if self._planner is None or self._reader is not None:
-            return planned
-        spark = planned.frame.sparkSession
-        return planned._replace(frame=self._planner.rows(spark, planned.first_row, int(planned.ends[0])))
-
-    def observe(self, batch: Batch, number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
-        """The observation of the batch after those that `monitor` has applied."""
+    def observe(self, planned: Batch, number: int, levels: Levels) -> BatchObservation:
+        """The observation of the next batch; its late records are written before anything is applied."""
         self.warmed_up()
-        reader = self._reader
-        if reader is None:
-            return self._aggregation.observe(batch.frame, number, levels, monitor)
-        shares = reader.shares(batch)
-        work = Work(reader.read, self._settings, self._edges, levels)
-        groups = groups_of_shares(batch.frame.sparkSession, shares, work) if shares else None
-        if groups is None:
-            return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
-        return observation_of(groups, number, levels, [])
+        with self._read_once(self._with_rows(planned)) as batch:
+            return self._with_late(batch, self._grouped(batch, number, levels), levels)
 
     @property
     def rereads(self) -> bool:
         """Whether tasks read the records, which they can do again, and not Spark as rows."""
         return self._reader is not None
-
-    def explained(self, batch: Batch, late: LateRecords, columns: int) -> list[Values]:
-        """The values of so many `--explain` columns in the batch that `observe` saw."""
-        work, reader = Explaining(self._settings, late, columns), self._reader
-        if reader is not None and reader.explained is not None:
-            found = values_in_shares(batch.frame.sparkSession, reader.shares(batch), reader.explained, work)
-            if found is not None:
-                return found
-        return values_in_rows(self.rows(batch), work)
-
-    def rows(self, batch: Batch) -> "DataFrame":
-        """The records of a batch as rows with the columns of `Source.load`."""
-        return batch.frame if self._reader is None else self._reader.rows(batch)
 
     def warmed_up(self) -> None:
         """Wait for the warm-up, which does the same work as the first batch."""
@@ -149,39 +122,61 @@ class Observer:
         if warming is not None:
             warming.join()
 
-
-class RecordPasses:
-    """The additional passes of one run."""
-
-    def __init__(self, monitor: Monitor, output: LateOutput | None, observer: Observer) -> None:
-        self._monitor = monitor
-        self._output = output
-        self._observer = observer
+    def _with_rows(self, planned: Batch) -> Batch:
+        """The batch as the source has it: with the rows of a `BatchPlanner`."""
+        if self._planner is None or self._reader is not None:
+            return planned
+        spark = planned.frame.sparkSession
+        return planned._replace(frame=self._planner.rows(spark, planned.first_row, int(planned.ends[0])))
 
     @contextmanager
-    def read_once(self, batch: Batch) -> Generator[Batch]:
+    def _read_once(self, batch: Batch) -> Generator[Batch]:
         """The batch, cached by Spark while it is read several times."""
-        if self._monitor.explain is None or self._observer.rereads:
+        if self._monitor.explain is None or self.rereads:
             yield batch
             return
-        kept = batch.frame.persist()
+        cached = batch.frame.persist()
         try:
-            yield batch._replace(frame=kept)
+            yield batch._replace(frame=cached)
         finally:
-            kept.unpersist()
+            cached.unpersist()
 
-    def run(self, batch: Batch, observation: BatchObservation, levels: Levels) -> BatchObservation:
-        """Write the batch's late records, and add the values that explain them, before anything is applied."""
-        if self._output is None and self._monitor.explain is None:
+    def _grouped(self, batch: Batch, number: int, levels: Levels) -> BatchObservation:
+        reader = self._reader
+        if reader is None:
+            return self._aggregation.observe(batch.frame, number, levels, self._monitor)
+        shares = reader.shares(batch)
+        work = Work(reader.read, self._settings, self._edges, levels)
+        groups = groups_of_shares(batch.frame.sparkSession, shares, work) if shares else None
+        if groups is None:
+            return self._aggregation.observe(reader.rows(batch), number, levels, self._monitor)
+        return observation_of(groups, number, levels, [])
+
+    def _with_late(self, batch: Batch, observation: BatchObservation, levels: Levels) -> BatchObservation:
+        """Write the batch's late records, and add the values that explain them."""
+        explain = self._monitor.explain
+        if self._output is None and explain is None:
             return observation
         late = late_records(self._monitor.operator.windows, observation.groups, levels.level)
         if self._output is not None:
-            rows = self._observer.rows(batch) if late.records else batch.frame
+            rows = self._rows(batch) if late.records else batch.frame
             self._output.write(rows, observation.batch, late)
-        if self._monitor.explain is None:
+        if explain is None:
             return observation
-        values = self._observer.explained(batch, late, len(self._monitor.explain.columns))
+        values = self._explained(batch, Explaining(self._settings, late, len(explain.columns)))
         return replace(observation, values=values, late=late.records)
+
+    def _explained(self, batch: Batch, work: "Explaining") -> list[Values]:
+        reader = self._reader
+        if reader is not None and reader.explained is not None:
+            values = values_in_shares(batch.frame.sparkSession, reader.shares(batch), reader.explained, work)
+            if values is not None:
+                return values
+        return values_in_rows(self._rows(batch), work)
+
+    def _rows(self, batch: Batch) -> "DataFrame":
+        """The records of a batch as rows with the columns of `Source.load`."""
+        return batch.frame if self._reader is None else self._reader.rows(batch)
 
 
 def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool) -> Explain | None:
@@ -193,3 +188,99 @@ def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool)
             "give the same columns, or another --state-dir"
         )
     return monitor.explain if resumed else Explain.of(columns) if columns else None
+
+
+class Explaining(Struct, frozen=True):
+    """The input of every task: what makes a record late, and the number of columns."""
+
+    settings: Settings
+    late: LateRecords
+    columns: int
+
+
+def values_in_shares(
+    spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining
+) -> list[Values] | None:
+    """The counts of a batch's shares, read by tasks; None if Spark's own reader must read them."""
+    reports: list[list[ValueRow]] = []
+    if shares:
+        tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
+        for report in tasks.collect():
+            if report is None:
+                return None
+            reports.append(report)
+    return merged(reports, work.columns)
+
+
+def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow] | None]]:
+    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow] | None]:
+        for share in shares:
+            try:
+                yield from [value_rows(rows, work) for rows in tables_of(share, read)]
+            except NotReadableError:
+                yield None
+
+    return run
+
+
+def values_in_rows(batch: "DataFrame", work: Explaining) -> list[Values]:
+    """The counts of a batch's rows, by Spark's expressions."""
+    from pyspark.sql import functions as F
+
+    counted = (
+        LateRows(work.settings)
+        .flagged(batch, work.late)
+        .where(f"{TIME} is not null")
+        .selectExpr("is_late", f"posexplode({EXPLAINED}) as (number, raw)")
+        .groupBy("number", F.expr(f"coalesce(left(raw, {LONGEST}), '{NO_CHANNEL}')").alias("value"))
+        .agg(F.expr("count_if(is_late) as late"), F.expr("count(1) as records"))
+    )
+    place = "row_number() over (partition by number order by late desc, records desc, value)"
+    kept = (
+        counted.selectExpr("*", f"{place} <= {MAX_VALUES} as kept")
+        .groupBy("number", F.expr("if(kept, value, null)").alias("value"))
+        .agg(F.expr("max(if(kept, late, 0L)) as late"), F.expr("max(records) as records"))
+    )
+    rows: list[dict[str, Any]] = kept.toArrow().to_pylist()
+    return merged([[(row["number"], row["value"], row["late"], row["records"]) for row in rows]], work.columns)
+
+
+def value_rows(rows: "pa.Table", work: Explaining) -> list[ValueRow]:
+    """The same of a table with the time, and each column's values (text, null: no value) under its number."""
+    if rows[TIME].null_count:
+        rows = rows.filter(rows[TIME].is_valid())
+    late = pa.array(_late(longs(rows[TIME])[0], work.settings, work.late))
+    return [row for number in range(work.columns) for row in _column(number, rows[f"{EXPLAIN}{number}"], late)]
+
+
+def _column(number: int, values: Any, late: Any) -> Iterator[ValueRow]:
+    each: Any = pa.table({"value": values, "late": late, "records": pa.repeat(1, len(late))}).unify_dictionaries()
+    sums = _sums(each.combine_chunks())
+    names: Any = pc.utf8_slice_codeunits(sums["value"].cast(pa.string()), 0, LONGEST)
+    sums = _sums(sums.set_column(0, "value", names.fill_null(NO_CHANNEL)))  # cut values may coincide
+    sums = sums.sort_by([("late", "descending"), ("records", "descending"), ("value", "ascending")])
+    for row in sums.slice(0, MAX_VALUES).to_pylist():
+        yield number, row["value"], row["late"], row["records"]
+    if sums.num_rows > MAX_VALUES:
+        yield number, None, 0, pc.max(sums["records"].slice(MAX_VALUES)).as_py()
+
+
+def _sums(rows: Any) -> Any:
+    sums = rows.group_by("value", use_threads=False).aggregate([("late", "sum"), ("records", "sum")])
+    return sums.select(["value", "late_sum", "records_sum"]).rename_columns(["value", "late", "records"])
+
+
+def _late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
+    """Which records with these event times (ms) are dropped: `LateRows` for columns."""
+    if not late.records:
+        return np.zeros(len(times), np.bool_)
+    window = settings.spec
+    every, offset = starts_every(settings)
+    starts = (times - offset) // every * every + offset
+    if isinstance(window, Session):
+        return np.isin(starts, np.array(list(late.sessions or ()), np.int64))
+    limit = late.level if late.level == MAX else late.level - settings.allowed_lateness_ms
+    last = starts + window.size_ms - 1
+    if window.slide_ms > window.size_ms:
+        last = np.where(times <= last, last, times)
+    return last <= limit

@@ -3,7 +3,6 @@
 One lock covers reading the watermark, the Spark action, applying and saving; ticks and commands wait for it.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -28,23 +27,21 @@ from ..watermarks.settings import Settings
 from ..watermarks.watermark_history import MIN_HORIZON_MS
 from ..watermarks.window_operator import Firing
 from . import row_groups
-from .cluster import TaskNeeds, local_uri
 from .durable_state import FiringsFile, SavedState, StateDirectory
-from .failures import QueryFailures
-from .groups import Levels, levels_of
-from .jvm_watch import without_wait
-from .late_output import LateRows, late_output_of
-from .observe import Observer, RecordPasses, SourceChannels, explained_from
+from .failures import QueryFailures, SparkError, reason_of
+from .groups import Levels
+from .late_output import late_output_of
+from .observe import Observer, SourceChannels, explained_from
+from .reports import QueryProgress
 from .session import forget_sockets
-from .sources.base import Source
-from .sources.capabilities import Batch
-from .spark_error import SparkError, reason_of
-
-STOPPING = "the engine is stopping"
+from .sources.base import Batch, Source
+from .tasks import TaskNeeds, local_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+STOPPING = "the engine is stopping"
 
 
 _POLL_MS = 50
@@ -87,21 +84,14 @@ class Run:
         from_kafka = source.describe().kind == "kafka"
         self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
         self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
-        self._passes: RecordPasses | None = None
         self._lock = threading.RLock()
         self._stopping = False
-        self._frame: DataFrame | None = None
         self._observer: Observer | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
-        self._failures = QueryFailures(source.retries, state.checkpoint)
+        self._failures = QueryFailures(source.retry_after_s, state.checkpoint)
         self._channels = SourceChannels(source, self.monitor)
-        self.progress: dict[str, Any] | None = None
-        """Spark's report of the last batch, as its JSON."""
-        self._waits_ms: dict[int, int] = {}
-        """How long the last two batches of a `BatchPlanner` waited for their rows, which Spark counts as their time."""
-        self.rows_of: dict[int, int] = {}
-        """How many rows the last two batches had."""
+        self.progress = QueryProgress()
         self._was_waiting = False
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 
@@ -123,15 +113,12 @@ class Run:
 
     def load(self, spark: "SparkSession") -> None:
         """Make the query's plan; meanwhile, and until the first batch, Spark compiles the code of every batch."""
-        self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
-        self._frame = self._observer.frame
+        self._observer = Observer(spark, self._source, self.monitor, self.late_output)
         if self.late_output is not None:
-            self.late_output.open(spark, self._source, LateRows(self.monitor.settings))
-        self._passes = RecordPasses(self.monitor, self.late_output, self._observer)
+            self.late_output.open(spark, self._source, self.monitor.settings)
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""
-        assert self._frame is not None
         source, monitor = self._source, self.monitor
         if source.clock is not None:
             source.clock.resume(monitor.rows, monitor.now_ms)
@@ -141,8 +128,8 @@ class Run:
             monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.history.restart()
             self._judge.restart()
-        if source.backlog is not None and monitor.batch is not None:
-            source.backlog.resumed(self._state.source_offsets(monitor.batch))
+        if source.progress is not None and monitor.batch is not None:
+            source.progress.resumed(self._state.source_offsets(monitor.batch))
         if source.clock is None:
             self._channels.begin(self._clock_ms())
         self._channels.balance()
@@ -150,8 +137,8 @@ class Run:
         self._start_query()
 
     def _start_query(self) -> None:
-        assert self._frame is not None
-        writer = self._frame.writeStream.foreachBatch(self._apply)
+        assert self._observer is not None
+        writer = self._observer.frame.writeStream.foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", local_uri(self._state.checkpoint)).trigger(
             **self._source.trigger()
         )
@@ -173,7 +160,7 @@ class Run:
             # As JSON: PySpark's own object makes a call for each field.
             query: Any = self._query
             report = None if query is None else query._jsq.lastProgress()
-            self.progress = None if report is None else without_wait(json.loads(report.json()), self._waits_ms)
+            self.progress.take(None if report is None else report.json())
         except (Py4JError, OSError):  # the JVM died: the main loop will see it
             pass
 
@@ -206,7 +193,7 @@ class Run:
                 return
             before = self.monitor.durable_fingerprint()
             self._channels.register(now)
-            firings = self.monitor.tick_until(now) + self._channels.let_go(now, self.progress)
+            firings = self.monitor.tick_until(now) + self._channels.retire(now, self.progress)
             self._channels.balance()
             if firings or before != self.monitor.durable_fingerprint():
                 self._save(firings)
@@ -218,8 +205,8 @@ class Run:
         if not self._source.ticks or (self._source.clock is None and not self._is_waiting()):
             return None
         now = self._read_until()
-        backlog = self._source.backlog
-        self._channels.keep_timers(now, None if backlog is None else backlog.unread())
+        progress = self._source.progress
+        self._channels.keep_timers(now, None if progress is None else progress.unread())
         return now
 
     def now_ms(self) -> int | None:
@@ -305,9 +292,9 @@ class Run:
             self._observer.warmed_up()
         if self._lock.acquire(timeout=STOP_WITHIN_S):
             self._lock.release()
-        elif self._frame is not None:
+        elif self._observer is not None:
             with suppress(Py4JError, OSError):
-                self._frame.sparkSession.sparkContext.cancelAllJobs()
+                self._observer.frame.sparkSession.sparkContext.cancelAllJobs()
         query, self._query = self._query, None
         if query is not None:
             with suppress(Py4JError, OSError):  # a JVM that died has stopped it
@@ -319,9 +306,9 @@ class Run:
         """Finish channels that are at their end by Spark's report of the last batch: they no longer hold back the next
         one.
         """
-        if self._source.bounded and self._source.leaving_channels is not None:
+        if self._source.bounded and self._source.channel_of_part is not None:
             self.update_progress()
-            firings = self._channels.let_go(now, self.progress)
+            firings = self._channels.retire(now, self.progress)
             if firings:  # saved separately: the batch may fail, and run again
                 self._save(firings)
 
@@ -346,20 +333,20 @@ class Run:
             try:
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
-                levels = levels_of(self.monitor, time_ms)
+                levels = Levels(self.monitor.level, self.monitor.w0, time_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
-                backlog = self._source.backlog
+                progress = self._source.progress
                 if time_ms is not None:
-                    left = None if backlog is None else backlog.unread_after(ends, time_ms)
-                    self._channels.keep_timers(time_ms, left)
+                    unread = None if progress is None else progress.unread_after(ends, time_ms)
+                    self._channels.keep_timers(time_ms, unread)
                     self._channels.register(time_ms)
                 before = self.monitor.rows
                 firings = self.monitor.apply(self._named_parts(observation))
-                self.rows_of = {batch - 1: self.rows_of.get(batch - 1, 0), batch: self.monitor.rows - before}
-                if backlog is not None:
-                    backlog.applied(ends)
-                firings += self._channels.let_go(self.monitor.now_ms, self.progress)
+                self.progress.note_rows(batch, self.monitor.rows - before)
+                if progress is not None:
+                    progress.applied(ends)
+                firings += self._channels.retire(self.monitor.now_ms, self.progress)
                 self._channels.balance()
                 self._failures.batch_applied()
                 self._digest = self._state.offsets_digest(batch)
@@ -383,29 +370,22 @@ class Run:
         while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
             # In the JVM, where Spark interrupts it as soon as the query is to stop.
             frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
-        waited_ms = round((time.monotonic() - began) * 1_000)
-        self._waits_ms = {batch - 1: self._waits_ms.get(batch - 1, 0), batch: waited_ms}
+        self.progress.note_wait(batch, round((time.monotonic() - began) * 1_000))
         return end
 
     def _observe(self, frame: "DataFrame", number: int, levels: Levels, ends: list[str]) -> BatchObservation:
         """Read a batch before anything of it is applied: its source may fail, and the query start again."""
         assert self._observer is not None
-        assert self._passes is not None
         try:
+            # Where it begins: nothing for the run's first, None if Spark's log does not say.
+            begins = (self._state.source_offsets(number - 1) or None) if number else []
             log = self._state.checkpoint / "sources" / "0"
-            batch = self._observer.batch(Batch(frame, self.monitor.rows, ends, self._begins(number), log))
-            with self._passes.read_once(batch) as kept:
-                observation = self._observer.observe(kept, number, levels, self.monitor)
-                return self._passes.run(kept, observation, levels)
+            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins, log), number, levels)
         except RunError:
             raise
         except Exception as error:
             self._failures.read_error = error
             raise
-
-    def _begins(self, number: int) -> list[str] | None:
-        """Where a batch begins: nothing for the run's first, None if Spark's log does not say."""
-        return (self._state.source_offsets(number - 1) or None) if number else []
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
         """The offenders with the names of the source's parts that they are in."""

@@ -1,4 +1,10 @@
-"""One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket."""
+"""Groups records given as Spark's rows, in one pass of native expressions: by channel, pane and lateness bucket.
+
+Strategies for which order matters (`smoothed`, a user's own) also get each channel's records in order.
+"""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
 
 import math
 import os
@@ -16,13 +22,23 @@ from ..watermarks.generators import CustomGenerator, load_factory, new_generator
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation, Sequence
 from ..watermarks.settings import Session, Settings, Sliding, Tumbling
-from .arrow_tasks import apply_in_arrow, starts_every
 from .column_groups import short_name, unpacked
-from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of
+from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of, starts_every
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
+from .tasks import apply_in_arrow
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+ORDERED = frozenset({"smoothed", "custom"})
+"""The strategies for which the order of a channel's records matters."""
+SHORT_NAME_SQL = (
+    f"if(octet_length({CHANNEL}) <= {MAX_NAME} or length({CHANNEL}) <= {MAX_NAME}, {CHANNEL},"
+    f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
+)
+"""Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
+_PACKED = "packed"
 
 
 def check_custom(factory: str) -> None:
@@ -46,11 +62,6 @@ def ship_custom(spark: "SparkSession", factory: str) -> None:
     file = sys.modules[factory.partition(":")[0]].__file__
     if file is not None and Path(file).parent == Path.cwd():
         spark.sparkContext.addPyFile(file)
-
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 def sequences_of(batch: "DataFrame", monitor: Monitor) -> list[Sequence]:
@@ -115,25 +126,6 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
         )
 
     return run
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-ORDERED = frozenset({"smoothed", "custom"})
-"""The strategies for which the order of a channel's records matters."""
-SHORT_NAME_SQL = (
-    f"if(octet_length({CHANNEL}) <= {MAX_NAME} or length({CHANNEL}) <= {MAX_NAME}, {CHANNEL},"
-    f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
-)
-"""Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
-
-
-_PACKED = "packed"
 
 
 class Aggregation:

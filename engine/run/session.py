@@ -21,110 +21,15 @@ from msgspec import Struct
 
 from ..system.errors import RunError, UsageError, first_line
 from ..system.java import Java, find_java
-from .cluster import is_local_master
-
-_WAIT_S = 60.0
-"""How long (s) an engine must run before the archive is made: short runs are left alone."""
-_KEPT = 3
-_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-
-
-class _Helper(Struct):
-    """The only helper of this process: first a timer, then the process that it starts."""
-
-    timer: threading.Timer | None = None
-    process: "subprocess.Popen[bytes] | None" = None
-
-
-_helper = _Helper()
-
-
-def java_options(java: Java) -> str:
-    """The JVM options that use the archive made for `java`; empty if no archive exists."""
-    archive = find(java)
-    if archive is None:
-        return ""
-    with suppress(OSError):  # it is another user's
-        os.utime(archive)  # `keep` deletes those that were not used for long
-    return f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
-
-
-def dump_options(target: Path) -> str:
-    """The JVM options that write an archive to `target` when the JVM exits."""
-    return f'{_QUIET} "-XX:ArchiveClassesAtExit={target}"'
-
-
-def find(java: Java) -> Path | None:
-    """The archive for `java`; its name includes its size, since a JVM crashes on a truncated one."""
-    for path in cache().glob(f"{key(java)}-*.jsa"):
-        if path.stem.endswith(f"-{path.stat().st_size}"):
-            return path
-    return None
-
-
-def key(java: Java) -> str:
-    """The prefix of the names of archives for `java`, this PySpark and the location of its jars."""
-    import pyspark
-
-    jars = Path(pyspark.__file__).parent / "jars"
-    parts = (java.banner, pyspark.__version__, str(jars), str(jars.stat().st_mtime_ns))
-    return "spark-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def cache() -> Path:
-    """The directory of the archives."""
-    return Path(platformdirs.user_cache_dir("wmtop")) / "jvm"
-
-
-def failed_mark(java: Java) -> Path:
-    """The file that marks that this JVM cannot make an archive."""
-    return cache() / f"{key(java)}.failed"
-
-
-def keep(java: Java, made: Path) -> Path:
-    """Put the archive `made` in its place, in one step, and delete those beyond a few that were used longest ago."""
-    target = cache() / f"{key(java)}-{made.stat().st_size}.jsa"
-    made.replace(target)
-    for old in sorted(cache().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:
-        old.unlink(missing_ok=True)
-    return target
-
-
-def make_later(java: Java, wait_s: float = _WAIT_S) -> None:
-    """Start the helper that makes the archive after `wait_s`; does nothing if there is an archive, or none can
-    be made.
-    """
-    if sys.platform == "win32" or find(java) is not None or failed_mark(java).exists():
-        return
-    _helper.timer = threading.Timer(wait_s, _start)
-    _helper.timer.daemon = True
-    _helper.timer.start()
-
-
-def give_up() -> None:
-    """Stop what `make_later` started."""
-    if _helper.timer is not None:
-        _helper.timer.cancel()
-        _helper.timer.join()  # it may be starting the helper right now
-    process = _helper.process
-    if process is not None and process.stdin is not None:
-        process.stdin.close()
-        process.wait()
-    _helper.timer = _helper.process = None
-
-
-def _start() -> None:
-    # The pipe to the helper's standard input closes when this process dies, however it dies; the helper then ends, too.
-    _helper.process = subprocess.Popen(
-        [sys.executable, "-m", f"{__package__}.warm_up"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
+from .tasks import is_local_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_ARCHIVE_AFTER_S = 60.0
+"""How long (s) an engine must run before the archive is made: short runs are left alone."""
+_MAX_ARCHIVES = 3
+_QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -166,18 +71,112 @@ _sockets: "tempfile.TemporaryDirectory[str] | None" = None
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
+class _Helper(Struct):
+    """The only helper of this process: first a timer, then the process that it starts."""
+
+    timer: threading.Timer | None = None
+    process: "subprocess.Popen[bytes] | None" = None
+
+
+_helper = _Helper()
+
+
+def java_options(java: Java) -> str:
+    """The JVM options that use the archive made for `java`; empty if no archive exists."""
+    archive = find_archive(java)
+    if archive is None:
+        return ""
+    with suppress(OSError):  # it is another user's
+        os.utime(archive)  # `keep_archive` deletes those that were not used for long
+    return f'{_QUIET_ARCHIVE} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
+
+
+def archive_dump_options(target: Path) -> str:
+    """The JVM options that write an archive to `target` when the JVM exits."""
+    return f'{_QUIET_ARCHIVE} "-XX:ArchiveClassesAtExit={target}"'
+
+
+def find_archive(java: Java) -> Path | None:
+    """The archive for `java`; its name includes its size, since a JVM crashes on a truncated one."""
+    for path in archives().glob(f"{archive_key(java)}-*.jsa"):
+        if path.stem.endswith(f"-{path.stat().st_size}"):
+            return path
+    return None
+
+
+def archive_key(java: Java) -> str:
+    """The prefix of the names of archives for `java`, this PySpark and the location of its jars."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    parts = (java.banner, pyspark.__version__, str(jars), str(jars.stat().st_mtime_ns))
+    return "spark-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def archives() -> Path:
+    """The directory of the archives."""
+    return Path(platformdirs.user_cache_dir("wmtop")) / "jvm"
+
+
+def failed_archive_mark(java: Java) -> Path:
+    """The file that marks that this JVM cannot make an archive."""
+    return archives() / f"{archive_key(java)}.failed"
+
+
+def keep_archive(java: Java, made: Path) -> Path:
+    """Put the archive `made` in its place, in one step, and delete those beyond a few that were used longest ago."""
+    target = archives() / f"{archive_key(java)}-{made.stat().st_size}.jsa"
+    made.replace(target)
+    for old in sorted(archives().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_MAX_ARCHIVES:]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def make_archive_later(java: Java, wait_s: float = _ARCHIVE_AFTER_S) -> None:
+    """Start the helper that makes the archive after `wait_s`; does nothing if there is an archive, or none can
+    be made.
+    """
+    if sys.platform == "win32" or find_archive(java) is not None or failed_archive_mark(java).exists():
+        return
+    _helper.timer = threading.Timer(wait_s, _start_helper)
+    _helper.timer.daemon = True
+    _helper.timer.start()
+
+
+def stop_archive_helper() -> None:
+    """Stop what `make_archive_later` started."""
+    if _helper.timer is not None:
+        _helper.timer.cancel()
+        _helper.timer.join()  # it may be starting the helper right now
+    process = _helper.process
+    if process is not None and process.stdin is not None:
+        process.stdin.close()
+        process.wait()
+    _helper.timer = _helper.process = None
+
+
+def _start_helper() -> None:
+    # The pipe to the helper's standard input closes when this process dies, however it dies; the helper then ends, too.
+    _helper.process = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.warm_up"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
 def check_version(needed: tuple[int, int]) -> None:
     """UsageError if the installed PySpark is older than `needed`: a job's environment may have any version from
     3.5 on.
     """
     import pyspark
 
-    found = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if found < needed:
-        wanted = ".".join(map(str, needed))
+    installed = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if installed < needed:
+        minimum = ".".join(map(str, needed))
         raise UsageError(
-            f"this needs PySpark {wanted}, but {pyspark.__version__} is installed; run "
-            f"pip install 'pyspark>={wanted},<4.4' in an environment of its own"
+            f"this needs PySpark {minimum}, but {pyspark.__version__} is installed; run "
+            f"pip install 'pyspark>={minimum},<4.4' in an environment of its own"
         )
 
 
@@ -228,7 +227,7 @@ def build_session(
             raise
         raise RunError(_why_not(error, log, said_before)) from error
     if archive:
-        make_later(java)
+        make_archive_later(java)
     return session
 
 
@@ -240,12 +239,12 @@ def _write_no_checksums(context: Any) -> None:
     local.setWriteChecksum(False)
 
 
-def jvm_pid(spark: "SparkSession") -> int:
-    """The process id of the session's JVM (the start scripts replace themselves by it)."""
-    return _process(spark).pid
+def jvm_process(spark: "SparkSession") -> "subprocess.Popen[bytes]":
+    """The session's JVM (the start scripts replace themselves by it)."""
+    return _gateway(spark).proc
 
 
-def answer(spark: "SparkSession") -> None:
+def ask_jvm(spark: "SparkSession") -> None:
     """Return when the JVM has answered a question; an error of py4j if it has ended."""
     _gateway(spark).jvm.java.lang.System.nanoTime()
 
@@ -255,8 +254,8 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
     from pyspark import SparkContext
 
-    give_up()
-    process = _process(spark)
+    stop_archive_helper()
+    process = jvm_process(spark)
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that the JVM is gone
         spark.stop()
@@ -401,17 +400,13 @@ def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
     """One line: the JVM's last error after byte `said_before` of the log, else the error in Python."""
     if isinstance(error, socket.gaierror):
         return "Spark did not start: cannot resolve localhost; add the line '127.0.0.1 localhost' to /etc/hosts"
-    said = (
+    lines = (
         log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
     )
-    last = [found.group(1) for found in map(_JVM_ERROR.match, said) if found]
+    last = [match.group(1) for match in map(_JVM_ERROR.match, lines) if match]
     reason = last[-1] if last else first_line(error)
     return f"Spark did not start: {reason.strip()}" + (f" (log: {log})" if log is not None else "")
 
 
 def _gateway(spark: "SparkSession") -> Any:
     return spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
-
-
-def _process(spark: "SparkSession") -> "subprocess.Popen[bytes]":
-    return _gateway(spark).proc

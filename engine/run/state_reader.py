@@ -114,11 +114,11 @@ class SparkWindows:
         try:
             return read_windows(session, self._path, operator, batch)
         except Exception as error:  # any error of Spark: the next batch may be readable
-            known = next((one for one in self._read if one.operator == operator), None)
+            known = next((windows_of for windows_of in self._read if windows_of.operator == operator), None)
             windows = known.windows if known is not None else ()
             reason = WindowsUnknown("spark_unreadable", {"why": one_line(str(error), 160)})
-            seen = batch if windows else None
-            return OpenWindows(operator=operator, batch=seen, windows=windows, open=len(windows), reason=reason)
+            read_batch = batch if windows else None
+            return OpenWindows(operator=operator, batch=read_batch, windows=windows, open=len(windows), reason=reason)
 
 
 def read_windows(session: "SparkSession", path: Path, operator: int, batch: int) -> OpenWindows:
@@ -167,11 +167,11 @@ def _with_timers(reader: "DataFrameReader", reason: WindowsUnknown) -> WindowsUn
     """The reason with the number of timers and the time (epoch ms) of the first, where they can be read."""
     try:
         timers = reader.option("readRegisteredTimers", "true").load()
-        seen = timers.agg(F.count(F.lit(1)), F.min("expiration_timestamp_ms")).head()
+        summary = timers.agg(F.count(F.lit(1)), F.min("expiration_timestamp_ms")).head()
     except PySparkException:
         return reason
-    assert seen is not None
-    return WindowsUnknown(reason.code, reason.args | {"timers": seen[0], "first_ms": seen[1]})
+    assert summary is not None
+    return WindowsUnknown(reason.code, reason.args | {"timers": summary[0], "first_ms": summary[1]})
 
 
 def _window_of(frame: "DataFrame", side: str) -> "Column | None":
@@ -179,8 +179,8 @@ def _window_of(frame: "DataFrame", side: str) -> "Column | None":
     row = frame.schema[side].dataType if side in frame.schema.names else None
     fields = row.fields if isinstance(row, StructType) else []
     structs = [(field.name, field.dataType) for field in fields if isinstance(field.dataType, StructType)]
-    found = [name for name, kind in structs if kind.names == ["start", "end"]]
-    return F.col(f"{side}.`{found[0]}`") if len(found) == 1 else None
+    windows = [name for name, kind in structs if kind.names == ["start", "end"]]
+    return F.col(f"{side}.`{windows[0]}`") if len(windows) == 1 else None
 
 
 def _counts_of(frame: "DataFrame") -> "Column | None":

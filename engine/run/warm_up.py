@@ -39,21 +39,21 @@ def main() -> None:
     java = find_java()
     if _is_settled(java):
         return
-    session.cache().mkdir(parents=True, exist_ok=True)
-    with (session.cache() / "lock").open("w") as lock:
+    session.archives().mkdir(parents=True, exist_ok=True)
+    with (session.archives() / "lock").open("w") as lock:
         if untied:
             lock_file(lock)
         elif not try_lock_file(lock):
             return
         if _is_settled(java):
             return
-        directory = session.cache() / "making"
+        directory = session.archives() / "making"
         shutil.rmtree(directory, ignore_errors=True)  # left by a helper that was killed
         directory.mkdir()
         tempfile.tempdir = str(directory)  # what is left if this is killed goes with it
         archive = directory / "classes.jsa"
         # Each class is used only a few times: the optimising compiler would take a third of the work.
-        java_options = f"-XX:TieredStopAtLevel=1 {session.dump_options(archive)}"
+        java_options = f"-XX:TieredStopAtLevel=1 {session.archive_dump_options(archive)}"
         options = {"spark.driver.extraJavaOptions": java_options, "spark.driver.memory": "600m"}
         if not untied:
             threading.Thread(target=_end_with_standard_input, daemon=True).start()
@@ -61,15 +61,15 @@ def main() -> None:
         exercise(spark, directory)
         stop_session(spark, _DUMP_S)
         if archive.exists():
-            session.keep(java, archive)
+            session.keep_archive(java, archive)
         else:
-            session.failed_mark(java).touch()
+            session.failed_archive_mark(java).touch()
         shutil.rmtree(directory)
 
 
 def _is_settled(java: Java) -> bool:
     """Whether there is an archive, or none can be made."""
-    return session.find(java) is not None or session.failed_mark(java).exists()
+    return session.find_archive(java) is not None or session.failed_archive_mark(java).exists()
 
 
 def exercise(spark: "SparkSession", directory: Path) -> None:

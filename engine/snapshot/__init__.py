@@ -1,21 +1,21 @@
 """The snapshot: the frozen state that screens, recordings, `--json` and checks read.
 
-Encoded with msgspec it *is* the JSON contract of the command line. Times are epoch ms, durations ms; `None` is "no
-watermark yet" or "not known", never a sentinel and never zero.
+It is a part that every kind of target has (`common.py`) and one struct a kind (`targets.py`); `wire.py` is its JSON,
+the contract of the command line. Times are epoch ms, durations ms; `None` is "no watermark yet" or "not known", never
+a sentinel and never zero.
 """
 
-from typing import Literal
-
-from msgspec import Struct
+from msgspec import field
 
 from ..watermarks.channels import Folded
 from ..watermarks.counts import TimePoint, Totals
 from ..watermarks.explain import ExplainedColumn, ExplainedValue
 from ..watermarks.lateness import RecentLateness, RecentRow, Recommended, WhatIf
 from ..watermarks.observation import Offender
-from ..watermarks.settings import Settings, SettingsChange
+from ..watermarks.settings import SettingsChange
 from ..watermarks.window_operator import FiredWindow
-from .flink_job import FlinkJob
+from .common import SNAPSHOT_VERSION, CommonPart, EngineState
+from .flink_job import FlinkJob, FlinkVertex
 from .lateness import ChannelLateness, LateRecord, WhatIfIdle
 from .source import Note, NoteCode, SourcePosition, SourceView, Step
 from .spark_query import (
@@ -25,10 +25,12 @@ from .spark_query import (
     OutputMode,
     SiblingQuery,
     SparkProgress,
+    SparkQuery,
     StatefulOperator,
     UnmovedReason,
     WatermarkNode,
 )
+from .targets import ConsumerGroup, KafkaTopic, Other, OtherFact, OwnRun, TargetPart
 from .watermark import (
     Blocker,
     Cause,
@@ -54,13 +56,18 @@ __all__ = [
     "ChannelRecords",
     "ChannelState",
     "ChannelView",
+    "CommonPart",
+    "ConsumerGroup",
     "EngineState",
     "ExplainedColumn",
     "ExplainedValue",
     "FiredWindow",
+    "FlinkJob",
+    "FlinkVertex",
     "Folded",
     "Holder",
     "InstanceView",
+    "KafkaTopic",
     "LateRecord",
     "Level",
     "Note",
@@ -68,7 +75,10 @@ __all__ = [
     "Offender",
     "OpenWindow",
     "OperatorKind",
+    "Other",
+    "OtherFact",
     "OutputMode",
+    "OwnRun",
     "Reason",
     "ReasonCode",
     "RecentLateness",
@@ -80,8 +90,10 @@ __all__ = [
     "SourcePosition",
     "SourceView",
     "SparkProgress",
+    "SparkQuery",
     "StatefulOperator",
     "Step",
+    "TargetPart",
     "TimePoint",
     "Totals",
     "UnmovedReason",
@@ -96,74 +108,69 @@ __all__ = [
 ]
 
 
-SNAPSHOT_VERSION = 1
-
-
-EngineState = Literal["starting", "live", "partial", "stale", "paused", "ended", "failed"]
-
-
-class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapshot"):
+class Snapshot(CommonPart, frozen=True, kw_only=True):
     """Everything a screen shows, at one moment."""
 
-    version: int = SNAPSHOT_VERSION
-    name: str
-    state: EngineState
-    batch: int | None = None
-    now_ms: int | None = None
-    """Processing time; in a replay, the replay clock."""
-    wall_ms: int | None = None
-    """Wall clock of the engine's host when this snapshot was taken."""
-    ended: bool = False
-    settings: Settings
-    source: SourceView | None = None
-    level: Level = Level()
-    verdict: Verdict = Verdict()
-    blockers: list[Blocker] | None = None
-    """The channels that hold back the watermark, step by step; None: not known, or without a valve (Spark's rule)."""
-    channels: list[ChannelView] = []
-    folded: Folded | None = None
-    """The channels that share one; None: every channel is separate."""
-    instances: list[InstanceView] | None = None
-    windows: Windows = Windows()
-    totals: Totals = Totals()
-    whatif: list[WhatIf] | None = None
-    whatif_idle: list[WhatIfIdle] | None = None
-    whatif_recent: list[RecentLateness] | None = None
-    """The same for the last 15 min, 1 h, 24 h and since the start; None without a what-if."""
-    whatif_upper_bound: bool = False
-    """The what-if counts are upper bounds (session windows, an attached query): show `≤`."""
-    whatif_bucket_ms: int | None = None
-    """Width (ms) of the buckets in which an attached query's records were counted, and so the possible error of the
-    counts.
-    """
-    lateness_by_channel: list[ChannelLateness] = []
-    """Lateness of the channels with most records behind the watermark."""
-    last_future: Offender | None = None
-    last_malformed: Offender | None = None
-    changes: list[SettingsChange] = []
-    """The latest changes of settings while running, oldest first."""
-    explain: list[ExplainedColumn] | None = None
-    """Late records by the values of the `--explain` columns; None: not asked for, or not known."""
-    late_output: str | None = None
-    """The directory or URI of `--late-output`; None: late records are not kept, or not known."""
-    late_sample: list[LateRecord] | None = None
-    """At most 20 of the records in it, the newest batch first, in a batch the most late first; None: not known."""
-    spark: SparkProgress = SparkProgress()
-    flink: FlinkJob | None = None
-    """The Flink job, if that is the target."""
-    sources: list[SourcePosition] | None = None
-    """The sources of an attached query."""
-    barrel: BarrelRule | None = None
-    """The barrel of an attached query with known channels."""
-    siblings: list[SiblingQuery] | None = None
-    """The other queries of an attached query's application; None: not known."""
+    target: TargetPart = OwnRun()
+    """What only its kind of target has."""
     origin: dict[str, str] | None = None
-    """The tap that each part of an attached query's snapshot comes from."""
-    points: list[TimePoint] = []
+    """The tap that each part of an attached target's snapshot comes from; None: an engine of wmtop knows it itself."""
+    points: list[TimePoint] = field(default_factory=list[TimePoint])
     """A sample of the records since the previous snapshot."""
-    notes: list[Note] = []
+    notes: list[Note] = field(default_factory=list[Note])
     """What happened to the source that its user should know, the oldest first."""
-    steps: list[Step] = []
+    steps: list[Step] = field(default_factory=list[Step])
     error: str | None = None
     log: str | None = None
     """The log file of a failed or starting engine."""
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether another program runs the target: its settings cannot be changed from here, and much is not known."""
+        return not isinstance(self.target, OwnRun)
+
+    @property
+    def one_clock(self) -> bool:
+        """Spark's rule: the fastest channel sets the watermark, so no channel holds it back."""
+        return self.settings.strategy == "spark"
+
+    @property
+    def has_several_inputs(self) -> bool:
+        """Whether a Spark query has several watermarks: then their lowest or highest sets its own, not its fastest
+        channel.
+        """
+        return len(self.spark.nodes or ()) > 1
+
+    @property
+    def spark(self) -> SparkProgress:
+        """What Spark reports; nothing of a target without Spark."""
+        return self.target.spark if isinstance(self.target, OwnRun | SparkQuery) else _NO_SPARK
+
+    @property
+    def sources(self) -> list[SourcePosition] | None:
+        """The positions in the sources, where the target reports them."""
+        return self.target.sources if isinstance(self.target, SparkQuery | KafkaTopic | ConsumerGroup) else None
+
+    @property
+    def barrel(self) -> BarrelRule | None:
+        """The watermark of a Spark query by its slowest channel."""
+        return self.target.barrel if isinstance(self.target, SparkQuery) else None
+
+    @property
+    def siblings(self) -> list[SiblingQuery] | None:
+        """The other queries of a Spark query's application."""
+        return self.target.siblings if isinstance(self.target, SparkQuery) else None
+
+    @property
+    def flink(self) -> FlinkJob | None:
+        """The target, if it is a Flink job."""
+        return self.target if isinstance(self.target, FlinkJob) else None
+
+    @property
+    def job(self) -> FlinkJob:
+        """The Flink job; one of which nothing is known for another kind of target."""
+        return self.target if isinstance(self.target, FlinkJob) else _NO_JOB
+
+
+_NO_SPARK = SparkProgress()
+_NO_JOB = FlinkJob("", "", "UNKNOWN", None, [])

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..watermarks.lateness import WhatIf
+from .source import SourcePosition
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -44,7 +45,7 @@ class WatermarkNode(Struct, frozen=True):
     above: list[int] = []
     """The watermarks (places in the list) that its rows passed before this one."""
     sources: list[int] | None = None
-    """The sources (places in `Snapshot.sources`) that feed it; None: not known."""
+    """The sources (places in `SparkQuery.sources`) that feed it; None: not known."""
     at_least_ms: int | None = None
     """Where `watermark_ms` is not known: a time that it has reached at least."""
 
@@ -145,3 +146,14 @@ class SparkProgress(Struct, frozen=True):
     query_id: str | None = None
     """The ids of an attached query and of its run."""
     query_name: str | None = None
+
+
+class SparkQuery(Struct, frozen=True):
+    """What only a snapshot of an attached Spark query has."""
+
+    spark: SparkProgress = SparkProgress()
+    sources: list[SourcePosition] | None = None
+    barrel: BarrelRule | None = None
+    """The watermark by the slowest channel; None: the channels are not known."""
+    siblings: list[SiblingQuery] | None = None
+    """The other queries of its application; None: not known."""

@@ -8,6 +8,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import IO, Literal
 
+import msgspec
+
 from .errors import UsageError
 
 
@@ -140,3 +142,23 @@ def _is_input(path: Path, source: Path) -> bool:
     if found.st_nlink < 2 or not source.is_dir():
         return False
     return any(_same(path, Path(folder, name)) for folder, _, names in os.walk(source) for name in names)
+
+
+OUTPUTS = "outputs.json"
+"""The file of a state directory that names what its run has written."""
+
+
+def own_outputs(path: Path | None) -> list[Path]:
+    """The files that the run with the state directory `path` has written so far; none if not known."""
+    if path is None:
+        return []
+    try:
+        return list(map(Path, msgspec.json.decode((path / OUTPUTS).read_bytes(), type=list[str])))
+    except (OSError, ValueError):
+        return []
+
+
+def own_files(path: Path | None) -> list[Path]:
+    """The files of a state directory; no output may be one of them."""
+    names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
+    return [] if path is None else [path / name for name in names]

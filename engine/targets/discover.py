@@ -1,16 +1,23 @@
-"""Finds Spark's checkpoints and event logs in directories, to attach to."""
+"""Finds what can be attached to: Spark's checkpoints and event logs in directories, and names like a wrong one."""
 
 import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from ..feed import run_directory
+from ..system.errors import one_line
+from .own import known_as
 from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .spark.files import UnreadableError, names
+from .spark.reports import list_published
+
+WHAT = "a run, a checkpoint directory or an event log (or its URI), a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
 
 DEPTH = 6
 WITHIN_S = 1.5
@@ -47,6 +54,22 @@ def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WIT
             continue
         waiting.extend((below, level + 1) for below in _below(directory))
     return sorted(found.values(), key=lambda one: -one.changed_ms)
+
+
+def nothing_there(address: str) -> str:
+    """The error for a target that does not exist, with similar ones."""
+    path = Path(address)
+    runs = {run.name: run.name for run in run_directory.list_runs()}
+    published = {name: name for job in list_published() for name in job.names}
+    try:
+        beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir()}
+    except OSError:
+        beside = {}
+    found = {known_as(one.path): str(one.path) for one in discover([Path.cwd()])}
+    known = beside if "/" in address else {**beside, **found, **published, **runs}
+    near = [one_line(known[name]) for name in get_close_matches(path.name, known, 3)]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"give {WHAT}; 'wmtop attach' lists what can be watched"
+    return f"there is no {'' if '/' in address else 'run, '}file or directory {one_line(address)}: {hint}"
 
 
 def _look_at(directory: Path) -> Iterator[Found]:

@@ -21,10 +21,9 @@ def is_back_pressured(task: FlinkVertex) -> bool:
 
 def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
     """The busiest task directly below a back-pressured one that is not back-pressured itself."""
-    if snapshot.flink is None:
-        return None
-    waits = {one.id for one in snapshot.flink.vertices if is_back_pressured(one)}
-    below = [one for one in snapshot.flink.vertices if waits.intersection(one.inputs) and one.id not in waits]
+    tasks = snapshot.job.vertices
+    waits = {task.id for task in tasks if is_back_pressured(task)}
+    below = [task for task in tasks if waits.intersection(task.inputs) and task.id not in waits]
     return max((one for one in below if is_busy(one)), key=lambda one: one.busy or 0, default=None)
 
 
@@ -36,15 +35,13 @@ def busy_after(snapshot: Snapshot) -> str:
 
 def busiest_task(snapshot: Snapshot) -> str:
     """`: Map is busy 98 % of its time`; empty where no task is known to be busy."""
-    tasks = snapshot.flink.vertices if snapshot.flink is not None else []
-    task = max((one for one in tasks if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+    task = max((one for one in snapshot.job.vertices if is_busy(one)), key=lambda one: one.busy or 0, default=None)
     return "" if task is None else f": {f.label(task.name, _NAME_CELLS)} is busy {f.share(task.busy)} of its time"
 
 
 def kept_back(snapshot: Snapshot) -> str:
     """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
-    job = snapshot.flink
-    task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
+    task = next((task for task in snapshot.job.vertices if task.id == snapshot.job.held_in), None)
     if task is None or task.input_ms is None or task.output_ms is None:
         where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
         return f"{where} sends a watermark behind the one that it takes in"

@@ -14,9 +14,9 @@ _JAVA_UNITS = (("Days", 86_400_000), ("Hours", 3_600_000), ("Minutes", 60_000), 
 
 def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False) -> str | None:
     """The line that sets a lateness (or idle timeout) of `value_ms` in the job; None: a job has no such line."""
-    if snapshot.origin is None or snapshot.source is None or value_ms is None:
+    if not snapshot.is_attached or snapshot.source is None or value_ms is None:
         return None
-    if snapshot.flink is not None and is_sql(snapshot):
+    if is_sql(snapshot):
         if idle:
             return f"'scan.watermark.idle-timeout' = '{_option(value_ms)}'"
         return f"WATERMARK FOR ts AS ts - INTERVAL {_sql(value_ms)}"
@@ -48,7 +48,7 @@ def lines_in_jobs(lateness_ms: int, idle_after_ms: int | None, column: str = "ts
 
 def is_sql(snapshot: Snapshot) -> bool:
     """Whether the Flink job comes from SQL or the Table API, by the names of its operators."""
-    return snapshot.flink is not None and any(_SQL_NODE.search(one.name) for one in snapshot.flink.vertices)
+    return any(_SQL_NODE.search(task.name) for task in snapshot.job.vertices)
 
 
 def _sql(ms: int) -> str:

@@ -20,6 +20,7 @@ from ..snapshot import (
     Level,
     Note,
     OpenWindow,
+    OwnRun,
     Snapshot,
     SourceView,
     SparkProgress,
@@ -266,7 +267,7 @@ def snapshot_of(
         explain=None if monitor.explain is None else monitor.explain.view(),
         late_output=late_output,
         late_sample=late_sample,
-        spark=spark or SparkProgress(),
+        target=OwnRun(spark or SparkProgress()),
         points=points or [],
         notes=notes or [],
     )

@@ -179,7 +179,7 @@ def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
 def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | None:
     """One clock, driven by the fastest channel; it never goes back."""
     level, zero = snapshot.level.watermark_ms, _fastest_at_zero(snapshot)
-    if snapshot.ended or (zero is None and snapshot.origin is None):
+    if snapshot.ended or (zero is None and not snapshot.is_attached):
         return AppliedNow(level, None, 0, 0)
     if zero is None or delay_ms is None:
         return None
@@ -191,7 +191,7 @@ def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | No
 
 def _fastest_at_zero(snapshot: Snapshot) -> int | None:
     """The watermark of the fastest channel at delay 0; for an attached query derived from its watermark."""
-    if snapshot.origin is not None:
+    if snapshot.is_attached:
         return snapshot.level.at_zero_lateness_ms
     if not snapshot.settings.emit_every_ms:
         return None  # nothing is ever emitted

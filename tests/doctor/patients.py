@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import (
     Cause,
@@ -22,6 +21,8 @@ from wmtop.engine.snapshot import (
 )
 from wmtop.engine.verdict.history import HistoryPoint, Phases, history_point
 from wmtop.engine.watermarks.settings import Settings, Tumbling
+
+from tests.snapshots import replace, snapshot_for
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 NOW = 1_700_000_000_000
@@ -100,7 +101,7 @@ def healthy(channels: list[ChannelView] | None = None, **more: Any) -> Snapshot:
             phases_ms={"addBatch": 240, "queryPlanning": 20, "walCommit": 30, "commitOffsets": 20},
         ),
     }  # fmt: skip
-    return Snapshot(**(known | more))
+    return snapshot_for(**(known | more))
 
 
 def before(snapshot: Snapshot, seconds: int = 300, **by_second: Any) -> list[HistoryPoint]:
@@ -119,8 +120,8 @@ def before(snapshot: Snapshot, seconds: int = 300, **by_second: Any) -> list[His
             "batch": None if now.batch is None else now.batch - 3 * ago,
             "phases": Phases(10, 20, 240, 50),
         }
-        told = {name: value(ago) for name, value in by_second.items()}
-        out.append(replace(now, **(steady | told)))
+        reported = {name: value(ago) for name, value in by_second.items()}
+        out.append(replace(now, **(steady | reported)))
     return out
 
 

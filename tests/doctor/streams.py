@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
-from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import EngineState, Offender, Reason, Snapshot, SourceView, SparkProgress, Verdict
 from wmtop.engine.verdict.history import HistoryPoint, history_point
@@ -15,6 +14,8 @@ from wmtop.engine.watermarks.channels import Unread
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import MIN_HORIZON_MS
+
+from tests.snapshots import replace
 
 from ..reference.ops import Batch, Row
 from ..watermarks.aggregate import observe

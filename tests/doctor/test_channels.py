@@ -1,13 +1,14 @@
 """Each rule about channels: a case where it must speak, and its neighbours where it must not."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import accounts_for
 from wmtop.engine.doctor.blocking import FrozenByLateness, Lagging, SilentChannels
 from wmtop.engine.doctor.idleness import FlappingIdleness, LateAfterIdle, NoData
 from wmtop.engine.doctor.spark import LeftBehind
 from wmtop.engine.snapshot import ChannelView, Level, OpenWindow, Snapshot, SourceView, Totals, WhatIfIdle, Windows
 from wmtop.engine.watermarks.settings import Settings
+
+from tests.snapshots import replace
 
 from .patients import (
     DAY,
@@ -149,7 +150,7 @@ def test_a_channel_that_idles_and_wakes_all_the_time_flaps() -> None:
     assert (finding.round_ms, finding.idle_after_ms, finding.fixes[0].value_ms) == (6 * MINUTE, IDLE, 2 * HOUR)
 
 
-def test_what_flapping_loses_is_told() -> None:
+def test_flapping_reports_what_it_loses() -> None:
     finding = found(flapping(40, 6 * MINUTE, late=2_000))[FlappingIdleness]
     assert (finding.severity, finding.size) == ("warning", 2_000 / 200_000)
 

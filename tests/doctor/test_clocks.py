@@ -1,9 +1,10 @@
 """Each rule about the times themselves: a case where it must speak, and its neighbours where it must not."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.clocks import FutureTimestamps, Malformed, ProcessingTime, WrongUnit, ZoneShift
 from wmtop.engine.snapshot import Level, Offender, Snapshot, SourceView, Totals
+
+from tests.snapshots import replace
 
 from .patients import DAY, HOUR, LATE, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy, whatif
 
@@ -184,7 +185,7 @@ def test_a_little_disorder_or_delay_is_event_time(snapshot: Snapshot) -> None:
     assert ProcessingTime not in found(snapshot)
 
 
-def test_a_moment_is_not_long_enough_to_tell() -> None:
+def test_a_moment_is_not_long_enough_for_a_finding() -> None:
     snapshot = stamped()
     assert ProcessingTime not in found(snapshot, before(snapshot, 30))
     assert ProcessingTime not in found(snapshot, before(snapshot, max_event_ms=lambda ago: NOW - 100 * ago**2))

@@ -1,10 +1,11 @@
 """Rules about the engine and its snapshots: what is incomplete is never an all-clear."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.attached import QueryStale
 from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, SourceUnreachable
 from wmtop.engine.snapshot import EngineState, Note, Snapshot
+
+from tests.snapshots import replace
 
 from .patients import NOW, found, healthy
 from .streams import SETTINGS, Stream, traffic

@@ -1,13 +1,14 @@
 """Each rule about what is lost, late or dear: a case where it must speak, and its neighbours where it must not."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.batches import HungBatch, SlowBatches, StateGrows
 from wmtop.engine.doctor.condition import EngineFailed, EngineStarting
 from wmtop.engine.doctor.lateness import Dropped, LatenessTooLarge, LatenessTooSmall
 from wmtop.engine.snapshot import Level, Snapshot, SparkProgress, Totals, WatermarkNode, Windows
 from wmtop.engine.verdict.history import Phases
 from wmtop.engine.watermarks.settings import Session
+
+from tests.snapshots import replace
 
 from .patients import (
     HOUR,

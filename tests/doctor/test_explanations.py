@@ -6,7 +6,6 @@ from datetime import UTC
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import RULES, Diagnosis, Finding, Fix, Severity, explain, meaning_of
 from wmtop.engine.doctor.attached import QueryStale
 from wmtop.engine.doctor.blocking import SilentChannels
@@ -20,6 +19,8 @@ from wmtop.engine.text.formatting import duration
 from wmtop.engine.verdict.preview import ProposedSetting, now_gain_ms
 from wmtop.tui.screens.doctor import SEVERITIES
 from wmtop.tui.words.keys import LINKS
+
+from tests.snapshots import replace
 
 from ..tui import canned
 from ..tui.canned import DAY, MINUTE, NOON, NOW, attached, live

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.flink import (
@@ -21,6 +20,8 @@ from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
 
+from tests.snapshots import replace, snapshot_for
+
 from .streams import HOUR, MINUTE, SECOND
 
 NOW = 1_700_000_000_000
@@ -37,7 +38,7 @@ JOB = FlinkJob(
 
 
 def snapshot(job: FlinkJob = JOB, level: int | None = LEVEL, cause: Cause = "behind") -> Snapshot:
-    return Snapshot(
+    return snapshot_for(
         name="orders",
         state="live",
         now_ms=NOW,

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.progress import CannotTell
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import Level, Reason, Snapshot, Totals, Verdict, VerdictName
 from wmtop.engine.verdict.history import HistoryPoint
+
+from tests.snapshots import replace
 
 from ..tui import canned
 from .patients import LATENESS, MINUTE, NOW, SECOND, before, channel, found, healthy

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.batches import NoWatermark, StateGrows, StateNeverRemoved
 from wmtop.engine.doctor.blocking import FrozenByLateness
 from wmtop.engine.doctor.clocks import FutureTimestamps
@@ -33,6 +32,8 @@ from wmtop.engine.snapshot import (
     Verdict,
     WatermarkNode,
 )
+
+from tests.snapshots import replace
 
 from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy
 
@@ -157,7 +158,7 @@ def test_totals_by_key_without_a_watermark_are_often_meant() -> None:
     assert severities == ["info", "warning"]
 
 
-def test_a_query_without_a_watermark_is_not_told_to_wait() -> None:
+def test_a_query_without_a_watermark_is_not_asked_to_wait() -> None:
     unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
     bare = replace(query(Level(), has_watermark=False, nodes=[], operators=[]), verdict=unknown)
     finding = found(bare)[CannotTell]

@@ -8,6 +8,8 @@ from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import ChannelView, Holder, Level, Snapshot, Totals
 from wmtop.engine.watermarks.settings import Settings
 
+from tests.snapshots import snapshot_for
+
 START_MS = 1_360_000_000_000
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -57,6 +59,6 @@ def snapshot() -> MakeSnapshot:
             "channels": views,
             "totals": Totals(records=100 * number, late=number),
         }
-        return Snapshot(**{**fields, **changes})  # type: ignore[arg-type]
+        return snapshot_for(**{**fields, **changes})  # type: ignore[arg-type]
 
     return make

@@ -49,7 +49,7 @@ def test_the_command_gets_each_alert(tmp_path: Path, snapshot: MakeSnapshot, sai
     assert command.note is None
 
 
-def test_a_command_that_hangs_holds_nobody_back_and_is_killed(
+def test_a_command_that_hangs_delays_nothing_and_is_killed(
     tmp_path: Path, snapshot: MakeSnapshot, said: list[str]
 ) -> None:
     began = time.monotonic()

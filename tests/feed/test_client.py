@@ -8,12 +8,13 @@ from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import STREAM_VERSION, End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
+
+from tests.snapshots import replace
 
 from ..refusals import refused
 
@@ -177,7 +178,7 @@ def test_another_run_is_not_shown(path: Path, header: Header, snapshot: MakeSnap
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_a_viewer_tells_an_engine_that_was_killed_from_one_that_stopped(
+def test_a_viewer_distinguishes_a_killed_engine_from_a_stopped_one(
     path: Path, header: Header, snapshot: MakeSnapshot, how: str
 ) -> None:
     process = subprocess.Popen(["sleep", "600"])

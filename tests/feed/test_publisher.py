@@ -120,7 +120,7 @@ def test_header_then_newest_then_each(
     assert early.read() == late.read() == snapshot(3)
 
 
-def test_header_tells_settings_and_source_as_they_are_now(
+def test_header_has_settings_and_source_as_they_are_now(
     publisher: Publisher, connect: Connect, snapshot: MakeSnapshot
 ) -> None:
     settings, source = Settings(lateness_ms=5, version=2), SourceView("rate", "synthetic")
@@ -167,7 +167,7 @@ def test_history_is_bounded_and_has_a_point_a_second(
     assert greeting.history[-1].holder == "F1"
 
 
-def test_a_slow_viewer_gets_the_newest_and_holds_nobody_back(
+def test_a_slow_viewer_gets_the_newest_and_delays_no_other(
     publisher: Publisher, connect: Connect, snapshot: MakeSnapshot
 ) -> None:
     slow, quick = connect(), connect()

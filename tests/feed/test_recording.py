@@ -66,7 +66,7 @@ def test_what_was_written_is_read(path: Path, header: Header, snapshot: MakeSnap
                 reader.at(outside)
 
 
-def test_the_index_tells_times_holders_and_counts(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+def test_the_index_has_times_holders_and_counts(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
     written = [snapshot(0, now_ms=None), *(snapshot(number) for number in range(GROUP))]
     record(path, header, written)
     with RecordingReader(path) as reader:

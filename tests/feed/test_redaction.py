@@ -6,8 +6,8 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+import pytest
 import zstandard
-from msgspec.structs import replace
 from wmtop.engine.feed.messages import Header, decode_from_engine, encode_line
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.feed.recording_writer import RecordingWriter
@@ -19,15 +19,20 @@ from wmtop.engine.snapshot import (
     LateRecord,
     Note,
     OpenWindow,
+    OwnRun,
     Snapshot,
     SourceView,
     SparkProgress,
+    SparkQuery,
+    TargetPart,
     WhatIfIdle,
     Windows,
 )
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.settings import Settings, Tumbling
+
+from tests.snapshots import replace
 
 from ..refusals import refused
 
@@ -56,15 +61,22 @@ def filled(hint: Any, name: str = "") -> Any:
     return hint(1)
 
 
-def test_no_text_from_outside_is_left_whatever_fields_a_snapshot_has() -> None:
+@pytest.mark.parametrize("kind", get_args(TargetPart))
+def test_no_text_from_outside_is_left_whatever_fields_a_snapshot_has(kind: type[TargetPart]) -> None:
     """Fields that are added later are redacted without anybody thinking of it."""
-    snapshot: Snapshot = filled(Snapshot)
+    snapshot: Snapshot = replace(filled(Snapshot), target=filled(kind))
     source = replace(snapshot.source, kind="kafka", reader="connector")
     instances = [replace(view, channel="#0") for view in snapshot.instances or ()]
-    spark = replace(snapshot.spark, phases_ms={"addBatch": 7})
-    snapshot = replace(snapshot, source=source, instances=instances, spark=spark, origin={"level": "checkpoint"})
+    phases = {"addBatch": 7} if kind in (OwnRun, SparkQuery) else {}
+    if isinstance(snapshot.target, OwnRun | SparkQuery):
+        spark = replace(snapshot.spark, phases_ms=phases)
+        snapshot = replace(snapshot, target=replace(snapshot.target, spark=spark))
+    origin = None if kind is OwnRun else {"level": "checkpoint"}
+    settings = replace(snapshot.settings, strategy="spark" if kind is SparkQuery else "bounded")
+    more = {"origin": origin, "settings": settings, "instances": instances, "target": snapshot.target}
+    snapshot = replace(snapshot, source=source, **more)
     notes = [Note(1, "topic_gone", {"topic": f"{SECRET} topic", "unread": 7})]
-    snapshot = replace(snapshot, notes=notes)
+    snapshot = replace(snapshot, notes=notes, target=snapshot.target)
     line = encode_line(snapshot)
     assert line.count(SECRET.encode()) > 15
     redaction = Redaction()
@@ -72,7 +84,7 @@ def test_no_text_from_outside_is_left_whatever_fields_a_snapshot_has() -> None:
     assert SECRET.encode() not in redacted
     read = decode_from_engine(redacted)
     assert isinstance(read, Snapshot)
-    assert (read.source.kind, read.source.reader, read.spark.phases_ms) == ("kafka", "connector", {"addBatch": 7})
+    assert (read.source.kind, read.source.reader, read.spark.phases_ms) == ("kafka", "connector", phases)
     assert (read.channels[0].channel, read.last_future.channel, read.instances[0].channel) == ("c001", "c001", "#0")
     assert read.notes == [Note(1, "topic_gone", {"topic": REDACTED, "unread": 7})]
     header = replace(filled(Header), format="wmtop", source=source)
@@ -139,10 +151,10 @@ def test_the_copy_of_a_recording(tmp_path: Path, header: Header, snapshot: MakeS
     with RecordingWriter(tmp_path / "a.rec", header) as writer:
         for one in written:
             writer.append(one)
-    told: list[int] = []
+    reported: list[int] = []
     with RecordingReader(tmp_path / "a.rec") as reader:
-        assert redact(reader, tmp_path / "b.rec", told.append) == 3
-    assert told == list(range(1, 151))
+        assert redact(reader, tmp_path / "b.rec", reported.append) == 3
+    assert reported == list(range(1, 151))
     with RecordingReader(tmp_path / "b.rec") as copy:
         assert copy.header == replace(header, name=REDACTED, id=REDACTED)
         assert [one.now_ms for one in copy] == [one.now_ms for one in written]

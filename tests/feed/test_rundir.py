@@ -81,10 +81,10 @@ def test_directory_with_another_mode_is_refused(run_directory: Path, mode: int) 
         list_runs()
 
 
-def test_directory_of_somebody_else_is_refused(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_of_another_user_is_refused(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_directory.mkdir(mode=0o700)
-    somebody = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: somebody)
+    other_user = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other_user)
     with refused(UsageError, "another_user", run_directory):
         run_dir()
 

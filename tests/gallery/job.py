@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +90,7 @@ class Job:
         writer = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
         query = writer.start()
         if conf:
-            time.sleep(0.2)  # the query has taken its settings when its first batch is planned
-            query.awaitTermination()
+            query.awaitTermination()  # the settings are read when its first batch is planned
             for key in conf:
                 self.spark.conf.unset(STREAMING + key.replace("_", "."))
         return query

@@ -6,13 +6,14 @@ import time
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import NoteCode, Snapshot, SourceView
 from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
 from wmtop.engine.targets.spark.reports import LogReports
 from wmtop.engine.targets.spark.watch import QueryWatch
 from wmtop.tui import cli
+
+from tests.snapshots import replace
 
 from .conftest import QUICK, Gallery
 from .jobs import JOBS

@@ -81,18 +81,16 @@ def follow(target: str, *shown: str) -> int:
 
     No command does this without threads; it is what is between a target and a screen.
     """
-    import msgspec
-    from wmtop.tui.cli.attach import watched_of
-    from wmtop.tui.cli.look import opened, pictures
+    from wmtop.engine.snapshot.wire import encode
+    from wmtop.engine.targets.open import open_target
+    from wmtop.engine.targets.target import Pace
 
     polls = list(map(int, shown))
-    watched = watched_of(target, {})
-    with opened(watched):
-        for number, snapshot in enumerate(pictures(watched, float("inf"))):
-            if number in polls:
-                print(msgspec.json.encode(snapshot).decode(), flush=True)
-            if number >= max(polls):
-                return 0
+    for number, snapshot in enumerate(open_target(target).follow("check", Pace(for_s=float("inf")))):
+        if number in polls:
+            print(encode(snapshot).decode(), flush=True)
+        if number >= max(polls):
+            return 0
     return 1
 
 
@@ -107,10 +105,10 @@ def answer(request: dict[str, Any], out: Path) -> dict[str, Any]:
     with suppress(FileNotFoundError):
         for name in json.loads((out / "modules").read_text()):
             importlib.import_module(name)
-    return {"code": code, "out": _told(out / "out"), "err": _told(out / "err")}
+    return {"code": code, "out": _output(out / "out"), "err": _output(out / "err")}
 
 
-def _told(path: Path) -> str:
+def _output(path: Path) -> str:
     """What a child wrote, with one address for every port."""
     return re.sub(r"127\.0\.0\.1:\d+", JOBMANAGER.removeprefix("flink://"), path.read_text())
 

@@ -14,8 +14,7 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.durable_state import StateDirectory
 from wmtop.engine.run.query import Run
-from wmtop.engine.run.sources.kafka import Kafka, Reader
-from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka import Kafka, KafkaColumns, Reader
 from wmtop.engine.snapshot import Note, Snapshot
 from wmtop.engine.system.json_path import JsonPath
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
@@ -55,8 +54,8 @@ class Running:
                 wall_ms=0,
                 now_ms=self.run.now_ms(),
                 source=self.source.describe(),
-                unread=self.source.backlog.unread(),
-                notes=self.source.journal.notes(),
+                unread=self.source.progress.unread(),
+                notes=self.source.notes.notes(),
             )
 
     def until(self, wanted: Callable[[Snapshot], Any]) -> Snapshot:
@@ -77,7 +76,7 @@ class Running:
 
         def all_read(picture: Snapshot) -> bool:
             totals = picture.totals
-            unread = self.source.backlog.unread()
+            unread = self.source.progress.unread()
             return totals.records + totals.malformed >= records and (unread is None or unread.records == 0)
 
         return self.until(all_read)
@@ -105,7 +104,7 @@ def running(
         KafkaConfig(broker.bootstrap), topics, columns, reader=reader, directory=directory, keep=True, **options
     )
     if say is not None:
-        source.journal.tell(say)
+        source.notes.subscribe(say)
     source.check()
     state = StateDirectory(directory)
     state.lock()

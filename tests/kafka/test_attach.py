@@ -21,8 +21,8 @@ from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.snapshot import ChannelView, Snapshot
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.json_path import parse_json_path
-from wmtop.engine.targets.engine import NOT_FROM_HERE
 from wmtop.engine.targets.topic.consumer import TopicWatch
+from wmtop.engine.targets.watch_engine import NOT_FROM_HERE
 from wmtop.tui import cli
 
 from ..refusals import refused

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import Positions, Topic, TopicPartition
-from wmtop.engine.run.sources.kafka import Kafka
-from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka import Kafka, KafkaColumns
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.system.json_path import JsonPath
 
@@ -43,18 +42,18 @@ def balanced(tmp_path: Path) -> Iterator[Source]:
 
 def test_who_is_further_ahead_than_allowed_waits(balanced: Source) -> None:
     balanced.know({SLOW: 100, FAST: 100, THIRD: 100}, {SLOW: 10, FAST: 10, THIRD: 10})
-    balanced.it.balancer.balance({"0": 0, "1": 5 * MINUTE + 1, "2": 5 * MINUTE})
+    balanced.it.balance({"0": 0, "1": 5 * MINUTE + 1, "2": 5 * MINUTE})
     assert balanced.held() == ["t-1"]
-    unread = balanced.it.backlog.unread()
+    unread = balanced.it.progress.unread()
     assert unread is not None
     assert unread.held_back == {"1"}
-    balanced.it.balancer.balance({"0": 1, "1": 5 * MINUTE + 1, "2": 5 * MINUTE})
+    balanced.it.balance({"0": 1, "1": 5 * MINUTE + 1, "2": 5 * MINUTE})
     assert balanced.held() == []
 
 
 def test_all_wait_for_the_first_record_of_a_partition_that_has_some(balanced: Source) -> None:
     balanced.know({SLOW: 100, FAST: 100, THIRD: 0}, {SLOW: 0, FAST: 10, THIRD: 0})
-    balanced.it.balancer.balance({"0": None, "1": 7, "2": None})
+    balanced.it.balance({"0": None, "1": 7, "2": None})
     assert balanced.held() == ["t-1"]
 
 
@@ -68,17 +67,17 @@ def test_all_wait_for_the_first_record_of_a_partition_that_has_some(balanced: So
 )
 def test_who_has_no_part_in_it(balanced: Source, ends: Positions, read_to: Positions, came_to: Any) -> None:
     balanced.know(ends, read_to)
-    balanced.it.balancer.balance(came_to)
+    balanced.it.balance(came_to)
     assert balanced.held() == []
 
 
 def test_a_silent_cluster_lets_nobody_run_ahead_of_a_partition_that_may_have_records(balanced: Source) -> None:
     for ends in ({SLOW: 100, FAST: 100}, None):
         balanced.know(ends, {SLOW: 0, FAST: 10})
-        balanced.it.balancer.balance({"0": None, "1": 7})
+        balanced.it.balance({"0": None, "1": 7})
         assert balanced.held() == ["t-1"]
     balanced.know({SLOW: 0, FAST: 100}, {SLOW: 0, FAST: 10})
-    balanced.it.balancer.balance({"0": None, "1": 7})
+    balanced.it.balance({"0": None, "1": 7})
     assert balanced.held() == []
 
 
@@ -86,8 +85,8 @@ def test_a_silent_cluster_lets_nobody_run_ahead_of_a_partition_that_may_have_rec
 def test_nobody_waits_without_a_limit_or_where_it_cannot_be_enforced(tmp_path: Path, options: dict[str, Any]) -> None:
     source = Source(tmp_path, **options)
     source.know({SLOW: 100, FAST: 100}, {SLOW: 10, FAST: 10})
-    if source.it.balancer is not None:
-        source.it.balancer.balance({"0": 0, "1": 9 * MINUTE})
+    if source.it.balance is not None:
+        source.it.balance({"0": 0, "1": 9 * MINUTE})
     assert source.held() == []
     source.it.close()
 
@@ -102,7 +101,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
         source.know({SLOW: end, FAST: 5}, {SLOW: 0, FAST: 5})
 
     def left(time_ms: int, read_to: int) -> dict[str, int] | None:
-        unread = source.it.backlog.unread_after([f'{{"t":{{"0":{read_to},"1":5}}}}'], time_ms)
+        unread = source.it.progress.unread_after([f'{{"t":{{"0":{read_to},"1":5}}}}'], time_ms)
         assert unread is not None
         return unread.by_channel
 
@@ -111,7 +110,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
     assert left(3_000, 20) == {"0": 70, "1": 0}
     assert left(500, 4) == {"0": 6, "1": 0}, "before the first look: what that found"
     assert left(2_500, 30) == {"0": 0, "1": 0}, "read past what was known"
-    assert source.it.backlog.unread_after(["{}x"], 2_500) is None
+    assert source.it.progress.unread_after(["{}x"], 2_500) is None
     monkeypatch.undo()
     assert probed.fresh_ends() is None, "ends of long ago say nothing of now"
     source.it.close()
@@ -120,11 +119,11 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
 def test_a_field_s_channels_may_be_in_anything_unread(tmp_path: Path) -> None:
     source = Source(tmp_path, columns=KafkaColumns(time=JsonPath(("ts",)), channel=JsonPath(("who",))))
     source.know({SLOW: 10, FAST: 7}, {SLOW: 8, FAST: 7})
-    unread = source.it.backlog.unread()
+    unread = source.it.progress.unread()
     assert unread is not None
     assert (unread.records, unread.of("a"), unread.may_be_of("a"), unread.not_quiet()) == (2, None, 2, None)
     source.know({SLOW: 10, FAST: 7}, {SLOW: 10, FAST: 7})
-    unread = source.it.backlog.unread()
+    unread = source.it.progress.unread()
     assert unread is not None
     assert unread.not_quiet() == []
     assert unread.records == 0
@@ -134,8 +133,8 @@ def test_a_field_s_channels_may_be_in_anything_unread(tmp_path: Path) -> None:
 def test_only_more_than_what_two_batches_take_is_a_backlog(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.know({SLOW: 100, FAST: 100}, {SLOW: 0, FAST: 0})
-    source.it.backlog.applied(['{"t":{"0":40,"1":10}}'])
-    unread = source.it.backlog.unread()
+    source.it.progress.applied(['{"t":{"0":40,"1":10}}'])
+    unread = source.it.progress.unread()
     assert unread is not None
     assert (unread.of("0"), unread.backlog("0")) == (60, 0)
     assert (unread.of("1"), unread.backlog("1")) == (90, 90)

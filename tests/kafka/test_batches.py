@@ -18,8 +18,8 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import TopicPartition
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources import kafka_columns, kafka_stream
-from wmtop.engine.run.sources.kafka_columns import _PartitionBatches, records_of
+from wmtop.engine.run.sources import kafka_batches, kafka_stream
+from wmtop.engine.run.sources.kafka_batches import _PartitionBatches, records_of
 
 from .reading import read
 from .records import Produce, Record, Transact
@@ -126,7 +126,7 @@ def test_records_of_text_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     text, binary = written(b"text"), written(WITH_ZEROS[1])
     assert list(as_columns(binary, 0, 500)) == one_by_one(binary, 0, 500)
-    monkeypatch.setattr(kafka_columns, "_walked", walked)
+    monkeypatch.setattr(kafka_batches, "_walked", walked)
     assert list(as_columns(text, 0, 500)) == one_by_one(text, 0, 500)
     with pytest.raises(AssertionError):
         list(as_columns(binary, 0, 500))

@@ -11,10 +11,11 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources.kafka import Reader
-from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka import KafkaColumns, Reader
 from wmtop.engine.snapshot import Note, NoteCode, Snapshot
 from wmtop.engine.system.json_path import JsonPath
+
+from tests.snapshots import replace
 
 from .processes import wait_until_gone
 from .records import CreateTopic, Produce, Record
@@ -242,7 +243,6 @@ def test_the_broker_restarts_while_it_is_read(
 def test_a_producers_clock_in_2099_moves_nothing(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
-    from msgspec.structs import replace
 
     topic = create_topic(2)
     now_ms = int(time.time() * 1_000)

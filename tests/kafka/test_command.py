@@ -110,6 +110,7 @@ def test_killed_and_started_again_it_has_read_everything_once(
         if (json.loads(line)["batch"] or 0) >= 1:
             break
     time.sleep(random.Random(way).random())
+    assert process.poll() is None, "it ended before the kill"
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.kafka.client_settings import KafkaConfig, kafka_config
-from wmtop.engine.kafka.security import format_login, parse_login
+from wmtop.engine.kafka.client_settings import KafkaConfig, format_login, kafka_config, parse_login
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.java import find_java
 

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka import KafkaColumns
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.json_path import JsonPath
+
+from tests.snapshots import replace
 
 from .records import CreateTopic, Produce, Record
 from .running import IN_VALUE, SETTINGS, running
@@ -90,7 +91,7 @@ def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
         states_while_unread: list[str] = []
 
         def all_read(picture: Snapshot) -> bool:
-            unread = it.source.backlog.unread()
+            unread = it.source.progress.unread()
             if unread.records:
                 states_while_unread.extend(channel.state for channel in picture.channels)
             return picture.totals.records == 4

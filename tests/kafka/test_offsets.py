@@ -14,7 +14,7 @@ from wmtop.engine.kafka.cluster import (
     parse_offsets,
     positions_of,
 )
-from wmtop.engine.run.sources.kafka import KnownTopics
+from wmtop.engine.run.sources.kafka_stream import KnownTopics
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources.kafka import Kafka, Reader
-from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka import Kafka, KafkaColumns, Reader
 from wmtop.engine.system.json_path import JsonPath
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
@@ -134,7 +133,7 @@ def test_a_run_that_ended_before_its_first_batch_starts_where_it_did(
         source = Kafka(config, [topic], KafkaColumns(), start="latest", directory=tmp_path, keep=True)
         source.prepare(lambda text: None)
         source.close()
-        assert source.backlog.start == {TopicPartition(topic, 0): 3}
+        assert source.progress.start == {TopicPartition(topic, 0): 3}
 
 
 @pytest.mark.matrix

@@ -15,9 +15,8 @@ import pytest
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.kafka.admission import ANOTHER_NAME
-from wmtop.engine.kafka.client_settings import kafka_config
+from wmtop.engine.kafka.client_settings import format_login, kafka_config
 from wmtop.engine.kafka.cluster import Cluster, TopicPartition
-from wmtop.engine.kafka.security import format_login
 from wmtop.engine.system.errors import RunError, UsageError
 
 from ..conftest import QUICK_OPTIONS

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from wmtop.engine.run.durable_state import STATE_VERSION, FiringsFile, SavedState, StateDirectory, own_outputs
+from wmtop.engine.run.durable_state import STATE_VERSION, FiringsFile, SavedState, StateDirectory
 from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.system.files import own_outputs
+from wmtop.engine.verdict.verdict import Judge
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.window_operator import Firing
@@ -21,7 +23,13 @@ def saved(channels: int = 0) -> SavedState:
     monitor = new_monitor(Settings())
     monitor.add_channels([f"channel {number}" for number in range(channels)], 0)
     return SavedState(
-        source=SOURCE, asked=Settings(), query_id=None, offsets_digest=None, firings_bytes=0, monitor=monitor
+        source=SOURCE,
+        asked=Settings(),
+        query_id=None,
+        offsets_digest=None,
+        firings_bytes=0,
+        monitor=monitor,
+        judge=Judge(),
     )
 
 

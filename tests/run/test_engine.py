@@ -146,7 +146,7 @@ def test_a_change_that_waited_for_a_batch_is_refused_once_the_run_stops(tmp_path
 
     def change() -> None:
         try:
-            run.change(5_000, UNSET, UNSET, "test")
+            run.change(5_000, UNSET, "test")
         except ValueError as error:
             changes.append(str(error))
 

@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.lateness import LateCause
 from wmtop.engine.run.column_groups import column_groups
-from wmtop.engine.run.explain import Explaining, value_rows
-from wmtop.engine.run.groups import levels_of, observation_of
+from wmtop.engine.run.groups import Levels, observation_of
+from wmtop.engine.run.observe import Explaining, value_rows
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling
 from wmtop.engine.watermarks.window_operator import LateRecords, late_records
+
+from tests.snapshots import replace
 
 WINDOWS = [
     Tumbling(size_ms=100),
@@ -124,7 +125,7 @@ def planted(cause: str) -> Snapshot:
     monitor.explain = Explain.of(["fw", "producer", "site"])
     for number in range(12):
         part = rows.slice(number * N // 12, N // 12).combine_chunks()
-        levels = levels_of(monitor, None)
+        levels = Levels(monitor.level, monitor.w0, None)
         groups = column_groups(part, monitor.settings, monitor.edges, levels)
         observation = observation_of(groups, number, levels, [])
         late = late_records(monitor.operator.windows, observation.groups, levels.level)

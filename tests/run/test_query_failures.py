@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.kafka.probe import Probe, TakeNote
-from wmtop.engine.run.failures import QueryFailures
-from wmtop.engine.run.sources.kafka_progress import KafkaRetries
-from wmtop.engine.run.spark_error import reason_of
+from wmtop.engine.run.failures import QueryFailures, reason_of
+from wmtop.engine.run.sources.kafka_progress import KafkaProgress
 from wmtop.engine.system.errors import RunError
 
 JAVA = """An error occurred while calling o1.start.
@@ -39,7 +38,7 @@ class Clock:
 
 def test_a_query_starts_again_once_after_the_pause_of_its_source() -> None:
     clock, retries = Clock(), Retries()
-    failures = QueryFailures(retries, Path("checkpoint"), clock)
+    failures = QueryFailures(retries.retry_after_s, Path("checkpoint"), clock)
     error = RuntimeError(JAVA)
     due: list[float] = []
     for tenth in range(30):
@@ -53,7 +52,7 @@ def test_a_query_starts_again_once_after_the_pause_of_its_source() -> None:
 
 def test_the_pause_grows_until_a_batch_is_applied_and_then_it_stays_failed() -> None:
     clock, retries = Clock(), Retries()
-    failures = QueryFailures(retries, Path("checkpoint"), clock)
+    failures = QueryFailures(retries.retry_after_s, Path("checkpoint"), clock)
 
     def fail() -> None:
         assert not failures.is_restart_due(RuntimeError("gone"))
@@ -103,7 +102,7 @@ def test_a_kafka_source_tries_again_for_as_long_as_its_cluster_does_not_answer()
     notes: list[str] = []
     note: TakeNote = lambda code, **args: notes.append(code)  # noqa: E731
     probe = Probe(["t"], note, lambda cluster, ends: None)
-    retries = KafkaRetries(probe, note)
+    retries = KafkaProgress(["t"], probe, note, channels_are_partitions=True, once=False)
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 5)] == [1, 2, 4, None]
     probe.silent_since = 0.0
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 8)] == [1, 2, 4, 8, 8, 8, 8]

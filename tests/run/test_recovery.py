@@ -78,6 +78,7 @@ def kill_when(file: Path, directory: Path, batch: int, delay_s: float) -> None:
             assert process.poll() is None, process.communicate()[1].decode()
             time.sleep(0.005)
         time.sleep(delay_s)
+        assert process.poll() is None, "it ended before the kill"
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -94,7 +95,7 @@ def applied(directory: Path) -> int:
 
 def test_killed_it_ends_as_if_undisturbed(file: Path, expected: Outcome, tmp_path: Path) -> None:
     r = random.Random(SEED)
-    kill_when(file, tmp_path, r.randrange(BATCHES - 1), r.uniform(0, 0.4))
+    kill_when(file, tmp_path, r.randrange(BATCHES - 2), r.uniform(0, 0.4))
     assert finish(file, tmp_path) == expected
     assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
     with RecordingReader(tmp_path / "run.rec") as recording:  # its own, continued without --force
@@ -108,7 +109,7 @@ def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcom
     r = random.Random(SEED)
     kill_when(file, tmp_path, r.randrange(2), r.uniform(0, 0.2))
     lower = (
-        f"from wmtop.engine.watermarks import windows; windows.MOST_COUNTERS = {MAX_COUNTERS}; "
+        f"from wmtop.engine.watermarks import windows; windows.MAX_COUNTERS = {MAX_COUNTERS}; "
         "from wmtop.tui.cli.main import main; main()"
     )
     python, _, _, *arguments = command(file, tmp_path)
@@ -119,6 +120,6 @@ def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcom
     assert "Traceback" not in failed.stderr
     reached = applied(tmp_path)
     assert reached == 3
-    kill_when(file, tmp_path, r.randrange(reached + 1, BATCHES - 1), r.uniform(0, 0.4))
+    kill_when(file, tmp_path, r.randrange(reached + 1, BATCHES - 2), r.uniform(0, 0.4))
     assert finish(file, tmp_path) == expected
     assert finish(file, tmp_path) == expected  # an engine that had ended says the same again

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 from wmtop.engine.run import session
-from wmtop.engine.run.session import build_session, jvm_pid
+from wmtop.engine.run.session import build_session, jvm_process
 from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError
 
@@ -86,7 +86,7 @@ def test_a_directory_with_too_long_a_path_for_sockets_is_not_taken(
 
 def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:
     process = subprocess.run(
-        ["ps", "-ww", "-o", "args=", "-p", str(jvm_pid(spark))], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-o", "args=", "-p", str(jvm_process(spark).pid)], capture_output=True, text=True, check=True
     )
     assert "SparkSubmit" in process.stdout
 

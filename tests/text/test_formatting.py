@@ -61,7 +61,7 @@ def test_times_are_as_fine_as_they_need_to_be() -> None:
     ]  # fmt: skip
 
 
-def test_windows_are_told_by_their_ends() -> None:
+def test_windows_are_named_by_their_ends() -> None:
     assert f.interval(NOON, NOON + HOUR, UTC) == "12:00–13:00"
     assert f.interval(NOON + 5_000, NOON + 10_000, UTC) == "12:00:05–12:00:10"
     assert f.interval(NOON, NOON + 500, UTC) == "12:00:00.000–12:00:00.500"
@@ -70,7 +70,7 @@ def test_windows_are_told_by_their_ends() -> None:
     assert f.interval(NOON - 12 * HOUR, NOON + 36 * HOUR, UTC) == "02-08–02-09"
 
 
-def test_no_time_is_too_far_off_to_be_told() -> None:
+def test_no_time_is_too_far_off_to_be_shown() -> None:
     for ms in (-(2**63), 2**63 - 1, -62_135_596_800_000, 253_402_300_799_999):
         assert f.clock(ms, UTC)
         assert f.clock(ms, None)

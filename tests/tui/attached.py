@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import (
     STATE_SCHEMA,
     BarrelRule,
@@ -21,6 +20,8 @@ from wmtop.engine.snapshot import (
     Windows,
 )
 from wmtop.engine.watermarks.settings import Settings, Tumbling
+
+from tests.snapshots import replace, snapshot_for
 
 from .canned import MINUTE, NOON
 
@@ -65,7 +66,7 @@ def query(**more: Any) -> Snapshot:
         ],
         "origin": {"level": "checkpoint", "lateness": STATE_SCHEMA},
     }
-    return Snapshot(**known | more)
+    return snapshot_for(**known | more)
 
 
 def stale() -> Snapshot:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from msgspec.structs import replace
 from wmtop.engine.feed.messages import FromEngine, Header, Stop, ToEngine
 from wmtop.engine.snapshot import (
     Blocker,
@@ -33,6 +32,8 @@ from wmtop.engine.snapshot import (
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
+
+from tests.snapshots import replace, snapshot_for
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOON = 1_360_281_600_000 + 12 * HOUR
@@ -158,7 +159,7 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
         "lateness_by_channel": lateness_of(views[:16]),
         "spark": SparkProgress(input_rows_per_second=5_402.0, batch_ms=310),
     }
-    return Snapshot(**(known_parts | more))
+    return snapshot_for(**(known_parts | more))
 
 
 def blockers_of(views: Sequence[ChannelView]) -> list[Blocker]:
@@ -195,7 +196,7 @@ def fired(end_ms: int) -> list[FiredWindow]:
 def attached() -> Snapshot:
     """An existing query, seen through its checkpoint: one watermark, sources, windows; no channel, no count."""
     start = NOON + HOUR
-    return Snapshot(
+    return snapshot_for(
         name="orders",
         state="live",
         batch=88,
@@ -250,7 +251,7 @@ def instances() -> Snapshot:
 def starting() -> Snapshot:
     """While the JVM starts."""
     steps = [Step("Java 17 found", 0.1), Step("flights-2013.parquet staged, 327,346 rows", 1.2), Step("starting Spark")]
-    return Snapshot(
+    return snapshot_for(
         name="flights", state="starting", settings=SETTINGS, steps=[*steps, Step("first batch")], log="/run/engine.log"
     )
 

@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.snapshot import ChannelView, Holder, Snapshot, Totals
 from wmtop.tui.replay.app import ReplayApp
+
+from tests.snapshots import replace
 
 from .canned import LEVEL, MINUTE, NOW, WALL, CannedClient, Clock, header, live
 from .drive import Driven

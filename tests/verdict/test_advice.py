@@ -1,12 +1,13 @@
 """Advice: the recommended lateness keeps the target, the edge below it does not; what is not known is not advised."""
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Level, RecentLateness, RecentRow, Snapshot, Totals, WhatIf, WhatIfIdle
 from wmtop.engine.verdict.job_line import lines_in_jobs
 from wmtop.engine.verdict.recommendation import advice, known_horizons
 from wmtop.engine.watermarks.lateness import HOUR, MINUTE
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.check import advice_lines
+
+from tests.snapshots import replace
 
 EDGES = {0: 500, MINUTE: 60, 5 * MINUTE: 9, HOUR: 0}
 SETTINGS = Settings(lateness_ms=MINUTE, idle_after_ms=2 * HOUR)

@@ -51,13 +51,13 @@ def frozen(copy: Monitor, before: int) -> int | None:
 
 
 def compare(monitor: Monitor, snapshot: Snapshot, **change: object) -> None:
-    told = applied_now(snapshot, **change)  # type: ignore[arg-type]
-    assert told is not None
+    reported = applied_now(snapshot, **change)  # type: ignore[arg-type]
+    assert reported is not None
     copy, fired = changed(monitor, snapshot.now_ms or 0, **change)
     holder = copy.clock.holder()
     real = (copy.shown(copy.level), None if holder is None else copy.channels[holder].name, fired)
-    assert (told.watermark_ms, told.holder, told.fires) == real
-    assert told.frozen_ms == frozen(copy, monitor.level)
+    assert (reported.watermark_ms, reported.holder, reported.fires) == real
+    assert reported.frozen_ms == frozen(copy, monitor.level)
 
 
 @examples(400)
@@ -95,15 +95,15 @@ def test_a_delay_of_sparks_clock(run: Run, delay: int) -> None:
     for op in ops[:-1]:
         driver.apply(op)
         snapshot = driver.snapshot()
-        told = applied_now(snapshot, lateness_ms=delay)
+        reported = applied_now(snapshot, lateness_ms=delay)
         if driver.monitor.ended or snapshot.now_ms is None:
             continue
-        assert told is not None
+        assert reported is not None
         copy, fired = changed(driver.monitor, snapshot.now_ms or 0, lateness_ms=delay)
-        assert (told.watermark_ms, told.holder, told.fires) == (copy.shown(copy.level), None, fired)
+        assert (reported.watermark_ms, reported.holder, reported.fires) == (copy.shown(copy.level), None, fired)
         reached = [c.max_event_ms for c in copy.channels if c.left is None and c.max_event_ms is not None]
         frozen_ms = max(0, driver.monitor.level - (max(reached) - delay - 1)) if reached else 0
-        assert told.frozen_ms == frozen_ms
+        assert reported.frozen_ms == frozen_ms
 
 
 def test_a_lower_lateness_closes_what_it_reaches_and_a_higher_one_freezes() -> None:
@@ -130,6 +130,6 @@ def test_a_setting_that_the_strategy_lacks_is_refused() -> None:
 def test_without_an_emit_interval_a_change_does_nothing() -> None:
     driver = Driver(Settings(strategy="spark", lateness_ms=0, emit_every_ms=0))
     driver.apply(batch(1, ("a", 5)))
-    told = applied_now(driver.snapshot(), lateness_ms=3)
-    assert told is not None
-    assert (told.watermark_ms, told.fires, told.frozen_ms) == (None, 0, 0)
+    reported = applied_now(driver.snapshot(), lateness_ms=3)
+    assert reported is not None
+    assert (reported.watermark_ms, reported.fires, reported.frozen_ms) == (None, 0, 0)

@@ -6,13 +6,15 @@ from wmtop.engine.snapshot import Level, Note, Snapshot, SparkProgress
 from wmtop.engine.verdict.judge import SnapshotJudge
 from wmtop.engine.watermarks.settings import Settings
 
+from tests.snapshots import snapshot_for
+
 NOW = 1_800_000_000_000
 SECOND = 1_000
 
 
 def seen(notes: list[Note], **more: Any) -> Snapshot:
     """A query whose sources do not say what is unread."""
-    return Snapshot(
+    return snapshot_for(
         name="q", state="live", batch=4, settings=Settings(strategy="spark"), level=Level(NOW - 60 * SECOND),
         spark=SparkProgress(batch_timestamp_ms=NOW - 100 * SECOND), origin={"batch": "event log"}, notes=notes, **more,
     )  # fmt: skip

@@ -4,7 +4,6 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import (
     ChannelView,
     EngineState,
@@ -24,6 +23,8 @@ from wmtop.engine.verdict.verdict import lost_state, verdict_of
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory
 
+from tests.snapshots import replace, snapshot_for
+
 from .judgement_reference import Moment, VerdictReference
 
 SECOND, MINUTE = 1_000, 60_000
@@ -41,7 +42,7 @@ def shown(moment: Moment, quiet_ms: int | None = None) -> Snapshot:
         )
         for name, ms in moment.event_times.items()
     ]  # fmt: skip
-    return Snapshot(
+    return snapshot_for(
         name="q",
         state="live",
         batch=moment.batches,
@@ -119,7 +120,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
     assert sure > 20
 
 
-def test_what_the_past_does_not_tell_is_not_said() -> None:
+def test_what_the_past_does_not_have_is_not_reported() -> None:
     """The watermark stood for a minute; whether event time advanced meanwhile was not seen: not "nothing is behind"."""
     past = RecordedPast(tuple((NOW - MINUTE - SECOND * n, NOW) for n in (9, 0)), ((1, NOW - 2 * MINUTE),))
     still = Moment(NOW, NOW, 1, {"a": NOW}, 5, 0)
@@ -224,7 +225,7 @@ def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(
         now, level = NOW + second * SECOND, NOW - MINUTE
         ahead = replace(WatermarkNode("a", 0), **{known: now if other else level})
         nodes = [ahead, WatermarkNode("b", 0, level, holds=True)]
-        one = Snapshot(
+        one = snapshot_for(
             name="q", state="live", batch=second, now_ms=now, wall_ms=now, settings=SETTINGS, level=Level(level),
             totals=Totals(None, None, None, None, None, None), spark=SparkProgress(nodes=nodes),
         )  # fmt: skip
@@ -244,7 +245,7 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
                 FlinkVertex(id, id, 1, "RUNNING", inputs, output_ms=now if id == moves else NOW) for id, inputs in ids
             ]
             found = judge.verdict(
-                Snapshot(
+                snapshot_for(
                     name="q",
                     state="live",
                     now_ms=now,

@@ -1,23 +1,21 @@
-"""How many random runs a property is tried on: few and always the same, or many by hand.
+"""How many random runs a property is tried on: `count` of them with the profile of `make test` (`tests/conftest.py`).
 
-`EXAMPLES=50 pytest tests/watermarks` tries fifty times as many, at random.
+`pytest --hypothesis-profile=many tests/watermarks` tries fifty times as many, at random.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-_FACTOR = int(os.environ.get("EXAMPLES", "1"))
+USUAL = 100
+"""What hypothesis tries where nothing else is set: a profile with a tenth of it tries a tenth of `count`."""
 
 
 def examples(count: int) -> Callable[[Any], Any]:
     """Hypothesis settings for `count` examples."""
     return settings(
-        max_examples=count * _FACTOR,
-        derandomize=_FACTOR == 1,
+        max_examples=max(5, count * settings.default.max_examples // USUAL),
         database=None,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )

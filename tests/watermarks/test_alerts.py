@@ -135,9 +135,9 @@ def test_without_a_time_before_there_is_no_burst() -> None:
 
 def test_bursts_that_come_and_go_are_quiet() -> None:
     minutes = [(6_000, 6)] * 10 + [(6_000, 1_500), (6_000, 0)] * 4 + [(6_000, 0)] * 4
-    told = [event.wall_ms for event in run(flow(*minutes)) if event.alert]
-    assert told
-    assert all(b - a >= QUIET_MS for a, b in itertools.pairwise(told))
+    raised = [event.wall_ms for event in run(flow(*minutes)) if event.alert]
+    assert raised
+    assert all(b - a >= QUIET_MS for a, b in itertools.pairwise(raised))
 
 
 def test_a_lost_engine_is_alerted_once_and_so_is_its_return() -> None:
@@ -160,11 +160,11 @@ def test_a_second_loss_waits_for_its_alert() -> None:
     back = QUIET_MS + SECOND
     assert [event.alert for event in rule.see(point(back, "moving"))] == [True]
     assert [event.alert for event in rule.lose(WALL + back + SECOND)] == [False]
-    told = [event for n in range(400) for event in rule.lose(WALL + back + n * SECOND)]
-    assert [event.wall_ms - WALL for event in told] == [back + QUIET_MS]
+    raised = [event for n in range(400) for event in rule.lose(WALL + back + n * SECOND)]
+    assert [event.wall_ms - WALL for event in raised] == [back + QUIET_MS]
 
 
-def test_the_loss_is_told_and_not_its_verdict() -> None:
+def test_the_loss_is_alerted_and_not_its_verdict() -> None:
     rule = AlertRule()
     for each in verdicts((60, "moving")):
         rule.see(each)
@@ -209,12 +209,12 @@ def test_a_command_gets_the_facts() -> None:
 
 def stalls(channels_advance: bool) -> VerdictChanged:
     """The event of a stall with data: the watermark advances for a minute, and then not."""
-    story = []
+    past = []
     for second, given in enumerate(verdicts((60, "moving"), (90, "stalled"))):
         level = min(second, 30) * SECOND
         behind = 2 * SECOND + max(second - 30, 0) * SECOND * channels_advance
-        story.append(replace(given, watermark_ms=level, behind_fastest_ms=behind, cause="behind"))
-    return next(event for event in run(story) if isinstance(event, VerdictChanged) and event.verdict == "stalled")
+        past.append(replace(given, watermark_ms=level, behind_fastest_ms=behind, cause="behind"))
+    return next(event for event in run(past) if isinstance(event, VerdictChanged) and event.verdict == "stalled")
 
 
 def test_a_stall_of_all_channels_names_none() -> None:

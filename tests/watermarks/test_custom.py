@@ -22,7 +22,7 @@ Run = tuple[Settings, list[Op]]
 
 def custom(of: Settings, name: str) -> Settings:
     """The same settings with a generator of ours."""
-    factory = f"tests.core.custom_generators:{name}"
+    factory = f"tests.watermarks.custom_generators:{name}"
     return msgspec.structs.replace(of, strategy="custom", lateness_ms=None, factory=factory, watermark_column=None)
 
 
@@ -52,7 +52,7 @@ def test_a_generator_that_speaks_at_records(run: Run) -> None:
     ops: list[Op] = []
     for op in run[1]:
         if isinstance(op, Batch):
-            ops.append(Batch(tuple(told(row, count, op.own_arrival) for row in op.rows), op.now, op.own_arrival))
+            ops.append(Batch(tuple(reported(row, count, op.own_arrival) for row in op.rows), op.now, op.own_arrival))
         else:
             ops.append(op)
         if isinstance(op, Finished | Gone):
@@ -61,7 +61,7 @@ def test_a_generator_that_speaks_at_records(run: Run) -> None:
     assert_same(of, ops, custom(of, "EveryOther"), run[1])
 
 
-def told(row: Row, count: Counter[str | None], own_arrival: bool) -> Row:
+def reported(row: Row, count: Counter[str | None], own_arrival: bool) -> Row:
     if row.ts is None or not FIRST_USABLE_MS <= row.ts <= LAST_USABLE_MS or (own_arrival and row.arrival is None):
         return row
     count[row.channel] += 1
@@ -72,8 +72,8 @@ def told(row: Row, count: Counter[str | None], own_arrival: bool) -> Row:
     ("path", "error"),
     [
         ("no colon", ValueError),
-        ("tests.core.custom_generators:Missing", AttributeError),
-        ("tests.core.no_such_module:X", ImportError),
+        ("tests.watermarks.custom_generators:Missing", AttributeError),
+        ("tests.watermarks.no_such_module:X", ImportError),
     ],
 )
 def test_a_factory_that_is_not_there(path: str, error: type[Exception]) -> None:

@@ -316,7 +316,7 @@ def test_channels_go_to_instances_by_number() -> None:
     assert run.level == 7
 
 
-def test_the_holder_is_the_slowest_then_the_longest_standing_then_the_first() -> None:
+def test_the_holder_is_the_slowest_then_the_longest_unchanged_then_the_first() -> None:
     run = start()
     run.apply(batch(1, ("b", 5), ("a", 5), ("c", 9)))
     assert holder(run) == "a"
@@ -451,7 +451,7 @@ def test_an_idle_timeout_of_0_is_refused() -> None:
 # 4: the holder inside a source instance
 
 
-def test_inside_a_source_instance_the_holder_is_the_one_that_has_stood_longest() -> None:
+def test_inside_a_source_instance_the_holder_is_the_one_unchanged_for_longest() -> None:
     """a and b are both at 5, b since before: a's last watermark came later."""
     run = start(strategy="bounded-legacy", subtasks=1)
     run.apply(batch(1, ("a", 4), ("b", 5)))

@@ -59,7 +59,7 @@ def test_lowering_lateness_lets_the_level_jump_at_the_next_emit() -> None:
     assert run.level == 89
 
 
-def test_raising_lateness_lets_the_level_stand_until_it_has_caught_up() -> None:
+def test_raising_lateness_freezes_the_watermark_until_it_has_caught_up() -> None:
     run = start(lateness=10)
     run.apply(batch(1, ("a", 100)))
     run.apply(SetLateness(50))

@@ -39,7 +39,7 @@ def test_the_first_channels_by_batch_and_name_are_kept_also_after_a_resume() -> 
 
 
 def test_no_more_folded_channels_are_kept_than_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wmtop.engine.watermarks.channels.MOST_COUNTED", 3)
+    monkeypatch.setattr("wmtop.engine.watermarks.channels.MAX_COUNTED", 3)
     monitor = monitor_of(1)
     names = [f"channel {number}" for number in range(9)]
     for number, size in enumerate((4, 9), 1):

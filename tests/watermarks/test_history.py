@@ -1,9 +1,10 @@
 """The point of history that a snapshot is."""
 
-from msgspec.structs import replace
-from wmtop.engine.snapshot import ChannelView, Holder, Level, Snapshot, SourcePosition, SparkProgress, Totals, Windows
+from wmtop.engine.snapshot import ChannelView, Holder, Level, SourcePosition, SparkProgress, Totals, Windows
 from wmtop.engine.verdict.history import HistoryPoint, Phases, history_point, phases_of
 from wmtop.engine.watermarks.settings import Settings
+
+from tests.snapshots import replace, snapshot_for
 
 NOW = 1_360_000_000_000
 SPARK = SparkProgress(
@@ -18,7 +19,7 @@ def channel(name: str, **more: int | None) -> ChannelView:
     return ChannelView(name, NOW - 5_000, NOW - 1_000, "active", **more)  # type: ignore[arg-type]
 
 
-TAKEN = Snapshot(
+TAKEN = snapshot_for(
     name="run",
     state="live",
     batch=7,
@@ -63,7 +64,7 @@ def test_without_a_clock_there_is_no_point() -> None:
     assert history_point(replace(TAKEN, wall_ms=None)) is None
 
 
-def test_of_a_query_that_others_run_spark_and_its_sources_tell() -> None:
+def test_an_attached_query_reports_spark_and_its_sources() -> None:
     others = replace(
         TAKEN,
         channels=[],
@@ -71,6 +72,8 @@ def test_of_a_query_that_others_run_spark_and_its_sources_tell() -> None:
         windows=Windows(open_count=None, fired=None, late_firings=None),
         sources=[SourcePosition("files", None), SourcePosition("topic", {"0": 7}, backlog=40)],
         spark=replace(SPARK, state_rows=900),
+        settings=Settings(strategy="spark"),
+        origin={"level": "checkpoint"},
     )
     point = history_point(others)
     assert point is not None

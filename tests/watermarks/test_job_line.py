@@ -1,15 +1,16 @@
 """The line of a job of others that would set a lateness or an idle timeout."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot, SourceView, SparkProgress, WatermarkNode
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.job_line import line_in_job, lines_in_jobs
 from wmtop.engine.watermarks.settings import Settings
 
+from tests.snapshots import replace, snapshot_for
+
 
 def attached(kind: str, *nodes: WatermarkNode) -> Snapshot:
-    return Snapshot(
+    return snapshot_for(
         name="q",
         state="live",
         settings=Settings(strategy="spark"),

@@ -95,7 +95,7 @@ def test_the_run_itself_is_among_the_timeouts_tried() -> None:
 @given(scripts.runs(["bounded"], scripts.windows(["tumbling", "sliding"])))
 def test_delays_are_exact_or_unknown_when_too_many_windows_wait(run: Run) -> None:
     of, ops = run
-    with patch("wmtop.engine.watermarks.lateness.MOST_PENDING_WINDOWS", 3):
+    with patch("wmtop.engine.watermarks.lateness.MAX_PENDING_WINDOWS", 3):
         driver, _ = drive(ops, of)
     unknown = False
     for edge in driver.snapshot().whatif or []:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from wmtop.engine.snapshot import Offender
+from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.watermarks.observation import BatchObservation
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 
@@ -31,7 +32,7 @@ NAMES = {
 
 def as_json(driver: Driver) -> dict[str, Any]:
     """What a script reads."""
-    return msgspec.json.decode(msgspec.json.encode(driver.snapshot()))
+    return msgspec.json.decode(encode(driver.snapshot()))
 
 
 @pytest.mark.parametrize("path", NAMES)
@@ -61,7 +62,7 @@ def test_what_is_not_known_is_null_never_a_sentinel() -> None:
     assert before["level"]["watermark_ms"] is None
     driver.apply(batch(1, ("a", 5)))
     driver.apply(End(2))
-    text = msgspec.json.encode(driver.snapshot()).decode()
+    text = encode(driver.snapshot()).decode()
     assert "9223372036854775" not in text
     assert as_json(driver)["ended"] is True
 
@@ -83,7 +84,7 @@ def test_the_open_windows_that_close_next_are_listed_and_all_are_counted() -> No
     assert [window.start_ms for window in windows.open[:2]] == [10, 20]
 
 
-def test_of_the_windows_that_close_next_the_channels_are_told_apart() -> None:
+def test_the_windows_that_close_next_have_their_channels() -> None:
     driver = Driver(Settings(strategy="none", window=Tumbling(10)))
     driver.apply(batch(1, *((f"c{c}", 10 * w) for w in range(25) for c in range(12) for _ in range(c + 1))))
     first, last = driver.snapshot().windows.open[0], driver.snapshot().windows.open[-1]

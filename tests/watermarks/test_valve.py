@@ -18,7 +18,7 @@ STEPS = st.tuples(
 )
 
 
-def told(output: ValveOutput | None) -> list[tuple[Any, ...]]:
+def reported(output: ValveOutput | None) -> list[tuple[Any, ...]]:
     """What the valve emitted, in order: awake before the watermark, idle after it."""
     if output is None:
         return []
@@ -39,7 +39,7 @@ class Pair:
     def add(self) -> None:
         """One more channel."""
         number = len(self.ours.watermarks)
-        assert told(self.ours.add_channel(0)) == self.theirs.add(number)
+        assert reported(self.ours.add_channel(0)) == self.theirs.add(number)
 
     def step(self, kind: str, channel: int, value: int, now: int) -> None:
         """One op on both."""
@@ -59,7 +59,7 @@ class Pair:
                 "finish": lambda: (self.ours.finish(channel), self.theirs.finish(channel)),
                 "remove": lambda: (self.ours.remove(channel), self.theirs.remove(channel)),
             }[kind]()
-            assert told(ours) == theirs
+            assert reported(ours) == theirs
 
     def compare(self) -> None:
         ours, theirs = self.ours, self.theirs

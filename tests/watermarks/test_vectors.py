@@ -36,7 +36,7 @@ def test_valve(vector: Vector) -> None:
 
 
 def valve_answer(output: ValveOutput | None) -> Answer:
-    """A wake is told before the watermark, falling idle after it."""
+    """A wake is reported before the watermark, falling idle after it."""
     if output is None:
         return []
     watermark = [] if output.watermark is None else [["w", output.watermark]]
@@ -71,7 +71,7 @@ class OneChannel:
         self.timers.activity([0])
         self.idle = False
         emitted = absorb(self.generator, ts, carried, None)
-        return [] if emitted is None else told(self.output.watermark(emitted))
+        return [] if emitted is None else reported(self.output.watermark(emitted))
 
     def periodic(self) -> Answer:
         """One emit tick."""
@@ -83,9 +83,9 @@ class OneChannel:
             since = self.timers.since.get(0)
             self.idle = self.idle or (since is not None and self.now - since > self.timeout)
         if self.idle:
-            return told(self.output.mark_idle())
+            return reported(self.output.mark_idle())
         emitted = self.generator.on_periodic_emit()
-        return [] if emitted is None else told(self.output.watermark(shift(emitted, -self.delay_ms)))
+        return [] if emitted is None else reported(self.output.watermark(shift(emitted, -self.delay_ms)))
 
     def advance(self, ms: int) -> Answer:
         """Processing time goes on."""
@@ -93,7 +93,7 @@ class OneChannel:
         return []
 
 
-def told(emissions: tuple[Emission, ...]) -> Answer:
+def reported(emissions: tuple[Emission, ...]) -> Answer:
     return [["w", e.watermark] if e.watermark is not None else ["idle"] if e.idle else ["active"] for e in emissions]
 
 
@@ -144,7 +144,7 @@ class Splits:
 
     def _through(self, combined: Combined) -> Answer:
         watermark = () if combined.watermark is None else self.output.watermark(combined.watermark)
-        return told((*watermark, *(self.output.mark_idle() if combined.idle else ())))
+        return reported((*watermark, *(self.output.mark_idle() if combined.idle else ())))
 
 
 @each("multiplexer")

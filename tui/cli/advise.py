@@ -13,17 +13,16 @@ from ...engine.doctor import diagnose
 from ...engine.doctor.lateness import LateCause
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import UsageError
+from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, setting
 from ...engine.verdict.job_line import lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words.check import LINE_NAMES, advice_lines, cause_lines
-from ..words.target import target_of
-from .arguments import parsed
 from .complete import target_names
-from .fleet.members import Member, member_of
 from .look import Look, look_at
-from .options import parse_duration, parse_share, parse_time
-from .targets import FLINK, TOPIC
+from .members import Member, member_of
+from .options import parse_duration, parse_share, parse_time, parsed
+from .target_options import with_target_options
 
 CANNOT_TELL = 3
 DEFAULT_FOR_MS = 10_000
@@ -35,6 +34,7 @@ def _horizon(text: str) -> int:
     return -1 if text == "all" else parse_duration(text)
 
 
+@with_target_options("query")
 def advise(
     target: Annotated[
         str,
@@ -63,12 +63,12 @@ def advise(
             "--for", parser=parsed(parse_duration), metavar="D", help="how long to wait (10s)", show_default=False
         ),
     ] = DEFAULT_FOR_MS,
-    query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
+    options: TargetOptions = NO_OPTIONS,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Recommend a lateness and an idle timeout, with evidence; exit 3 if the target has none."""
     member = member_of(target)
-    snapshot = _seen(member, look_for, at, {"query": query})
+    snapshot = _seen(member, look_for, at, options)
     found = _advice(snapshot, target, share, horizon)
     if found is None:
         why = _no_evidence(member, snapshot)
@@ -83,7 +83,7 @@ def advise(
         raise typer.Exit(CANNOT_TELL)
 
 
-def _seen(member: Member, for_ms: int, at: int | None, options: dict[str, Any]) -> Snapshot:
+def _seen(member: Member, for_ms: int, at: int | None, options: TargetOptions) -> Snapshot:
     def decided(look: Look) -> bool:
         snapshot = look.snapshot
         return snapshot is not None and snapshot.state != "starting" and bool(known_horizons(snapshot))
@@ -153,21 +153,24 @@ def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str])
 
 def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
     """Why there is no advice, and a command that collects the evidence."""
+    from ...engine.targets.open import kind_at
+
     target, reported = member.target, clean(member.name)
-    if target.startswith(TOPIC):
-        bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")
+    kind = kind_at(target)
+    if kind == "topic":
+        bootstrap, _, topic = target.partition("://")[2].partition("/")
         return [
             f"{reported}: only positions are known of a topic, not how late its records are. Read it once:",
             f"  wmtop run kafka {shlex.quote(bootstrap)} {shlex.quote(topic)} --time PATH --once --record {topic}.rec",
             f"  wmtop advise {topic}.rec --horizon all",
         ]
-    if target.startswith(FLINK):
+    if kind == "flink":
         return [
             f"{reported}: Flink's REST API does not report how late records are. Read the job's input once:",
             "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
             "  wmtop advise input.rec --horizon all",
         ]
-    if target_of(snapshot).is_attached:
+    if snapshot.is_attached:
         return [
             f"{reported}: how late the records of this query are is not known from outside. Add two lines to its job:",
             "  from wmtop.engine import publish, tap",

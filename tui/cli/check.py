@@ -5,8 +5,7 @@ import sys
 import threading
 import time as clock
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -15,16 +14,17 @@ from msgspec import Struct
 from ...engine.doctor import explain
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
-from ...engine.targets.fleet import LOOK
+from ...engine.targets import READER_THREAD
+from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import duration
 from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of, parse_fail_if
+from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of
 from ..words.fleet import held_back_by
-from .arguments import parsed
 from .complete import target_names
-from .fleet.members import Member, some_members
 from .look import Look, look_at
-from .options import parse_duration, parse_time
+from .members import Member, some_members
+from .options import parse_condition, parse_duration, parse_time, parsed
+from .target_options import OF_CHECKS, with_target_options
 
 NO_ANSWER = "no answer within"
 
@@ -40,6 +40,7 @@ LAST_POLL_S = 1
 """How long (s) a poll that began within `--for` may take."""
 
 
+@with_target_options(*OF_CHECKS)
 def check(
     targets: Annotated[
         list[str] | None,
@@ -66,11 +67,7 @@ def check(
     at: Annotated[
         int | None, typer.Option(parser=parsed(parse_time), metavar="TIME", help="a recording: that moment (its end)")
     ] = None,
-    bootstrap: Annotated[str | None, typer.Option(metavar="B", help="a query: the Kafka cluster it reads from")] = None,
-    time: Annotated[str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value")] = None,
-    group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group")] = None,
-    kafka_config: Annotated[Path | None, typer.Option(metavar="FILE", help="kafka: client properties")] = None,
-    query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
+    options: TargetOptions = NO_OPTIONS,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object a target")] = False,
 ) -> None:
     """Check a target: exit 0 fine, 1 slow, stalled or EXPR is true, 2 unusable input, 3 cannot tell."""
@@ -78,7 +75,6 @@ def check(
     found = some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
-    options = {"bootstrap": bootstrap, "time": time, "group": group, "kafka_config": kafka_config, "query": query}
     asked = _Asked(expression, look_for, at, options)
     results: list[Checked] = []
     refused: list[UsageError] = []
@@ -106,14 +102,14 @@ class _Asked(Struct, frozen=True):
     expression: Expression | None
     for_ms: int
     at: int | None
-    options: dict[str, Any]
+    options: TargetOptions
 
 
 def _parsed(text: str | None) -> Expression | None:
     if text is None:
         return None
     try:
-        return parse_fail_if(text)
+        return parse_condition(text)
     except ValueError as error:
         raise UsageError(f"--fail-if: {error}") from None
 
@@ -130,7 +126,7 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
             outcomes[member.name] = error
 
     threads = {
-        each.name: threading.Thread(target=look, args=(each,), name=f"{LOOK}{each.name}", daemon=True)
+        each.name: threading.Thread(target=look, args=(each,), name=f"{READER_THREAD}{each.name}", daemon=True)
         for each in members
     }
     for thread in threads.values():

@@ -1,30 +1,72 @@
-"""Starts an engine: in this process without a screen, or in its own process with the screen on it."""
+"""Runs an engine in this process until it ends or is stopped, with its alerts."""
 
+import asyncio
 import logging
 import os
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from ...engine.feed import run_directory
-from ...engine.feed.alert_command import parse_command
+from ...engine.feed.alert_command import AlertCommand, parse_command
+from ...engine.feed.messages import FromEngine
 from ...engine.feed.recording_format import UNBOUNDED, Bounds
-from ...engine.snapshot import Note
+from ...engine.snapshot import Note, Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.system.files import check_outputs
+from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
-from .arguments import EngineArguments, or_off
 from .launch import EngineProcess, launched, redirect_output
-from .options import settings_of, window_of
+from .options import EngineArguments, or_off, settings_of, window_of
 from .output import SnapshotPrinter
 from .running import has_terminal, open_screen
+
+_LOOK_S = 1.0
+
+
+async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand) -> None:
+    """Run the command for each alert until the engine stops; RunError when the engine is lost, after its alert."""
+    last: Snapshot | None = None
+    heard_s = time.monotonic()
+    coming: asyncio.Task[FromEngine] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(messages))
+            done, _ = await asyncio.wait({coming}, timeout=_LOOK_S)
+            if not done:
+                _look_for_silence(last, round(1_000 * (time.monotonic() - heard_s)), alerts)
+                continue
+            message, coming = coming.result(), None
+            if isinstance(message, Snapshot):
+                last, heard_s = message, time.monotonic()
+                alerts.see(message)
+    except StopAsyncIteration:
+        return
+    except RunError as error:
+        alerts.lose(_alert_now_ms(), first_line(str(error)))
+        raise
+    finally:
+        if coming is not None:
+            coming.cancel()
+        await asyncio.to_thread(alerts.close)
+
+
+def _look_for_silence(last: Snapshot | None, silent_ms: int, alerts: AlertCommand) -> None:
+    """Check for missing snapshots: a suspended or hanging engine sends none, but its connection stays open."""
+    if last is not None and last.state not in ("starting", "ended", "failed") and silent_ms >= LOST_AFTER_MS:
+        alerts.lose(_alert_now_ms(), silent_ms=silent_ms)
+
+
+def _alert_now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
 
 if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
     from ...engine.run.sources.base import Source
@@ -61,7 +103,7 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
     """UsageError if `--record` or `--firings` would overwrite a file, or `--on-alert` cannot be run; files of a resumed
     run are continued.
     """
-    from ...engine.run.durable_state import own_files, own_outputs
+    from ...engine.system.files import own_files, own_outputs
 
     command_of(engine.on_alert)
     outputs = {"--record": engine.record, "--firings": engine.firings}
@@ -244,9 +286,3 @@ def _conf(pairs: list[str]) -> dict[str, str]:
 
 def _listed(text: str | None) -> list[str]:
     return [part for part in (text or "").split(",") if part]
-
-
-def name_of(text: str) -> str:
-    """An engine name derived from a file or directory name."""
-    kept = "".join(character if character.isascii() and character.isalnum() else "-" for character in text)
-    return kept.strip("-")[:40] or "run"

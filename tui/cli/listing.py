@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ...engine.text.formatting import clean, count, duration
 from .running import lines_of_runs
-from .targets import WHAT, is_log
 
 PUBLISHED = "published queries: wmtop attach NAME"
 
@@ -23,7 +22,8 @@ _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
-    from ...engine.targets.discover import discover
+    from ...engine.targets.discover import WHAT, discover
+    from ...engine.targets.plugin import plugins
     from ...engine.targets.spark.reports import list_published
 
     lines = lines_of_runs()
@@ -32,6 +32,8 @@ def list_all() -> None:
     published = [line for job in list_published() for line in _lines_of_job(job)]
     if published:
         print("\n".join([PUBLISHED, *published]))
+    for scheme, plugin in sorted(plugins().items()):
+        print(f"plug-in {clean(plugin.value)}: wmtop attach {clean(scheme)}://…")
     found = discover([Path.cwd(), Path("/tmp")])
     _print_found(found, "here and in /tmp")
     if not lines and not published and not found:
@@ -40,10 +42,13 @@ def list_all() -> None:
 
 def list_inside(path: Path) -> bool:
     """List the checkpoints and event logs in a directory that holds several; returns whether it does."""
+    if not path.is_dir():
+        return False
     from ...engine.targets.discover import discover
     from ...engine.targets.spark.checkpoint import is_checkpoint
+    from ...engine.targets.spark.kind import is_log
 
-    if not path.is_dir() or is_checkpoint(path) or is_log(path):
+    if is_checkpoint(path) or is_log(path):
         return False
     found = discover([path])
     if len(found) > 1:

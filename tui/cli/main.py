@@ -13,9 +13,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from ...engine.system.errors import RunError, UsageError, first_line
-from ...engine.targets.fleet import LOOK
-from .complete import words_to_complete
-from .examples import epilog
+from ...engine.targets import READER_THREAD
+from .complete import epilog, words_to_complete
 from .loading import loading
 from .logs import log, set_log
 
@@ -32,7 +31,7 @@ COMMANDS = {
     "stop": ".running:stop",
     "replay": ".replay:replay",
     "report": ".report:report",
-    "config": ".config.command:config_command",
+    "config": ".config:config_command",
     "set": ".running:set_command",
     "serve": ".serve:serve",
     "completion": ".complete:completion",
@@ -102,17 +101,17 @@ def main_command(
     set_log(log_file, log_level)
     log.info("wmtop %s starts", context.invoked_subcommand or "fleet")
     if config is not None:
-        from .config.force import FILE_VARIABLE
+        from .config import FILE_VARIABLE
 
         os.environ[FILE_VARIABLE] = str(config.absolute())  # engines that this process starts see it, too
     if context.invoked_subcommand == "run":
-        from .config.force import default_map
+        from .config import default_map
 
         context.default_map = default_map()
     if context.invoked_subcommand is not None and (json or once):
         raise UsageError("--json and --once before a command have no effect; put them after it")
     if context.invoked_subcommand is None:
-        from .fleet.command import open_fleet, print_fleet
+        from .fleet import open_fleet, print_fleet
 
         if once and not json:
             raise UsageError("--once prints one line of --json: give both")
@@ -130,10 +129,10 @@ def main() -> None:
 def _a_look_hangs() -> bool:
     """Whether a thread that reads a target does not end."""
     until = time.monotonic() + LOOKS_END_WITHIN_S
-    looks = [thread for thread in threading.enumerate() if thread.name.startswith(LOOK)]
-    for thread in looks:
+    readers = [thread for thread in threading.enumerate() if thread.name.startswith(READER_THREAD)]
+    for thread in readers:
         thread.join(max(0.0, until - time.monotonic()))
-    return any(thread.is_alive() for thread in looks)
+    return any(thread.is_alive() for thread in readers)
 
 
 def _leave(code: int) -> NoReturn:

@@ -7,9 +7,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from .progress_line import ProgressLine
 
 LIMIT_BYTES = 16 * 1024 * 1024
@@ -140,7 +139,7 @@ class SnapshotPrinter:
             if last and self._errors is not None:
                 self._errors.flush()  # both may be one terminal: the progress goes before the summary comes
         if self._json and (last or not self._once):
-            self._writer.write(msgspec.json.encode(snapshot) + b"\n")
+            self._writer.write(encode(snapshot) + b"\n")
         elif last and not self._json:
             from .summary import summary
 

@@ -10,20 +10,17 @@ from msgspec import UNSET, UnsetType
 
 from ...engine.feed import run_directory
 from ...engine.feed.client import first_snapshot
-from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import NO_DATA, clean, duration, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
-from .arguments import parsed
 from .complete import target_names
-from .config.targets import with_configured_target
-from .moment import number_at
-from .options import parse_duration, parse_duration_or_off, parse_time
+from .look import recording_at
+from .members import member_of
+from .options import parse_duration, parse_duration_or_off, parse_time, parsed
 
 
-@with_configured_target
 def preview(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", autocompletion=target_names, help="a running engine, or a recording")
@@ -42,6 +39,7 @@ def preview(
         raise UsageError("--lateness and --idle-after: preview one setting at a time")
     if lateness is None and idle_after is None:
         raise UsageError("preview what? Give --lateness D or --idle-after D|off, e.g. --idle-after 2h")
+    target = member_of(target).target
     snapshot = _snapshot(target, at)
     idle: int | UnsetType | None = UNSET
     if idle_after is not None:
@@ -77,10 +75,8 @@ def _snapshot(target: str, at: int | None) -> Snapshot:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
         run = run_directory.find_run(target)
         return first_snapshot(run.socket, run_id=run.id)
-    with RecordingReader(Path(target)) as reader:
-        if not len(reader):
-            raise UsageError(f"{clean(target)} holds no snapshot")
-        return reader.at(len(reader) - 1 if at is None else number_at(reader, Path(target), at))
+    with recording_at(Path(target), at) as (reader, number):
+        return reader.at(number)
 
 
 def _as_json(now: AppliedNow, then: from_start.Preview | None) -> dict[str, Any]:

@@ -6,18 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.redaction import redact
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import count, stamp
 from ..screens.preferences import denied_to
-from .arguments import FORCE_HELP, parsed
-from .moment import number_at
-from .options import parse_speed, parse_time
+from .look import number_at
+from .options import FORCE_HELP, parse_speed, parse_time, parsed
 from .running import apply_configuration, has_terminal, is_served
 
 
@@ -98,7 +97,7 @@ def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bo
         print(summary(reader.at(number)))
         return
     for snapshot in [reader.at(number)] if once else reader:
-        sys.stdout.write(msgspec.json.encode(snapshot).decode() + "\n")
+        sys.stdout.write(encode(snapshot).decode() + "\n")
     sys.stdout.flush()
 
 

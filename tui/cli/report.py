@@ -1,40 +1,39 @@
 """`wmtop report`: an incident as Markdown, a picture and a recording, from a recording or a target's present state."""
 
-import asyncio
-import os
 import sys
 import time as clock
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from ...engine.feed.messages import Header
-from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.targets.own import is_recording, is_remote, known_as, local_path, name_of
+from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import clean, stamp
 from ...engine.verdict.history import history_point
 from ...engine.verdict.verdict import verdict_of
-from .arguments import FORCE_HELP, parsed
 from .complete import target_names
-from .look import is_recording, opened, pictures
-from .moment import number_at
-from .options import parse_duration, parse_time
-from .targets import local_path
+from .look import recording_at
+from .members import member_of
+from .options import FORCE_HELP, parse_duration, parse_time, parsed
+from .post_mortem import log_progress
+from .target_options import OF_CHECKS, with_target_options
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
-    from ...engine.targets.spark.event_log import EventLogFacts
     from ..screens.incident_report import Incident
-    from .attach import EngineAddress
 
 DEFAULT_FOR_MS = 30_000
 MIN_MS = 5_000
 """Shortest observation (ms) of a running target, so that there is a recording."""
 
 
+@with_target_options(*OF_CHECKS)
 def report(
     target: Annotated[
         str,
@@ -64,28 +63,20 @@ def report(
         ),
     ] = DEFAULT_FOR_MS,
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
-    bootstrap: Annotated[str | None, typer.Option(metavar="B", help="a query: the Kafka cluster it reads from")] = None,
-    time: Annotated[str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value")] = None,
-    group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group")] = None,
-    kafka_config: Annotated[Path | None, typer.Option(metavar="FILE", help="kafka: client properties")] = None,
-    query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
+    options: TargetOptions = NO_OPTIONS,
 ) -> None:
     """Write an incident report: Markdown, a picture of the main screen, and the last minutes as a recording."""
     from ..screens.incident_report import check_target, redacted, write_incident
-    from .fleet.members import member_of
 
     member = member_of(target)
     target = member.target
     path = Path(target)
-    inputs = [one for one in (path, kafka_config) if one is not None and one.exists()]
+    inputs = [one for one in (path, options.kafka_config) if one is not None and one.exists()]
     check_target(out, inputs, force=force)
-    options = {"bootstrap": bootstrap, "time": time, "group": group, "kafka_config": kafka_config, "query": query}
     with _Progress() as progress:
-        if is_recording(path):
-            for option, value in options.items():
-                if value is not None:
-                    raise UsageError(f"--{option.replace('_', '-')} has no effect for a recording; leave it out")
-            incident = _recorded(path, at)
+        if is_recording(target):
+            options.refuse(OF_CHECKS, "for a recording")
+            incident = _recorded(local_path(target), at)
         elif at is not None:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
         else:
@@ -118,99 +109,56 @@ class _Progress:
 def _recorded(path: Path, at: int | None) -> "Incident":
     from ..screens.incident_report import incident_of
 
-    with RecordingReader(path) as reader:
-        if not len(reader):
-            raise UsageError(f"{path} has no snapshots")
-        return incident_of(reader, len(reader) - 1 if at is None else number_at(reader, path, at))
+    with recording_at(path, at) as (reader, number):
+        return incident_of(reader, number)
 
 
 def _looked_at(
-    target: str, for_ms: int, options: dict[str, Any], configured: Mapping[str, Any], say: Callable[[str], None]
+    target: str, for_ms: int, options: TargetOptions, configured: TargetOptions, say: Callable[[str], None]
 ) -> "Incident":
     """The target's present state; `options` were given, missing ones come from `configured` targets."""
-    from .attach import engine_of
-
-    if (engine := engine_of(target)) is not None:
-        for option, value in options.items():
-            if value is not None:
-                raise UsageError(f"--{option.replace('_', '-')} has no effect for a running engine; leave it out")
-        return asyncio.run(_engine(engine, for_ms, say))
-    from .attach import watched_of
-    from .post_mortem import finished_log
-
-    is_here = "://" not in target.removeprefix("file://")
-    if is_here and (log := finished_log(local_path(target))) is not None:
-        for option in ("bootstrap", "time", "group", "kafka_config"):
-            if options[option] is not None:
-                raise UsageError(f"--{option.replace('_', '-')} has no effect for a finished event log; leave it out")
-        return _ended(target, log, options["query"] or configured.get("query"))
-    given = {option: value for option, value in options.items() if value is not None}
-    watched = watched_of(target, {**configured, **given})
-    began = clock.monotonic()
-    seen: list[Snapshot] = []
-    with opened(watched):
-        for snapshot in pictures(watched, began + for_ms / 1_000, name=_name_of(target)):
-            seen.append(snapshot)
-            if _enough(snapshot, began, for_ms, say):
-                break
+    from ...engine.targets.follow import header_of
+    from ...engine.targets.open import open_target
+    from ...engine.targets.own import RunningEngine
+    from ...engine.targets.spark.kind import FinishedLog
     from ..screens.incident_report import Incident
 
-    header = Header(
-        name=seen[-1].name,
-        pid=os.getpid(),
-        started_ms=seen[0].wall_ms or 0,
-        source=watched.describe(),
-        settings=seen[-1].settings,
-    )
-    points = [point for one in seen if (point := history_point(one)) is not None]
-    return Incident(header=header, snapshots=seen, points=points)
-
-
-def _ended(target: str, log: "EventLogFacts", wanted: str | None) -> "Incident":
-    """The incident at the end of a finished event log, with the log's times."""
-    from ..screens.incident_report import incident_of
-    from .post_mortem import recorded
-
-    with recorded(local_path(target), log, wanted) as reader:
-        return incident_of(reader, len(reader) - 1)
-
-
-def _name_of(target: str) -> str:
-    from .engines import name_of
-    from .targets import known_as
-
-    path = Path(target)
-    return name_of(known_as(path) if path.exists() else target.rpartition("/")[2])
-
-
-async def _engine(engine: "EngineAddress", for_ms: int, say: Callable[[str], None]) -> "Incident":
-    """A running engine: its history, and its snapshots until there is a verdict."""
-    from ..screens.incident_report import Incident
-
+    progress = None if is_remote(target) else log_progress
+    opened = open_target(target, replace(options.over(configured), log_progress=progress))
+    if isinstance(opened, RunningEngine):
+        options.refuse(OF_CHECKS, "for a running engine")
+    elif isinstance(opened, FinishedLog):
+        options.refuse(("bootstrap", "time", "group", "kafka_config"), "for a finished event log")
+        with opened.recorded() as recording:
+            return _recorded(recording, None)
     header: Header | None = None
     seen: list[Snapshot] = []
     lost: str | None = None
-    began = clock.monotonic()
+    began, pace = clock.monotonic(), Pace(for_s=for_ms / 1_000)
     try:
-        async with asyncio.timeout(for_ms / 1_000), aclosing(engine.client(read_only=True).messages()) as messages:
-            async for message in messages:
+        with closing(opened.follow(_name_of(target), pace)) as messages:
+            for message in messages:
                 if isinstance(message, Header):
                     header = message
-                elif isinstance(message, Snapshot) and message.state != "starting":
+                elif message.state != "starting":
                     seen.append(message)
                     if _enough(message, began, for_ms, say):
                         break
             else:
-                lost = "The engine stopped while it was looked at"
-    except TimeoutError:
-        pass
+                lost = None if pace.is_over else "The engine stopped while it was looked at"
     except RunError as error:
-        lost = first_line(str(error))
-    if header is None or not seen:
+        lost = first_line(error)
+    if not seen:
         why = lost or f"it sent no snapshot within {for_ms / 1_000:g} s: is it still starting?"
-        raise UsageError(f"there is nothing to report of the engine {engine.socket.stem} yet: {why}")
+        raise UsageError(f"there is nothing to report of the engine {opened.name} yet: {why}")
+    header = header or header_of(seen[-1], started_ms=seen[0].wall_ms)
     points = [*header.history, *(point for one in seen if (point := history_point(one)) is not None)]
     return Incident(header=header, snapshots=seen, points=points, lost=lost)
+
+
+def _name_of(target: str) -> str:
+    path = Path(target)
+    return name_of(known_as(path) if path.exists() else target.rpartition("/")[2])
 
 
 def _enough(snapshot: Snapshot, began_s: float, for_ms: int, say: Callable[[str], None]) -> bool:

@@ -10,23 +10,22 @@ import typer
 
 from ... import sample_data
 from ...engine.system.errors import UsageError
-from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, or_off, parsed, with_engine_arguments
+from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
-from .engines import (
-    bounds_of,
-    check_engine_outputs,
-    has_screen,
-    name_of,
-    settings_for,
-    show,
-    staging,
-    start,
-    stop_on_eof,
+from .complete import epilog
+from .engines import bounds_of, check_engine_outputs, has_screen, settings_for, show, staging, start, stop_on_eof
+from .options import (
+    DEFAULT_IDLE_AFTER_MS,
+    EngineArguments,
+    duration_option,
+    or_off,
+    parse_duration,
+    parse_speed,
+    parse_time,
+    parsed,
+    with_engine_arguments,
 )
-from .examples import epilog
-from .kafka import kafka_columns, kafka_config_of, kafka_start
-from .options import parse_duration, parse_speed, parse_time
-from .targets import is_remote, local_path
+from .target_options import kafka_columns, kafka_config_of, kafka_start
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
@@ -92,8 +91,8 @@ def demo(
 
 
 def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
-    from ...engine.targets.engine import WatchOptions
     from ...engine.targets.flink.demo.job import DemoFlights, FlightsWatch
+    from ...engine.targets.watch_engine import WatchOptions
 
     start_ms = parse_time(sample_data.DEMO_START)
     rows = DemoFlights(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL, start_ms)

@@ -14,16 +14,15 @@ from ...engine.feed.messages import Change, Stop
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import NO_DATA, clean, stamp
 from ..words.keys import use_keys
-from .arguments import parsed
 from .complete import run_names
-from .config.force import appearance, config
+from .config import appearance, config
 from .launch import launched
 from .loading import loading
-from .options import parse_duration, parse_duration_or_off
+from .options import parse_duration, parse_duration_or_off, parsed
 
 if TYPE_CHECKING:
+    from ..screens.app import SnapshotClient as StreamClient
     from ..screens.app import WmtopApp
-    from ..screens.base_app import SnapshotClient as StreamClient
 
     class Feed(StreamClient, Protocol):
         """A stream for a screen."""

@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 
 from ...engine.system.errors import RunError, UsageError
-from .attach import engine_of
+from ...engine.targets.own import is_recording, known_as, local_path, running_engine
 from .complete import target_names
-from .config.force import configured
-from .look import is_recording
-from .targets import is_log, is_published, known_as, nothing_there
+from .config import configured
 
 LOOPBACK = "127.0.0.1"
 
@@ -63,17 +61,19 @@ def _name(target: str) -> str:
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
+    from ...engine.targets.discover import nothing_there
     from ...engine.targets.spark.checkpoint import check
+    from ...engine.targets.spark.kind import is_log, is_published
 
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
     if configured(target) is not None:
         return [*wmtop, "attach", target, *([] if allow_changes else ["--read-only"])]
     path = Path(target)
-    if is_recording(path):
-        return [*wmtop, "replay", str(path.absolute())]
-    if not path.exists() and "://" not in target and engine_of(target) is None and not is_published(target):
+    if is_recording(target):
+        return [*wmtop, "replay", str(local_path(target).absolute())]
+    if not path.exists() and "://" not in target and running_engine(target) is None and not is_published(target):
         raise UsageError(nothing_there(target))
-    if path.exists() and not is_log(path) and engine_of(target) is None:
+    if path.exists() and not is_log(path) and running_engine(target) is None:
         check(path)
     whole = str(path.absolute()) if path.exists() else target
     return [*wmtop, "attach", whole, *([] if allow_changes else ["--read-only"])]

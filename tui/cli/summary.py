@@ -5,9 +5,9 @@ from ...engine.snapshot import Snapshot
 from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
 from ...engine.watermarks.lateness import recommended_lateness_ms
 from ..words.attached import barrel_parts, position
+from ..words.kinds import kind_words
 from ..words.notes import note_text
 from ..words.spans import lay
-from ..words.target import target_of
 from ..words.verdict import verdict_line
 from ..words.wording import (
     cause,
@@ -27,7 +27,7 @@ COMPLETENESS = (0.977, 0.99, 0.999)
 
 def summary(snapshot: Snapshot) -> str:
     """Totals, watermark, windows and recommended lateness of a run; of an attached query what is known."""
-    if target_of(snapshot).is_attached:
+    if snapshot.is_attached:
         return "\n".join(_attached(snapshot))
     totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
@@ -66,7 +66,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
     if snapshot.barrel is not None:
         parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
         lines.append("".join(text for text, _ in lay(parts, 1_000)).strip())
-    if snapshot.spark.dropped_at_least is not None or snapshot.flink is not None:
+    if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
         lines.append(f"dropped as late: {late_drops(snapshot)}")
     delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"

@@ -14,14 +14,13 @@ from textual.widget import Widget
 
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
 from ...engine.text.formatting import at, parse_duration
-from ..screens.app import WmtopApp
-from ..screens.base_app import SnapshotCame
+from ..screens.app import FromFeed, WmtopApp
 from ..screens.events import EventsScreen
 from ..screens.incident_report import Incident, incident_of
 from ..screens.main import MainScreen
-from ..widgets.bindings import bindings
-from ..widgets.lines import Prompt
+from ..widgets.lines import Prompt, bindings
 from ..words import keys
 from ..words.history import log_of
 from ..words.recent import Recent
@@ -73,13 +72,13 @@ class GoToScreen(ModalScreen[int | None]):
         self.query_one(Prompt).open("time", "go to", "", _HOW_TO_TYPE)
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        self.query_one(Prompt).say(_HOW_TO_TYPE)
+        self.query_one(Prompt).say(None)
 
     def on_prompt_done(self, event: Prompt.Done) -> None:
         try:
             self.dismiss(parse_moment(event.text, self._now_ms, self._zone))
         except ValueError as error:
-            self.query_one(Prompt).say(str(error) if event.text.strip() else HOW, error=True)
+            self.query_one(Prompt).say(str(error) if event.text.strip() else HOW)
 
     def action_stay(self) -> None:
         """Stay."""
@@ -146,8 +145,9 @@ class ReplayApp(WmtopApp):
                 recent.past.add(snapshot)
         return recent
 
-    def on_snapshot_came(self, event: SnapshotCame) -> None:
-        self._show()
+    def on_from_feed(self, event: FromFeed) -> None:
+        if isinstance(event.content, Snapshot):
+            self._show()
 
     def _incident(self) -> Incident | None:
         return incident_of(self._recording, self._replay.playback.number)
@@ -207,7 +207,7 @@ class ReplayApp(WmtopApp):
 
     @property
     def _zone(self) -> tzinfo | None:
-        return self._main.zone if self._main is not None else UTC
+        return self._main.shown.view.zone if self._main is not None else UTC
 
     def _changed_to(self, screen: Screen[Any]) -> None:
         screen.call_after_refresh(self._show)

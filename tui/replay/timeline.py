@@ -13,7 +13,6 @@ from textual.events import MouseDown, MouseMove, MouseUp, Resize
 from textual.message import Message
 
 from ...engine.text import formatting as f
-from ...engine.text.formatting import at, count, duration, pad, second
 from ...engine.verdict.alerts import is_burst
 from ...engine.verdict.history import HistoryPoint
 from ..widgets.barrel import EIGHTHS
@@ -96,12 +95,12 @@ def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
     parts = list(_parts(points, play_ms))
     records = sum(slice_.records for slice_ in parts)
     usual = sum(slice_.late for slice_ in parts) / records if records else 0.0
-    found: list[TimelinePart] = []
+    late_parts: list[TimelinePart] = []
     for slice_ in parts:
         if is_burst(slice_.late, slice_.records, usual):
-            joined = found and found[-1].end + 1 == slice_.start
-            found.append(found.pop().with_next(slice_) if joined else slice_)
-    for burst in found:
+            joined = late_parts and late_parts[-1].end + 1 == slice_.start
+            late_parts.append(late_parts.pop().with_next(slice_) if joined else slice_)
+    for burst in late_parts:
         yield TimelineMark("late", burst.start, burst.end, f"{f.share(burst.late / burst.records)} of the records late")
 
 
@@ -146,7 +145,7 @@ def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:
 
 
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}
-"""A mark's sign and ink; of several in one cell, the first of these is drawn."""
+"""A mark's sign and style; of several in one cell, the first of these is drawn."""
 CURSOR = "┃"
 _LEGEND_CELLS, _LEGEND_FROM = 38, 108
 """The legend's width, and the width from which it is shown next to the keys."""
@@ -167,8 +166,13 @@ class _Picture(Struct, frozen=True):
     marks: Sequence[TimelineMark | None]
 
 
-class Timeline(Canvas):
-    """Draws a track and the current position; sends `Scrubbed` with a playing time (ms) when it is clicked."""
+class Timeline(Canvas[tuple[int, tzinfo | None]]):
+    """Draws a track and the current position; sends `Scrubbed` with a playing time (ms) when it is clicked.
+
+    `content`: the present snapshot's number, and the zone of the times.
+    """
+
+    content = (0, None)
 
     class Scrubbed(Message):
         """The user chose another position."""
@@ -180,8 +184,6 @@ class Timeline(Canvas):
     def __init__(self, track: Track, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._track = track
-        self._number = 0
-        self._zone: tzinfo | None = None
         points = [point for point in track.points if point is not None]
         self._ends_ms = (points[0].now_ms, points[-1].now_ms) if points else None
         self._greatest = max((point.behind_fastest_ms or 0 for point in points), default=0)
@@ -190,21 +192,15 @@ class Timeline(Canvas):
         self._picture = _Picture((), ())
         self._dragged = False
 
-    def show(self, number: int, zone: tzinfo | None) -> None:
-        """Show the position at snapshot `number`, with times in `zone`."""
-        if (number, zone) != (self._number, self._zone):
-            self._number, self._zone = number, zone
-            self.redraw()
-
     def mark_here(self) -> TimelineMark | None:
         """The mark in the cell of the current position."""
-        cell = self._cell(self._number)
+        cell = self._cell(self.content[0])
         return self._picture.marks[cell] if cell < len(self._picture.marks) else None
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         first, last = self._ends()
-        here = f"{count(self._number + 1)} of {count(len(self._track.points))}"
-        lag = f"lag ≤{duration(self._greatest)}"
+        here = f"{f.count(self.content[0] + 1)} of {f.count(len(self._track.points))}"
+        lag = f"lag ≤{f.duration(self._greatest)}"
         left, right = max(cell_len(first), cell_len(lag)), max(cell_len(last), cell_len(here))
         self._left = left + 2
         room: int = max(width - self._left - right - 2, 1)
@@ -213,7 +209,8 @@ class Timeline(Canvas):
             self._picture = self._drawn(room)
         lines = ((first, self._spark(), last), (lag, self._signs(), here))
         return [
-            [(f" {pad(a, left)} ", "dim"), *spans, (f" {pad(b, right, right=True)} ", "dim")] for a, spans, b in lines
+            [(f" {f.pad(a, left)} ", "dim"), *spans, (f" {f.pad(b, right, right=True)} ", "dim")]
+            for a, spans, b in lines
         ]
 
     def on_mouse_down(self, event: MouseDown) -> None:
@@ -260,7 +257,7 @@ class Timeline(Canvas):
     def _spark(self) -> list[Span]:
         greatest = max(self._greatest, 1)
         chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._picture.lags]
-        cell = self._cell(self._number)
+        cell = self._cell(self.content[0])
         return [("".join(chars[:cell]), "active"), (CURSOR, "level"), ("".join(chars[cell + 1 :]), "folded")]
 
     def _signs(self) -> list[Span]:
@@ -270,10 +267,10 @@ class Timeline(Canvas):
         """The times of the first and the last snapshot."""
         if self._ends_ms is None:
             return "", ""
-        first, last = self._ends_ms
-        if at(first, self._zone).date() == at(last, self._zone).date():
-            return second(first, self._zone), second(last, self._zone)
-        dated = [f"{at(ms, self._zone):%m-%d %H:%M}" for ms in (first, last)]
+        (first, last), zone = self._ends_ms, self.content[1]
+        if f.at(first, zone).date() == f.at(last, zone).date():
+            return f.second(first, zone), f.second(last, zone)
+        dated = [f"{f.at(ms, zone):%m-%d %H:%M}" for ms in (first, last)]
         return dated[0], dated[1]
 
 
@@ -295,7 +292,7 @@ class ReplayBar(Vertical):
 
     def show(self, number: int, playing: bool, zone: tzinfo | None) -> None:
         """Show the position at snapshot `number`."""
-        self._timeline.show(number, zone)
+        self._timeline.show((number, zone))
         marks = [hint("mark-next")] if self._has_marks else []
         self._keys.show(
             [
@@ -309,8 +306,8 @@ class ReplayBar(Vertical):
         )
         mark = self._timeline.mark_here()
         if mark is not None:
-            sign, ink = SIGNS[mark.kind]
-            self._legend.show([part((f"{sign} ", ink), (mark.words, "text")), part(right=True)])
+            sign, style = SIGNS[mark.kind]
+            self._legend.show([part((f"{sign} ", style), (mark.words, "text")), part(right=True)])
         elif self._has_marks:
             words: dict[Kind, str] = {"late": "late burst", "holder": "new holder", "stall": "stall"}
             spans = [part(SIGNS[kind], (f" {word}", "dim"), gap="  ") for kind, word in words.items()]

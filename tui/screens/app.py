@@ -2,34 +2,39 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from importlib import import_module
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 from textual.app import App, SystemCommand
+from textual.message import Message
 from textual.screen import Screen
 
-from ...engine.feed.messages import Change, Header, Reply, Stop
+from ...engine.feed.messages import Change, FromEngine, Header, Reply, Stop, ToEngine
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import clean, first_line
 from ...engine.verdict.alerts import LOST_AFTER_MS
-from ..words import keys
-from ..words.events import Severity, alert_severity, alert_text, alert_title
+from ..words.history import Severity, alert_severity, alert_text, alert_title
 from ..words.keys import chosen_keys
 from ..words.lists import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from ..words.presenter import Lost
 from ..words.recent import Recent
 from ..words.spans import Top
-from .base_app import HeaderCame, ReplyCame, SnapshotCame, SnapshotClient, StreamEnded, TooSmallScreen
-from .export_actions import ChannelCommands, ExportActions, Recorder
+from .base_app import BaseApp, TooSmallScreen
+from .exports import Recorder
 from .incident_report import Incident, LastMinutes, write_new
 from .start import Answer, QuitScreen, StartScreen
+
+if TYPE_CHECKING:  # the start screen is painted before the others are imported
+    from .main import MainScreen
+    from .palette import ChannelCommands
+    from .target_screen import TargetScreen
 
 _SECONDS = 15
 _LONGEST = 200
@@ -72,8 +77,47 @@ def _harmless(text: str) -> str:
     return clean(text).replace(";", ",")[:_LONGEST]
 
 
-if TYPE_CHECKING:  # the start screen is painted before the others are imported
-    from .main import MainScreen
+class SnapshotClient(Protocol):
+    """One connection to an engine."""
+
+    def messages(self) -> AsyncIterator[FromEngine]:
+        """A header, then snapshots and replies; ends when the engine goes away, may raise `RunError`."""
+        ...
+
+    async def send(self, command: ToEngine) -> None:
+        """Send a command; its answer comes as a `Reply` with the same id."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connection; the engine continues."""
+        ...
+
+
+class FromFeed(Message):
+    """The engine sent something; of snapshots that wait in the queue only the newest counts."""
+
+    def __init__(self, content: FromEngine) -> None:
+        self.content = content
+        super().__init__()
+
+    def can_replace(self, message: Message) -> bool:
+        snapshots = isinstance(message, FromFeed) and isinstance(message.content, Snapshot)
+        return snapshots and isinstance(self.content, Snapshot)
+
+
+class StreamEnded(Message):
+    """The stream has ended; `reason` is one line, or None if there is no reason."""
+
+    def __init__(self, reason: str | None) -> None:
+        self.reason = reason
+        super().__init__()
+
+
+def _channel_commands() -> "type[ChannelCommands]":
+    from .palette import ChannelCommands
+
+    return ChannelCommands
+
 
 OnQuit = Literal["ask", "stop", "leave"]
 _LOADED_AFTER_S = 0.3
@@ -82,7 +126,7 @@ _STOP_S = 2.0
 """Longest wait (s) at quitting for an engine that does not respond to the stop."""
 
 
-class WmtopApp(ExportActions[Answer]):
+class WmtopApp(BaseApp[Answer]):
     """Shows the engine that `feed` is connected to; `run` returns whether the user stopped it or left it running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
@@ -94,7 +138,7 @@ class WmtopApp(ExportActions[Answer]):
     _replays: ClassVar[bool] = False
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
-    COMMANDS = App.COMMANDS | {ChannelCommands}
+    COMMANDS = App.COMMANDS | {_channel_commands}
 
     def __init__(
         self,
@@ -146,41 +190,23 @@ class WmtopApp(ExportActions[Answer]):
         return self._start
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        from .detail import DetailScreen
-        from .main import MainScreen
+        from .palette import target_commands
+        from .target_screen import TargetScreen
 
-        if isinstance(screen, MainScreen | DetailScreen):
-            for title, words, action in screen.commands():
-                yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
-        yield SystemCommand(keys.THEME, "Dark, light or high contrast", self.action_other_theme)
-        if self.check_action("save_svg", ()):
-            yield SystemCommand(keys.SAVE_SVG, "Save the screen as a picture in this directory", self.action_save_svg)
-        if self.check_action("record", ()):
-            yield SystemCommand(keys.RECORD, "Record what this screen sees, in this directory", self.action_record)
-        if isinstance(screen, MainScreen | DetailScreen):
-            yield SystemCommand("Copy the name", "Of the selected row, to the clipboard", self.action_copy_name)
-            yield SystemCommand("Copy the row", "The selected row, to the clipboard", self.action_copy_row)
-            if self.check_action("save_csv", ()):
-                yield SystemCommand(keys.SAVE_CSV, "The table of this screen, here", self.action_save_csv)
-                yield SystemCommand(keys.SAVE_JSON, "The same as JSON", self.action_save_json)
-        if self.check_action("export_incident", ()):
-            words = "Text, picture and the last minutes as a recording, in this directory"
-            yield SystemCommand(keys.INCIDENT, words, self.action_export_incident)
-        yield SystemCommand(keys.HELP, "The keys, and how to read the barrel", self.action_show_help)
-        yield SystemCommand(keys.QUIT, "Leave wmtop", self.action_leave)
+        yield from target_commands(self, screen if isinstance(screen, TargetScreen) else None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in self._denied else super().check_action(action, parameters)
 
     @property
     def _most_important(self) -> Top | None:
-        return None if self._main is None else self._main.seen.top
+        return None if self._main is None else self._main.shown.top
 
     def _refresh_small(self) -> None:
         self._fit()
         top = self.screen_stack[-1:]
         if self._main is not None and top and isinstance(top[0], TooSmallScreen):
-            top[0].show(self._main.seen.top)
+            top[0].show(self._main.shown.top)
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._refresh_small)
@@ -201,27 +227,30 @@ class WmtopApp(ExportActions[Answer]):
             async for message in self._feed.messages():
                 if isinstance(message, Snapshot):
                     self._record(message)
-                    self.post_message(SnapshotCame(message))
-                elif isinstance(message, Header):
-                    self.post_message(HeaderCame(message))
-                else:
-                    self.post_message(ReplyCame(message))
+                self.post_message(FromFeed(message))
         except RunError as error:
             reason = first_line(str(error))
         except (OSError, EOFError, msgspec.MsgspecError) as error:
             reason = f"The stream cannot be read: {first_line(str(error))}"
         self.post_message(StreamEnded(reason))
 
-    def on_header_came(self, event: HeaderCame) -> None:
-        self._header = event.header
-        self._engine_name = event.header.name
-        self._recent = self._recent_of(event.header)
+    def on_from_feed(self, event: FromFeed) -> None:
+        content = event.content
+        if isinstance(content, Snapshot):
+            self._take(content)
+        elif isinstance(content, Header):
+            self._header = content
+            self._engine_name = content.name
+            self._recent = self._recent_of(content)
+        else:
+            self._show_reply(content)
 
-    def on_snapshot_came(self, event: SnapshotCame) -> None:
-        first, self._snapshot = self._snapshot is None, event.snapshot
-        self._engine_name = event.snapshot.name
-        self._recent.add(event.snapshot)
-        self._minutes.add(event.snapshot)
+    def _take(self, snapshot: Snapshot) -> None:
+        """Show a snapshot, and report its alerts."""
+        first, self._snapshot = self._snapshot is None, snapshot
+        self._engine_name = snapshot.name
+        self._recent.add(snapshot)
+        self._minutes.add(snapshot)
         self._heard_s = self._clock()
         if first:
             self._recent.log.take_alerts()  # older than this screen, which shows them
@@ -285,15 +314,12 @@ class WmtopApp(ExportActions[Answer]):
             self._main.lose(self._lost)
         self._fit()
 
-    async def on_main_screen_apply_wanted(self, event: "MainScreen.ApplyWanted") -> None:
+    async def on_target_screen_apply_wanted(self, event: "TargetScreen.ApplyWanted") -> None:
         change, words = event.change, event.words
         self._commands[len(self._commands) + 1] = words
         change = msgspec.structs.replace(change, id=len(self._commands))
         if (why := await self._send(change)) is not None:
             self.notify(not_applied(words, why), severity="error", markup=False)
-
-    def on_reply_came(self, event: ReplyCame) -> None:
-        self._show_reply(event.reply)
 
     def _show_reply(self, reply: Reply) -> None:
         words, text = self._commands.get(reply.id, "the command"), clean(reply.text)
@@ -319,10 +345,12 @@ class WmtopApp(ExportActions[Answer]):
         from .detail import DetailScreen
         from .help import HelpScreen
 
-        if not isinstance(self.screen, HelpScreen | QuitScreen):
-            about = self.screen if isinstance(self.screen, DetailScreen) else None
-            denied = self._main.seen.denied if self._main is not None else self._denied
-            self.push_screen(HelpScreen(replay=self._replays, about=about, denied=denied))
+        screen = self.screen
+        if isinstance(screen, HelpScreen | QuitScreen):
+            return
+        denied = self._main.denied if self._main is not None else self._denied
+        name, reading = (screen.NAME, screen.READING) if isinstance(screen, DetailScreen) else ("", "")
+        self.push_screen(HelpScreen(name, reading, replay=self._replays, denied=denied))
 
     async def action_export_incident(self) -> None:
         """Write the present state, and the minutes before it, to a zip in wmtop's start directory."""
@@ -341,7 +369,7 @@ class WmtopApp(ExportActions[Answer]):
         """The incident at the shown snapshot; None before there is one."""
         if self._header is None or self._main is None:
             return None
-        shown = self._main.seen.snapshot
+        shown = self._main.shown.snapshot
         return Incident(
             header=self._header,
             snapshots=self._minutes.until(shown),

@@ -4,24 +4,17 @@ frees each.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
-
-from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ..widgets.bindings import bindings
-from ..widgets.rows import Item, Sheet, heading, paragraph
-from ..words.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..widgets.rows import Item, column_cells, heading, paragraph, titles
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.lists import IN_FLIGHT, TableRecords
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.target import target_of
-from ..words.view import reference_ms
+from ..words.windows import StepFacts, WindowGroup, steps, waits_for, window_groups
 from .detail import DetailScreen
-from .host import Help
 
 _WHO, _GAIN = (8, 30), 8
 _BAR = (6, 40)
@@ -33,26 +26,22 @@ class BlockersScreen(DetailScreen):
     A click on a title does not sort: a step's gain includes the steps above it, so it is only true in this order.
     """
 
-    NAME = PLACE = "Blockers"
-    ABOUT = Help(
-        reading="Each step is a channel (or several with the same watermark) that takes part in the minimum and is "
+    NAME = "Blockers"
+    READING = (
+        "Each step is a channel (or several with the same watermark) that takes part in the minimum and is "
         "behind the fastest. gain: how far the watermark would advance at the next emit if this channel and all above "
         "it were idle; the bar shows the same, full at the last step. frees: what makes the channel stop blocking. At "
         "most ten steps are listed. Below: open windows that wait for the same channels, as one group.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Blockers")
 
-    def body(self) -> ComposeResult:
-        yield Sheet(id="steps")
-
-    def show(self, snapshot: Snapshot) -> None:
-        self.query_one(Sheet).show([*self._steps(snapshot), *self._groups(snapshot)])
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
+        return [*self._steps(snapshot), *self._groups(snapshot)]
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        found = snapshot.blockers
-        if found is None:
+        blockers = snapshot.blockers
+        if blockers is None:
             return ()
-        return [(f"  {f.counted(len(found), 'step')}" if found else "  none", "dim")]
+        return [(f"  {f.counted(len(blockers), 'step')}" if blockers else "  none", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if not snapshot.blockers:
@@ -60,42 +49,41 @@ class BlockersScreen(DetailScreen):
         return [("▇", "holder"), (" gained when freed down to here", "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        known = self.query_one(Sheet).cursor is not None
-        return (hint("blocker-open"),) if self.preview is None and known else ()
+        return (hint("blocker-open"),) if self.preview is None and self.sheet.cursor is not None else ()
 
     def records(self) -> TableRecords:
-        return TableRecords("blockers", self.seen.snapshot.blockers or [])
+        return TableRecords("blockers", self.snapshot.blockers or [])
 
     def name_of(self, key: str) -> str:
         what, _, rest = key.partition(" ")
         if what == "step":
             return rest
         start, end = (int(part) for part in rest.split())
-        return f.interval(start, end, self.zone, self.seen.snapshot.now_ms)
+        return f.interval(start, end, self.zone, self.snapshot.now_ms)
 
     def action_open(self) -> None:
         """Open the page of the channel under the cursor, or the list of windows."""
-        what, _, key = (self.query_one(Sheet).cursor or "").partition(" ")
-        if what == "step" and any(view.channel == key for view in self.seen.snapshot.channels):
-            self.host.open_channel(key)
+        what, _, key = (self.sheet.cursor or "").partition(" ")
+        if what == "step" and self.knows(key):
+            self.open_channel(key)
         elif what == "windows":
-            self.host.action_detail("Windows")
+            self.action_detail("Windows")
 
     def _steps(self, snapshot: Snapshot) -> list[Item]:
-        found = steps(snapshot)
-        if not found:
+        staircase = steps(snapshot)
+        if not staircase:
             return [paragraph(_no_blocker(snapshot))]
-        names = max(_WHO[0], min(_WHO[1], max(len(facts.who) for facts in found)))
-        most = max(facts.step.gain_ms or 0 for facts in found)
-        items = [Item((partial(_title, names),))]
-        for place, facts in enumerate(found, 1):
+        names = column_cells((facts.who for facts in staircase), *_WHO)
+        most = max(facts.step.gain_ms or 0 for facts in staircase)
+        items = [titles(f"    {f.pad('channel', names)}  {f.pad('gain', _GAIN, right=True)}")]
+        for place, facts in enumerate(staircase, 1):
             lines = (partial(_step, place, facts, names, most), partial(self._frees, facts))
             items.append(Item(lines, f"step {facts.step.channels[0]}" if facts.step.channels else None))
         return items
 
     def _frees(self, facts: StepFacts, width: int) -> list[Span]:
         at = facts.step.watermark_ms
-        near = reference_ms(self.seen.snapshot)
+        near = reference_ms(self.snapshot)
         time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
         return clip([("    watermark ", "dim"), (time, "text"), ("   frees: ", "dim"), (facts.frees, "text")], width)
 
@@ -112,7 +100,7 @@ class BlockersScreen(DetailScreen):
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 
     def _group(self, group: WindowGroup, width: int) -> list[Span]:
-        near = self.seen.snapshot.now_ms
+        near = self.snapshot.now_ms
         count = len(group.windows)
         ends = f.interval(group.first.start_ms, group.end_ms, self.zone, near)
         who = waits_for(group.first)
@@ -129,8 +117,7 @@ class BlockersScreen(DetailScreen):
 
 def _no_blocker(snapshot: Snapshot) -> str:
     if snapshot.blockers is None:
-        one_clock = target_of(snapshot).one_clock
-        return presenter_of(snapshot).no_holders() if one_clock else f"blockers: {f.ELSEWHERE}"
+        return presenter_of(snapshot).no_holders() if snapshot.one_clock else f"blockers: {f.ELSEWHERE}"
     if snapshot.level.holder is not None and snapshot.level.holder.cause == "in_flight":
         return IN_FLIGHT
     if snapshot.level.idle:
@@ -138,23 +125,19 @@ def _no_blocker(snapshot: Snapshot) -> str:
     return "No channel holds back the watermark: none that counts is behind the fastest"
 
 
-def _title(names: int, width: int) -> list[Span]:
-    return clip([(f"    {f.pad('channel', names)}  {f.pad('gain', _GAIN, right=True)}", "dim")], width)
-
-
 def _step(place: int, facts: StepFacts, names: int, most: int, width: int) -> list[Span]:
     gain = facts.step.gain_ms
     room = max(min(width - names - _GAIN - 8 - len(facts.why) - 3, _BAR[1]), _BAR[0])
     full = 0 if not gain or not most else max(room * gain // most, 1)
-    ink = "holder" if place == 1 else "text"
+    style = "holder" if place == 1 else "text"
     return clip(
         [
             (f" {place:>2} ", "dim"),
-            (f.pad(facts.who, names), ink),
+            (f.pad(facts.who, names), style),
             (f"  {f.pad(f.UNKNOWN if gain is None else f.signed(gain), _GAIN, right=True)}  ", "strong"),
             ("▇" * full, "holder"),
             ("▁" * (room - full), "frame"),
-            (f"  {facts.why}", ink),
+            (f"  {facts.why}", style),
         ],
         width,
     )

@@ -1,15 +1,12 @@
 """One channel: its watermark against the query's, its quiet periods, its counts, how late its records are."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ..widgets.barrel import EIGHTHS
-from ..widgets.bindings import bindings
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.text import FactList, Prose
@@ -17,13 +14,11 @@ from ..words.barrel import holding, kind_of, rank
 from ..words.channels import channel_named, facts, story
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
 from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
+from ..words.preview import TARGETS, curve_of, place_of, recommended, shown
 from ..words.recent import Moment
 from ..words.spans import Span, part
 from .detail import DetailScreen
-from .host import Help, app_of
-from .late_records import LateRecordsScreen
 
 _BESIDE = 48
 """The cells beside a line of bars."""
@@ -32,14 +27,13 @@ _BESIDE = 48
 class ChannelScreen(DetailScreen):
     """The selected channel; its last minutes are drawn as lines of bars."""
 
-    NAME = PLACE = "Channel"
-    ABOUT = Help(
-        reading="First the state of the channel, then its counts since the start. Two lines of bars show at "
+    NAME = "Channel"
+    READING = (
+        "First the state of the channel, then its counts since the start. Two lines of bars show at "
         "most the last 15 minutes, the newest at the right: how far the channel was ahead of the watermark, and for "
         "how long it had no data (a ramp ends with the next record). Below, how late its records are, if it is among "
         "the 16 channels with most late ones: the share is of those behind the watermark.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Channel")
 
     def body(self) -> ComposeResult:
         yield Prose(id="story")
@@ -50,11 +44,11 @@ class ChannelScreen(DetailScreen):
 
     @property
     def crumb(self) -> str:
-        channel = self.seen.view.selected
+        channel = self.shown.view.selected
         return self.NAME if channel is None else f.label(channel, 24)
 
     def show(self, snapshot: Snapshot) -> None:
-        view = channel_named(snapshot, self.seen.view.selected)
+        view = channel_named(snapshot, self.shown.view.selected)
         prose, table = self.query_one(Prose), self.query_one(FactList)
         if view is None:
             gone = CHANNEL_GONE if snapshot.channels else CHANNELS_UNKNOWN
@@ -62,7 +56,7 @@ class ChannelScreen(DetailScreen):
             table.show([])
             self._show_curve(snapshot, None)
             return
-        moments = self.seen.recent.past.until(snapshot)
+        moments = self.recent.past.until(snapshot)
         prose.show(story(snapshot, view))
         table.show(facts(snapshot, view, self.zone))
         table.styles.height = table.rows(self.size.width - 2)
@@ -74,23 +68,23 @@ class ChannelScreen(DetailScreen):
         self._show_curve(snapshot, view)
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        late = [] if channel_named(snapshot, self.seen.view.selected) is None else [hint("late-records")]
+        late = [] if channel_named(snapshot, self.shown.view.selected) is None else [hint("late-records")]
         return [*late, hint("channel-next")] if len(snapshot.channels) > 1 else late
 
     def records(self) -> TableRecords | None:
-        view = channel_named(self.seen.snapshot, self.seen.view.selected)
+        view = channel_named(self.snapshot, self.shown.view.selected)
         return None if view is None else TableRecords("channel", [view])
 
     def chosen(self) -> Chosen | None:
-        view = channel_named(self.seen.snapshot, self.seen.view.selected)
+        view = channel_named(self.snapshot, self.shown.view.selected)
         if view is None:
             return None
-        reported = "".join(text for text, _ in story(self.seen.snapshot, view))
+        reported = "".join(text for text, _ in story(self.snapshot, view))
         return Chosen(f.clean(view.channel), f"{f.clean(view.channel)}: {reported}")
 
     def action_other(self, step: int) -> None:
         """Go to the page of the channel before or after, the most behind first."""
-        snapshot = self.seen.snapshot
+        snapshot = self.snapshot
         held = holding(snapshot)
         order = sorted(
             snapshot.channels, key=lambda view: rank(kind_of(view.channel, view.state, held), view.watermark_ms)
@@ -98,16 +92,18 @@ class ChannelScreen(DetailScreen):
         names = [view.channel for view in order]
         if not names:
             return
-        here = self.seen.view.selected
+        here = self.shown.view.selected
         place = names.index(here) + step if here in names else 0
-        self.host.open_channel(names[place % len(names)])
+        self.open_channel(names[place % len(names)])
 
     def action_late_records(self) -> None:
         """Open the last late records of the channel."""
-        if (channel := self.seen.view.selected) is not None:
-            app_of(self).push_screen(LateRecordsScreen(self.host, About(channel)))
+        if (channel := self.shown.view.selected) is not None:
+            self.open_late_records(About(channel))
 
-    def _show_past(self, selector: str, what: str, past: Sequence[int | None], ink: str, since_ms: int | None) -> None:
+    def _show_past(
+        self, selector: str, what: str, past: Sequence[int | None], style: str, since_ms: int | None
+    ) -> None:
         """A line of bars over all of the past that is kept; a bar is the greatest value of a stretch."""
         room = max(self.size.width - _BESIDE, 10)
         stretch = max(-(-len(past) // room), 1)
@@ -115,9 +111,9 @@ class ChannelScreen(DetailScreen):
         most = max((value for value in values if value is not None), default=None)
         signs = (" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
         bars = "".join(sign * max(room // len(values), 1) for sign in signs)
-        line: list[Span] = [(f" {f.pad(what, 19)}", "dim"), (bars, ink)]
+        line: list[Span] = [(f" {f.pad(what, 19)}", "dim"), (bars, style)]
         top = [part((f"≤{f.duration(most)}", "dim"), gap=" ")] if most is not None else []
-        since = "" if since_ms is None else f" since {f.clock(since_ms, self.zone, self.seen.snapshot.now_ms)}"
+        since = "" if since_ms is None else f" since {f.clock(since_ms, self.zone, self.snapshot.now_ms)}"
         self.query_one(selector, TextLine).show(
             [part(*line), *top, part((since.partition(".")[0], "dim"), rank=1, gap="")]
         )

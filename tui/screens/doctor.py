@@ -2,28 +2,26 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.events import Resize
 
 from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet
 from ..widgets.text import Section, SectionedText
-from ..words.keys import LINKS, Hint, hint
+from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import NO_FIX, TableRecords
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
+from ..words.shown import Shown
 from ..words.spans import Span, clip
+from .base_app import app_of
 from .detail import DetailScreen
-from .host import Help, ScreenHost, app_of
-from .late_records import LateRecordsScreen, WhoIsLateScreen
+from .target_screen import FURTHER
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
@@ -39,7 +37,7 @@ SEVERITIES: dict[Severity, tuple[str, str]] = {
     "warning": ("WARNING", "stale"),
     "info": ("INFO", "dim"),
 }
-"""The word and the ink for each severity."""
+"""The word and the style for each severity."""
 _BADGE = 10
 _BESIDE = 96
 """Width from which a finding is one line."""
@@ -50,18 +48,17 @@ _RECHECK_S = 2.0
 class DoctorScreen(DetailScreen):
     """The findings, and below them the selected one in full."""
 
-    NAME = PLACE = "Doctor"
-    ABOUT = Help(
-        reading="The worst comes first. CRITICAL: results stop, or are wrong. WARNING: results suffer, or soon will. "
+    NAME = "Doctor"
+    READING = (
+        "The worst comes first. CRITICAL: results stop, or are wrong. WARNING: results suffer, or soon will. "
         "INFO: worth knowing. Each finding shows its cause, the numbers it rests on, and what to do. Without a verdict "
         "there is no all-clear: then the doctor says that it cannot tell yet.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Doctor")
 
-    def __init__(self, host: ScreenHost) -> None:
-        super().__init__(host)
-        self._found: list[Diagnosis] = []
-        self._found_for: tuple[Snapshot, tuple[object, ...]] | None = None
+    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
+        super().__init__(shown, denied)
+        self._findings: list[Diagnosis] = []
+        self._findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
         self._alone = False
 
     def body(self) -> ComposeResult:
@@ -69,28 +66,27 @@ class DoctorScreen(DetailScreen):
         yield SectionedText(id="evidence")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.set_interval(_RECHECK_S, self._recheck)
 
     def _recheck(self) -> None:
         """Check for an engine that sends nothing, which no snapshot can show."""
-        if self.host.seen.silent_ms is not None and self.app.screen is self:  # pyright: ignore[reportUnknownMemberType]
-            self.take(self.host.seen)
+        if self.shown.silent_ms is not None and app_of(self).screen is self:
+            self.paint()
+
+    def update(self, snapshot: Snapshot) -> None:
+        past, silent_ms, lost = self.recent.until(snapshot), self.shown.silent_ms, self.shown.lost_text
+        asked, known = (lost, self.zone, None if silent_ms is None else silent_ms // 1_000), self._findings_for
+        if known is None or known[0] is not snapshot or known[1] != asked:
+            self._findings_for = snapshot, asked
+            findings = diagnose(snapshot, past, lost=lost, silent_ms=silent_ms)
+            self._findings = [explain(finding, snapshot, self.zone) for finding in findings]
 
     def show(self, snapshot: Snapshot) -> None:
-        seen = self.seen
-        past = seen.recent.until(snapshot)
-        silent_s = None if seen.silent_ms is None else seen.silent_ms // 1_000
-        asked, known = (seen.lost, self.zone, silent_s), self._found_for
-        if known is None or known[0] is not snapshot or known[1] != asked:
-            self._found_for = snapshot, asked  # not for every key: with ten thousand channels it takes a while
-            findings = diagnose(snapshot, past, lost=seen.lost, silent_ms=seen.silent_ms)
-            self._found = [explain(finding, snapshot, self.zone) for finding in findings]
-        sheet = self.query_one(Sheet)
+        sheet, findings = self.sheet, self._findings
         wide = self.size.width >= _BESIDE
-        sheet.show([_item(found, wide) for found in self._found])
-        sheet.display = bool(self._found) and not self._alone
-        sheet.styles.height = min(len(self._found) * (1 if wide else 2), max(self.size.height // 3, 2)) + 1
+        sheet.show([_item(finding, wide) for finding in findings])
+        sheet.display = bool(findings) and not self._alone
+        sheet.styles.height = min(len(findings) * (1 if wide else 2), max(self.size.height // 3, 2)) + 1
         self._explain()
 
     @property
@@ -99,7 +95,7 @@ class DoctorScreen(DetailScreen):
         return f"{self.NAME} › {chosen.title}" if self._alone and chosen else self.NAME
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        count = len(self._found)
+        count = len(self._findings)
         return [(f"  {f.counted(count, 'finding')}" if count else "  no findings", "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -117,27 +113,24 @@ class DoctorScreen(DetailScreen):
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.repaint)
 
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
-        self._explain()
+    def moved(self) -> None:
         self.repaint()
 
     def records(self) -> TableRecords:
-        return TableRecords("findings", self._found)
+        return TableRecords("findings", self._findings)
 
     def name_of(self, key: str) -> str:
-        return next((found.title for found in self._found if found.code == key), key)
+        return next((finding.title for finding in self._findings if finding.code == key), key)
 
     def action_follow(self) -> None:
         """Open the screen that shows the finding."""
         chosen = self._chosen
         if chosen is None:
             return
-        if chosen.channel is not None and self._has_page(chosen.channel):
-            self.host.open_channel(chosen.channel)
-        elif WhoIsLateScreen.NAME in chosen.screens:
-            app_of(self).push_screen(WhoIsLateScreen(self.host))
+        if chosen.channel is not None and self.knows(chosen.channel):
+            self.open_channel(chosen.channel)
         elif (screen := _screen_of(chosen)) is not None:
-            self.host.action_detail(screen)
+            self.action_detail(screen)
 
     def action_evidence(self) -> None:
         """Show the finding alone, or with the list."""
@@ -154,7 +147,7 @@ class DoctorScreen(DetailScreen):
         """Open the last late records."""
         chosen = self._chosen
         channel = None if chosen is None or "Lateness" not in chosen.screens else chosen.channel
-        app_of(self).push_screen(LateRecordsScreen(self.host, About(channel)))
+        self.open_late_records(About(channel))
 
     def action_preview(self) -> None:
         """Preview the setting that fixes it."""
@@ -162,22 +155,19 @@ class DoctorScreen(DetailScreen):
         if chosen is None or chosen.proposed is None:
             self.notify(NO_FIX, timeout=4)
         else:
-            self.host.want(chosen.proposed)
+            self.want(chosen.proposed)
 
     @property
     def _chosen(self) -> Diagnosis | None:
         """The finding under the cursor."""
-        key = self.query_one(Sheet).cursor if self.is_mounted else None
-        return next((found for found in self._found if found.code == key), None)
+        key = self.sheet.cursor if self.is_mounted else None
+        return next((finding for finding in self._findings if finding.code == key), None)
 
-    def _has_page(self, channel: str) -> bool:
-        return any(view.channel == channel for view in self.seen.snapshot.channels)
-
-    def _where(self, found: Diagnosis) -> str | None:
+    def _where(self, finding: Diagnosis) -> str | None:
         """The target of Enter."""
-        if found.channel is not None and self._has_page(found.channel):
-            return f"channel {name(found.channel)}"
-        return _screen_of(found)
+        if finding.channel is not None and self.knows(finding.channel):
+            return f"channel {name(finding.channel)}"
+        return _screen_of(finding)
 
     def _set_alone(self, alone: bool) -> None:
         self._alone = alone
@@ -188,54 +178,53 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         report = self.query_one(SectionedText)
         if chosen is None:
-            hidden = bool(self._found) and self.filtered
-            report.show([] if hidden else _no_findings(self.seen.snapshot, self.seen.recent))
+            hidden = bool(self._findings) and self.filtered
+            report.show([] if hidden else _no_findings(self.snapshot, self.recent))
         else:
             head = [_head_section(chosen)] if self._alone else []
             report.show([*head, *_sections(chosen, self._where(chosen))])
 
 
-def _screen_of(found: Diagnosis) -> str | None:
+def _screen_of(finding: Diagnosis) -> str | None:
     """The first existing one of its screens."""
-    known = {WhoIsLateScreen.NAME, *(link.name for link in LINKS)}
-    return next((screen for screen in found.screens if screen in known), None)
+    return next((screen for screen in finding.screens if screen in FURTHER), None)
 
 
-def _item(found: Diagnosis, wide: bool) -> Item:
+def _item(finding: Diagnosis, wide: bool) -> Item:
     if wide:
-        return Item((partial(_line, found),), found.code)
-    return Item((partial(_head, found), partial(_impact, found)), found.code)
+        return Item((partial(_line, finding),), finding.code)
+    return Item((partial(_head, finding), partial(_impact, finding)), finding.code)
 
 
-def _badge(found: Diagnosis) -> Span:
-    word, ink = SEVERITIES[found.severity]
-    return f" {f.pad(word, _BADGE - 1)}", ink
+def _badge(finding: Diagnosis) -> Span:
+    word, style = SEVERITIES[finding.severity]
+    return f" {f.pad(word, _BADGE - 1)}", style
 
 
-def _line(found: Diagnosis, width: int) -> list[Span]:
+def _line(finding: Diagnosis, width: int) -> list[Span]:
     title = min(max(_TITLE, width // 2 - _BADGE), 64)
-    return clip([_badge(found), (f.pad(found.title, title) + "  ", "strong"), (found.impact, "text")], width)
+    return clip([_badge(finding), (f.pad(finding.title, title) + "  ", "strong"), (finding.impact, "text")], width)
 
 
-def _head(found: Diagnosis, width: int) -> list[Span]:
-    return clip([_badge(found), (found.title, "strong")], width)
+def _head(finding: Diagnosis, width: int) -> list[Span]:
+    return clip([_badge(finding), (finding.title, "strong")], width)
 
 
-def _impact(found: Diagnosis, width: int) -> list[Span]:
-    return clip([(" " * _BADGE, "dim"), (found.impact, "text")], width)
+def _impact(finding: Diagnosis, width: int) -> list[Span]:
+    return clip([(" " * _BADGE, "dim"), (finding.impact, "text")], width)
 
 
-def _head_section(found: Diagnosis) -> Section:
-    word, ink = SEVERITIES[found.severity]
-    return Section(found.title, [f"{word}: {found.impact}"], ink=ink)
+def _head_section(finding: Diagnosis) -> Section:
+    word, style = SEVERITIES[finding.severity]
+    return Section(finding.title, [f"{word}: {finding.impact}"], style=style)
 
 
-def _sections(found: Diagnosis, where: str | None) -> list[Section]:
-    shown = [] if where is None else [f"Enter opens {where if found.channel else f'the {where} screen'}"]
+def _sections(finding: Diagnosis, where: str | None) -> list[Section]:
+    shown = [] if where is None else [f"Enter opens {where if finding.channel else f'the {where} screen'}"]
     return [
-        Section("Fix", found.fixes, "▸ "),
-        Section("Cause", [found.cause]),
-        Section("Evidence", [*found.evidence, *shown], "· "),
+        Section("Fix", finding.fixes, "▸ "),
+        Section("Cause", [finding.cause]),
+        Section("Evidence", [*finding.evidence, *shown], "· "),
     ]
 
 
@@ -251,5 +240,5 @@ def _no_findings(snapshot: Snapshot, recent: Recent) -> list[Section]:
         known.append(limits)
     return [
         Section("No findings", [f"None of {len(RULES)} rules found anything.", *known]),
-        Section("Checked", CHECKED, "· ", ink="dim"),
+        Section("Checked", CHECKED, "· ", style="dim"),
     ]

@@ -2,24 +2,19 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
-from ..widgets.bindings import bindings
-from ..widgets.rows import Item, Sheet, heading, paragraph
-from ..words.events import ALERTED, EventWords, event_time, event_words
-from ..words.history import brief_ms, moment_of
+from ..widgets.rows import Item, heading, paragraph, titles
+from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.keys import Hint, hint
 from ..words.lists import MOMENT_SHOWN, TableRecords
+from ..words.shown import Shown
 from ..words.spans import Span, clip
 from .detail import DetailScreen
-from .host import Help, ScreenHost
 
 _WHAT = (8, 24)
 _COLUMNS = ("time", "event", "details")
@@ -29,15 +24,14 @@ _NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings
 class EventsScreen(DetailScreen):
     """A row for each event; in a recording Enter goes to its moment, else it opens the channel's page."""
 
-    NAME = PLACE = "Events"
-    ABOUT = Help(
-        reading="One line an event, the newest first: ● a verdict, ! a burst of late records, × a lost engine, "
+    NAME = "Events"
+    READING = (
+        "One line an event, the newest first: ● a verdict, ! a burst of late records, × a lost engine, "
         "◆ a channel begins to hold back the watermark, = a setting was changed, i a note of the source. "
         f"{ALERTED} it was an alert. Times are processing time. A channel is listed once it has held back the "
         "watermark as long as a verdict has to hold; the history (h) has the brief ones. The list begins with what "
         "the engine remembered when this screen was connected; of a recording it is the whole recording.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Events")
 
     class JumpWanted(Message):
         """A request to show the recording at this moment (wall clock, epoch ms)."""
@@ -46,19 +40,14 @@ class EventsScreen(DetailScreen):
             self.wall_ms = wall_ms
             super().__init__()
 
-    def __init__(self, host: ScreenHost) -> None:
-        super().__init__(host)
+    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
+        super().__init__(shown, denied)
         self._events: list[tuple[Event, EventWords]] = []
 
-    def body(self) -> ComposeResult:
-        yield Sheet(id="events")
-
-    def show(self, snapshot: Snapshot) -> None:
-        seen = self.seen
-        until = snapshot.wall_ms if seen.view.frozen else None
-        found = seen.recent.log.events(until, brief_ms(snapshot))
-        self._events = [(event, event_words(event)) for event in reversed(found)]
-        self.query_one(Sheet).show(self._items(snapshot))
+    def update(self, snapshot: Snapshot) -> None:
+        until = snapshot.wall_ms if self.shown.view.frozen else None
+        events = self.recent.log.events(until, brief_ms(snapshot))
+        self._events = [(event, event_words(event)) for event in reversed(events)]
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         count = len(self._events)
@@ -73,7 +62,7 @@ class EventsScreen(DetailScreen):
         chosen = self._chosen
         if chosen is None or self.preview is not None:
             return ()
-        if self.seen.replay:
+        if self.shown.is_replay:
             return [hint("event-open", "go there")]
         return [hint("event-open", "channel")] if self._channel_of(chosen[1]) is not None else ()
 
@@ -83,40 +72,33 @@ class EventsScreen(DetailScreen):
     def name_of(self, key: str) -> str:
         return next((words.what for event, words in self._events if _key(event, words) == key), key)
 
-    def on_sheet_sorted(self) -> None:
-        self.repaint()
-
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
-        self._paint_frame()
-
     def action_open(self) -> None:
         """Go to the moment of the event in a recording; else open the page of its channel."""
         chosen = self._chosen
         if chosen is None:
             return
         event, words = chosen
-        if self.seen.replay:
+        if self.shown.is_replay:
             self.dismiss(None)
             self.post_message(self.JumpWanted(event.wall_ms))
         elif (channel := self._channel_of(words)) is not None:
-            self.host.open_channel(channel)
+            self.open_channel(channel)
 
     @property
     def _chosen(self) -> tuple[Event, EventWords] | None:
-        key = self.query_one(Sheet).cursor
+        key = self.sheet.cursor
         return next((pair for pair in self._events if _key(*pair) == key), None)
 
     def _channel_of(self, words: EventWords) -> str | None:
-        known = any(view.channel == words.channel for view in self.seen.snapshot.channels)
-        return words.channel if known else None
+        return words.channel if self.knows(words.channel) else None
 
-    def _items(self, snapshot: Snapshot) -> list[Item]:
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not self._events:
             return [paragraph(_NOTHING)]
         what = max(_WHAT[0], min(_WHAT[1], max(len(words.what) for _, words in self._events)))
-        here_ms = snapshot.wall_ms if self.seen.replay else None
-        items = [Item((partial(_titles, what),), titles=_COLUMNS)]
-        before = self.query_one(Sheet).sorted_by is not None
+        here_ms = snapshot.wall_ms if self.shown.is_replay else None
+        items = [titles(f" {f.pad('time', 11)}     {f.pad('event', what)}  details", *_COLUMNS)]
+        before = self.sheet.sorted_by is not None
         for event, words in self._events:
             ahead = here_ms is not None and event.wall_ms > here_ms
             if here_ms is not None and not ahead and not before:
@@ -127,7 +109,7 @@ class EventsScreen(DetailScreen):
         return items
 
     def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Span]:
-        time = event_time(event, self.zone, self.seen.snapshot.now_ms)
+        time = event_time(event, self.zone, self.snapshot.now_ms)
         return clip(
             [
                 (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
@@ -137,10 +119,6 @@ class EventsScreen(DetailScreen):
             ],
             width,
         )
-
-
-def _titles(what: int, width: int) -> list[Span]:
-    return clip([(f" {f.pad('time', 11)}     {f.pad('event', what)}  details", "dim")], width)
 
 
 def _key(event: Event, words: EventWords) -> str:

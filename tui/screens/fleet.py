@@ -12,22 +12,107 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ...engine.text import formatting as f
-from ..widgets.bindings import bindings
-from ..widgets.fleet import FleetTable
-from ..widgets.lines import KeyLine, Prompt, TextLine
-from ..widgets.rows import Rows
+from ..widgets.lines import KeyLine, Prompt, TextLine, bindings
+from ..widgets.rows import Rows, marked, text_of
+from ..words import fleet as words
 from ..words import keys
-from ..words.fleet import LAST, SORTS, FleetRow, about, headline, ordered
+from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
-from ..words.lists import HOW_TO_FILTER, Appearance, Chosen, TableRecords, pattern_of
-from ..words.spans import part
-from .export_actions import ExportActions
+from ..words.lists import Appearance, Chosen, TableRecords, pattern_of
+from ..words.spans import Span, part
+from .base_app import BaseApp, PromptScreen
 from .help import HelpScreen
+from .palette import AT_THE_END, EVERYWHERE, HERE, commands
 
-FILTER = "filter"
+
+class FleetTable(Rows):
+    """Draws rows of the fleet; the cursor stays with its target."""
+
+    HEADER = 1
+
+    class Moved(Message):
+        """The cursor is on another target."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: Sequence[FleetRow] = ()
+        self._sort = ""
+        self._reverse = False
+        self._empty = ""
+        self._selected: str | None = None
+        self._chosen = False
+
+    @property
+    def selected(self) -> str | None:
+        """The target that the cursor is on."""
+        return self._selected
+
+    @property
+    def selected_row(self) -> FleetRow | None:
+        """Its row."""
+        return next((row for row in self._rows if row.target == self._selected), None)
+
+    @property
+    def rows(self) -> Sequence[FleetRow]:
+        """The rows in their order."""
+        return self._rows
+
+    def line(self, target: str) -> str:
+        """The row of a target as text."""
+        width = self.row_cells
+        columns = words.layout(self._rows, width)
+        return "\n".join(text_of(words.row_line(row, columns, width)) for row in self._rows if row.target == target)
+
+    def select(self, target: str) -> None:
+        """Put the cursor on a target."""
+        self._selected, self._chosen = target, True
+
+    def select_row(self, index: int) -> bool:
+        """Put the cursor on a row; returns whether it was there already."""
+        before = self._selected
+        self.select(self._rows[index].target)
+        self.redraw()
+        self.post_message(self.Moved())
+        return self._selected == before
+
+    def title_at(self, x: int) -> str:
+        """The title of the column at cell `x`."""
+        return words.title_at(words.layout(self._rows, self.size.width), x)
+
+    def show(self, rows: Sequence[FleetRow], sort: str, *, reverse: bool, empty: str) -> None:
+        """Draw the rows; the cursor is on the first until it is moved."""
+        self._rows, self._sort, self._reverse, self._empty = rows, sort, reverse, empty
+        targets = [row.target for row in rows]
+        if not self._chosen or self._selected not in targets:
+            self._selected = targets[0] if targets else None
+        self.redraw()
+
+    def move(self, by: int) -> None:
+        targets = [row.target for row in self._rows]
+        if not targets:
+            return
+        here = targets.index(self._selected) if self._selected in targets else 0
+        there = max(min(here + by, len(targets) - 1), 0)
+        self.select_row(there)
+        self.show_row(there)
+
+    def row_count(self) -> int:
+        return max(len(self._rows), 1)
+
+    def header(self, width: int) -> Sequence[Span]:
+        return words.header_line(words.layout(self._rows, width), self._sort, width, reverse=self._reverse)
+
+    def row(self, index: int, width: int) -> Sequence[Span]:
+        if not self._rows:
+            return [(f" {self._empty}", "dim")]
+        row = self._rows[index]
+        spans = words.row_line(row, words.layout(self._rows, width), width)
+        if row.target != self._selected:
+            return spans
+        return marked(spans, width)
 
 
-class FleetScreen(Screen[None]):
+class FleetScreen(PromptScreen):
     """Draws what `rows` returns, every `every_s` seconds; says `Opened` with a target's name."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("Fleet")
@@ -44,7 +129,7 @@ class FleetScreen(Screen[None]):
         self._rows = rows
         self._every_s = every_s
         self._selected = selected
-        self._sort, self._reverse = next(iter(SORTS)), False
+        self._sort, self._reverse = next(iter(words.SORTS)), False
         self._pattern: re.Pattern[str] | None = None
 
     def compose(self) -> ComposeResult:
@@ -67,9 +152,9 @@ class FleetScreen(Screen[None]):
     def show(self) -> None:
         """Draw the present rows."""
         rows = self._rows()
-        shown = ordered(rows, self._sort, self._pattern, reverse=self._reverse)
+        shown = words.ordered(rows, self._sort, self._pattern, reverse=self._reverse)
         filtered = [] if self._pattern is None else [(f"  /{self._pattern.pattern}", "preview")]
-        self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *headline(rows), *filtered)])
+        self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *words.headline(rows), *filtered)])
         empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
         self.query_one(FleetTable).show(shown, self._sort, reverse=self._reverse, empty=empty)
         self._show_about()
@@ -79,7 +164,7 @@ class FleetScreen(Screen[None]):
     def _show_about(self) -> None:
         """The line on the selected target."""
         row = self.query_one(FleetTable).selected_row
-        self.query_one("#about", TextLine).show([] if row is None else about(row))
+        self.query_one("#about", TextLine).show([] if row is None else words.about(row))
 
     def on_fleet_table_moved(self, event: FleetTable.Moved) -> None:
         self._show_about()
@@ -96,7 +181,7 @@ class FleetScreen(Screen[None]):
 
     def action_sort(self, step: int = 1) -> None:
         """Sort by the next column."""
-        titles = list(SORTS)
+        titles = list(words.SORTS)
         self._sort, self._reverse = titles[(titles.index(self._sort) + step) % len(titles)], False
         self.show()
 
@@ -108,30 +193,18 @@ class FleetScreen(Screen[None]):
     def action_filter(self) -> None:
         """Ask for a filter."""
         text = "" if self._pattern is None else self._pattern.pattern
-        self.query_one(Prompt).open(FILTER, "/", text, HOW_TO_FILTER)
+        self.ask("filter", "/", text)
 
     def action_clear(self) -> None:
         """Drop the filter."""
-        prompt = self.query_one(Prompt)
-        if prompt.purpose:
-            prompt.close()
+        if self.asked:
+            self.close_prompt()
         self._pattern = None
         self.query_one(FleetTable).focus()
         self.show()
 
-    def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        error = self._filter_by(event.text)
-        self.query_one(Prompt).say(error or HOW_TO_FILTER, error=error is not None)
-
-    def on_prompt_done(self, event: Prompt.Done) -> None:
-        if (error := self._filter_by(event.text)) is not None:
-            self.query_one(Prompt).say(error, error=True)
-            return
-        self.query_one(Prompt).close()
-        self.query_one(FleetTable).focus()
-
-    def _filter_by(self, text: str) -> str | None:
-        """Filter by the typed text; for a wrong expression nothing changes, and the problem is returned in one line."""
+    def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
+        """Filter by the typed text; for a wrong expression nothing changes."""
         try:
             self._pattern = pattern_of(text)
         except ValueError as error:
@@ -144,6 +217,8 @@ class FleetScreen(Screen[None]):
         table = self.query_one(FleetTable)
         return None if table.selected is None else Chosen(f.clean(table.selected), table.line(table.selected))
 
+    filtered = False
+
     def records(self) -> TableRecords:
         """The targets as filtered and sorted."""
         return TableRecords("targets", self.query_one(FleetTable).rows)
@@ -155,8 +230,8 @@ class FleetScreen(Screen[None]):
 
     def on_rows_header_clicked(self, event: Rows.HeaderClicked) -> None:
         title = self.query_one(FleetTable).title_at(event.x)
-        title = title if title in SORTS else LAST
-        if title in SORTS:
+        title = title if title in words.SORTS else words.LAST
+        if title in words.SORTS:
             self._reverse = not self._reverse if title == self._sort else False
             self._sort = title
             self.show()
@@ -166,10 +241,8 @@ _DENIED = frozenset({"record", "export_incident"})
 """Actions that work on a target only."""
 
 
-class FleetApp(ExportActions[str]):
+class FleetApp(BaseApp[str]):
     """Shows what `rows` returns; `selected` is the target that the cursor begins on."""
-
-    _engine_name = "fleet"
 
     def __init__(
         self,
@@ -180,6 +253,7 @@ class FleetApp(ExportActions[str]):
         preferences_file: Path | None = None,
     ) -> None:
         super().__init__(preferences_file)
+        self._engine_name = "fleet"
         if appearance.theme is not None:
             self.theme = f"wmtop-{appearance.theme}"
         self.set_keymap(chosen_keys())
@@ -189,17 +263,17 @@ class FleetApp(ExportActions[str]):
         return self._fleet
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        rows = (
+            ("Copy the name", "Of the selected target, to the clipboard", "copy_name"),
+            ("Copy the row", "The selected target's, to the clipboard", "copy_row"),
+            (keys.SAVE_CSV, f"The table of the targets, {HERE}", "save_csv"),
+            (keys.SAVE_JSON, "The same as JSON", "save_json"),
+        )
         if screen is self._fleet:
-            yield SystemCommand("Copy the name", "Of the selected target, to the clipboard", self.action_copy_name)
-            yield SystemCommand("Copy the row", "The selected target's, to the clipboard", self.action_copy_row)
-            yield SystemCommand(keys.SAVE_CSV, "The table of the targets, in this directory", self.action_save_csv)
-            yield SystemCommand(keys.SAVE_JSON, "The same as JSON", self.action_save_json)
+            yield from commands(self, *rows)
             yield SystemCommand("Sort the targets", "By the next column", self._fleet.action_sort)
             yield SystemCommand("Filter the targets", "By a regular expression", self._fleet.action_filter)
-        yield SystemCommand(keys.THEME, "Dark, light or high contrast", self.action_other_theme)
-        yield SystemCommand(keys.SAVE_SVG, "Save the screen as a picture in this directory", self.action_save_svg)
-        yield SystemCommand(keys.HELP, "The keys", self.action_show_help)
-        yield SystemCommand(keys.QUIT, "Leave wmtop", self.action_leave)
+        yield from commands(self, *EVERYWHERE, (keys.HELP, "The keys", "show_help"), *AT_THE_END)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in _DENIED else super().check_action(action, parameters)
@@ -210,7 +284,7 @@ class FleetApp(ExportActions[str]):
     def action_show_help(self) -> None:
         """Open the keys of the fleet."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(place="Fleet", denied=_DENIED))
+            self.push_screen(HelpScreen("Fleet", denied=_DENIED, alone=True))
 
     def action_leave(self) -> None:
         """Quit."""

@@ -11,10 +11,8 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ..words.keys import LISTS, Place, links, rows
-from .detail import DetailScreen
-from .further import FURTHER
-from .host import app_of
+from ..words.keys import LISTS, links, rows
+from .base_app import app_of
 
 _WIDEST, _KEYS = 100, 10
 """The box's greatest width (wmtop.tcss), and the width of the keys in a line."""
@@ -37,7 +35,7 @@ READING = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shown over the main screen, or as the help of a further one; any of its keys closes it."""
+    """Shown over the main screen, or as the help of another one; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "close", "close"),
@@ -46,29 +44,29 @@ class HelpScreen(ModalScreen[None]):
 
     def __init__(
         self,
+        name: str = "",
+        reading: str = "",
         *,
         replay: bool = False,
-        about: DetailScreen | None = None,
-        place: Place | None = None,
         denied: frozenset[str] = frozenset(),
+        alone: bool = False,
     ) -> None:
-        """`place`: only the keys of that place, and those that work everywhere."""
+        """`name` and `reading`: the screen's own; empty: the main screen. `alone`: an app without further screens."""
         super().__init__()
-        self._place = place
-        self._about = about
-        around = "main" if about is None else "detail"
-        lists = about is None or about.PLACE in LISTS
+        self._about, self._reading = name, reading
+        around = "detail" if name else "main"
+        lists = not name or name in LISTS
         here = rows(around, *(("list",) if lists else ()), "app", denied=denied, replay=replay)
-        names = {link.key: link.name for link in links()}
+        screens = {link.key for link in links()}
         sections = [
-            ("" if about is None else about.NAME, [] if about is None else rows(about.PLACE)),
+            (name, rows(name) if name else []),
             ("Replay", rows("replay") if replay else []),
-            ("Keys" if about is None else "Everywhere", [row for row in here if row.shown not in names]),
-            ("Screens", [row for row in here if names.get(row.shown) in FURTHER]),
+            ("Everywhere" if name else "Keys", [row for row in here if row.shown not in screens]),
+            ("Screens", [row for row in here if row.shown in screens]),
         ]
-        if place is not None:
-            sections = [(place, rows(place)), ("Everywhere", rows("app", denied=denied))]
-        self._sections = [(title, found) for title, found in sections if found]
+        if alone:
+            sections = [(name, rows(name)), ("Everywhere", rows("app", denied=denied))]
+        self._sections = [(title, keys) for title, keys in sections if keys]
         self._composed_for = 0
 
     def compose(self) -> ComposeResult:
@@ -76,12 +74,12 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll(id="help") as box:
             box.border_title = "Help"
             box.border_subtitle = "Esc closes"
-            if self._about is not None:
-                yield Static(_reading(self._about.NAME, self._about.ABOUT.reading.rstrip() + "\n"))
-            for title, found in self._sections:
-                lines = [_row(row.shown, row.help, self._words_cells) for row in found]
+            if self._reading:
+                yield Static(_reading(self._about, self._reading.rstrip() + "\n"))
+            for title, keys in self._sections:
+                lines = [_row(row.shown, row.help, self._words_cells) for row in keys]
                 yield Static(Content("").join([Content.styled(title + "\n", "bold $accent"), *lines]))
-            if self._about is None and self._place is None:
+            if not self._about:
                 yield Static(_reading("the barrel", *READING))
 
     def on_resize(self, event: Resize) -> None:

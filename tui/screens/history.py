@@ -2,26 +2,22 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.causes import CAUSES
-from ..widgets.bindings import bindings
 from ..widgets.holds import HolderLanes, HolderSpan
-from ..widgets.rows import Item, Sheet, heading
-from ..words.events import change_words
-from ..words.history import Hold
+from ..widgets.rows import Item, Sheet, column_cells, heading, titles
+from ..words.history import Hold, change_words
 from ..words.keys import Hint, hint
 from ..words.lists import SETTINGS_CHANGED, TableRecords
 from ..words.presenter import presenter_of
-from ..words.recent import Recent
+from ..words.shown import Shown
 from ..words.spans import Span, clip
 from .detail import DetailScreen
-from .host import Help, ScreenHost
 
 _NAMES = (7, 24)
 _COLUMNS = ("since", "channel", "held", "moved", "lag")
@@ -32,32 +28,31 @@ _CHANGES = 4
 class HistoryScreen(DetailScreen):
     """A lane for each channel that held back the watermark, and a row for each of these times, the newest first."""
 
-    NAME = PLACE = "History"
-    ABOUT = Help(
-        reading="Each lane is a channel that held back the watermark: █ all of the cell's time, ░ some of it; at its "
+    NAME = "History"
+    READING = (
+        "Each lane is a channel that held back the watermark: █ all of the cell's time, ░ some of it; at its "
         "end how long in all, the share of the time, and how often. Below, each time that a channel held it back: "
         "since when, how long, how far the watermark moved meanwhile, how far it was behind the fastest channel at "
         "most, and why, in the order in which the causes were seen. Times are processing time. The history begins with "
         "what the engine remembered when this screen was connected, and keeps at most 500 changes. Above: the "
         "last settings that were changed while it ran, when and by whom.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("History")
 
-    def __init__(self, host: ScreenHost) -> None:
-        super().__init__(host)
+    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
+        super().__init__(shown, denied)
         self._holds: Sequence[Hold] = ()
 
     def body(self) -> ComposeResult:
         yield HolderLanes(id="lanes")
-        yield Sheet(id="holds")
+        yield Sheet(id="history")
 
-    def show_history(self, recent: Recent) -> None:
-        self._holds = recent.holds(self.seen.snapshot)
+    def update(self, snapshot: Snapshot) -> None:
+        self._holds = self.recent.holds(snapshot)
 
     def show(self, snapshot: Snapshot) -> None:
         holds = self._holds
         held = [hold for hold in holds if hold.channel is not None]
-        lanes, sheet = self.query_one(HolderLanes), self.query_one(Sheet)
+        lanes, sheet = self.query_one(HolderLanes), self.sheet
         first = holds[0].since_ms if holds else 0
         last = max(holds[-1].until_ms, snapshot.now_ms or 0) if holds else 0
         lanes.show(
@@ -91,25 +86,27 @@ class HistoryScreen(DetailScreen):
 
     def action_open(self) -> None:
         """Open the page of the channel under the cursor."""
-        key = self.query_one(Sheet).cursor
-        if key is not None and any(view.channel == _channel(key) for view in self.seen.snapshot.channels):
-            self.host.open_channel(_channel(key))
+        key = self.sheet.cursor
+        if key is not None and self.knows(_channel(key)):
+            self.open_channel(_channel(key))
 
     def _holder(self, snapshot: Snapshot) -> str | None:
         return snapshot.level.holder.channel if snapshot.level.holder else None
 
-    def _items(self, snapshot: Snapshot, held: Sequence[Hold]) -> list[Item]:
-        names = max(_NAMES[0], min(_NAMES[1], max(len(f.label(hold.channel or "")) for hold in held)))
-        now = held[-1] if self._holder(snapshot) == held[-1].channel else None
+    def _items(self, snapshot: Snapshot, holds: Sequence[Hold]) -> list[Item]:
+        names = column_cells((f.label(hold.channel or "") for hold in holds), *_NAMES)
+        now = holds[-1] if self._holder(snapshot) == holds[-1].channel else None
         lines = [
             Item((partial(self._line, hold, hold is now, names),), hold.key, self._sorts(hold))
-            for hold in reversed(held)
+            for hold in reversed(holds)
         ]
-        return [Item((partial(_title, names),), titles=_COLUMNS), *lines]
+        held, moved, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("moved", 8), ("lag", 7)))
+        title = f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {moved}  {lag}  why"
+        return [titles(title, *_COLUMNS), *lines]
 
     def _sorts(self, hold: Hold) -> dict[str, Any]:
         """Its values by the title of their columns."""
-        until = self.seen.snapshot.now_ms or hold.until_ms
+        until = self.snapshot.now_ms or hold.until_ms
         known = hold.level_from_ms is not None and hold.level_to_ms is not None
         moved = (hold.level_to_ms or 0) - (hold.level_from_ms or 0) if known else None
         values = (hold.since_ms, hold.channel, min(hold.until_ms, until) - hold.since_ms, moved, hold.lag_ms)
@@ -119,39 +116,34 @@ class HistoryScreen(DetailScreen):
         """The last settings that were changed while it ran, the newest first."""
         if not snapshot.changes:
             return []
-        lines = [partial(self._change, change) for change in reversed(snapshot.changes[-_CHANGES:])]
+        lines = [partial(self._change_line, change) for change in reversed(snapshot.changes[-_CHANGES:])]
         earlier = len(snapshot.changes) - len(lines)
         words = f" {SETTINGS_CHANGED}" + (f", {earlier:,} more before" if earlier else "")
         return [heading((words, "dim")), *(Item((line,)) for line in lines), heading()]
 
-    def _change(self, change: SettingsChange, width: int) -> list[Span]:
-        near = self.seen.snapshot.now_ms
+    def _change_line(self, change: SettingsChange, width: int) -> list[Span]:
+        near = self.snapshot.now_ms
         at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
         who = f.label(change.who or f.UNKNOWN, 7)
         return clip([(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")], width)
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Span]:
-        snapshot = self.seen.snapshot
+        snapshot = self.snapshot
         since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).partition(".")[0], 11)
         until = snapshot.now_ms if now and snapshot.now_ms is not None else hold.until_ms
         causes = ", then ".join(CAUSES[cause].short for cause in hold.causes) or f.ELSEWHERE
         lag = f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
-        ink = "holder" if now else "text"
+        style = "holder" if now else "text"
         spans: list[Span] = [
             (f" {since}  ", "text"),
-            (f.pad(f.label(hold.channel or "", names), names), ink),
-            (f"  {f.pad(f.duration(max(until - hold.since_ms, 0)), 7, right=True)}", ink),
-            (f"{'…' if now else ' '} ", ink),
+            (f.pad(f.label(hold.channel or "", names), names), style),
+            (f"  {f.pad(f.duration(max(until - hold.since_ms, 0)), 7, right=True)}", style),
+            (f"{'…' if now else ' '} ", style),
             (f.pad(_moved(hold), 8, right=True), "level"),
             (f"  {f.pad(lag, 7, right=True)}  ", "text"),
             (causes, "text"),
         ]
         return clip(spans, width)
-
-
-def _title(names: int, width: int) -> list[Span]:
-    held, level, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("moved", 8), ("lag", 7)))
-    return clip([(f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {level}  {lag}  why", "dim")], width)
 
 
 def _moved(hold: Hold) -> str:

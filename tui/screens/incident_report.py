@@ -1,7 +1,6 @@
 """Writes an incident to files: Markdown, a picture of the main screen, a recording of the last minutes."""
 
 import asyncio
-import itertools
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.recording_writer import RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
 from ...engine.system.files import check_outputs, create
 from ...engine.verdict.history import HistoryPoint, history_point
@@ -33,8 +33,7 @@ from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, mar
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
-from ..words.target import target_of
-from .export_actions import file_name, self_contained
+from .exports import file_name, free_file, self_contained
 
 CLIP_MS = 300_000
 """Length (ms of wall clock) of the recording before the moment."""
@@ -78,7 +77,7 @@ class LastMinutes:
 
     def until(self, snapshot: Snapshot) -> list[Snapshot]:
         """The snapshots up to and including the given one."""
-        before = [one for one in self._snapshots if (one.wall_ms or 0) < (snapshot.wall_ms or 0)]
+        before = [kept for kept in self._snapshots if (kept.wall_ms or 0) < (snapshot.wall_ms or 0)]
         return [*before, snapshot]
 
     def _is_too_much(self, wall_ms: int) -> bool:
@@ -112,7 +111,7 @@ def redacted(incident: Incident) -> Incident:
     return replace(
         incident,
         header=header,
-        snapshots=[redaction.snapshot(one) for one in incident.snapshots],
+        snapshots=[redaction.snapshot(snapshot) for snapshot in incident.snapshots],
         points=header.history,
         lost=None if incident.lost is None else _GONE,
         redacted=True,
@@ -156,8 +155,7 @@ def write_incident(
 def write_new(incident: Incident, directory: Path, now: datetime) -> Path:
     """Write the incident to a new zip in `directory`; where it is. Errors as `write_incident`."""
     name = f"wmtop-{file_name(incident.snapshots[-1].name)}-incident-{now:%Y%m%d-%H%M%S}"
-    names = (f"{name}{'' if number == 1 else f'-{number}'}.zip" for number in itertools.count(1))
-    out = next(path for free in names if not (path := directory / free).exists())
+    out = free_file(directory, name, ".zip")
     write_incident(incident, out)
     return out
 
@@ -175,13 +173,13 @@ def _write_files(incident: Incident, into: Path, step: Callable[[str], object]) 
     with RecordingWriter(into / RECORDING, header, UNBOUNDED) as writer:
         for snapshot in incident.snapshots:
             writer.append(snapshot)
-    (into / SNAPSHOT).write_bytes(msgspec.json.format(msgspec.json.encode(last), indent=1))
+    (into / SNAPSHOT).write_bytes(msgspec.json.format(encode(last), indent=1))
     (into / TEXT).write_text(markdown(_case(incident)), encoding="utf-8")
 
 
 def _case(incident: Incident) -> Case:
     last = incident.snapshots[-1]
-    walls = [one.wall_ms for one in incident.snapshots if one.wall_ms is not None]
+    walls = [snapshot.wall_ms for snapshot in incident.snapshots if snapshot.wall_ms is not None]
     log = log_of(incident.points, last)
     if incident.lost is not None:
         log.lose(walls[-1] if walls else 0, incident.lost)
@@ -211,11 +209,10 @@ def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
     """The relevant versions; Spark's only for a run of this wmtop, which started it."""
     import platform
 
-    own = target_of(snapshot).kind == "run"
     return [
         ("wmtop", _installed("wmtop")),
         ("Python", sys.version.split()[0]),
-        ("Spark", _installed("pyspark") if own else "not known from here"),
+        ("Spark", _installed("pyspark") if not snapshot.is_attached else "not known from here"),
         ("Textual", _installed("textual")),
         ("platform", platform.platform()),
     ]

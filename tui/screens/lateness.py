@@ -2,42 +2,28 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 
 from ...engine.snapshot import Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
 from ...engine.text.formatting import horizon_name, horizon_words, name
 from ...engine.verdict.preview import ProposedSetting
-from ..widgets.bindings import bindings
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..widgets.text import Prose
+from ..words import preview as words
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
-from ..words.lateness import (
-    TARGETS,
-    Curve,
-    curve_of,
-    horizons_of,
-    part_rows,
-    place_of,
-    recent_curve_of,
-    recent_of,
-    recommended,
-    shown,
-)
 from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
 from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
+from ..words.shown import Shown
 from ..words.spans import Span, clip
-from ..words.view import reference_ms
 from .detail import DetailScreen
-from .host import Help, ScreenHost
 
 _BAR = 16
 _FRAME = 4
@@ -47,9 +33,9 @@ _FRAME = 4
 class LatenessScreen(DetailScreen):
     """The curve of all records or of one channel's, with a cursor that reads it; or the ladder of idle timeouts."""
 
-    NAME = PLACE = "Lateness"
-    ABOUT = Help(
-        reading="▇ records by how far they were behind a watermark of lateness 0; what lies right of the cursor would "
+    NAME = "Lateness"
+    READING = (
+        "▇ records by how far they were behind a watermark of lateness 0; what lies right of the cursor would "
         "be behind the watermark at that lateness. ⣀ the share that would be late for its window, counted exactly at "
         "each lateness shown; ⠄ how long after their window's end results would come. ▲ now, ▸ the preview, "
         "◆ recommended: the smallest lateness with so many records on time. ≈ mean and deviation are read from the "
@@ -61,15 +47,14 @@ class LatenessScreen(DetailScreen):
         "counted since the start only.\n"
     )
     AUTO_FOCUS = ""
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Lateness")
 
-    def __init__(self, host: ScreenHost) -> None:
-        super().__init__(host)
+    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
+        super().__init__(shown, denied)
         self._channel: str | None = None
         self._cursor_ms: int | None = None
         self._horizon_ms: int | None = None
         """The horizon: the last `_horizon_ms`; None: since the start."""
-        self._idle = isinstance(self.seen.preview, IdlePreview)
+        self._idle = isinstance(self.preview, IdlePreview)
         self._span: tuple[tuple[str | None, int | None], int, int] | None = None
 
     def body(self) -> ComposeResult:
@@ -78,12 +63,12 @@ class LatenessScreen(DetailScreen):
             yield TextLine(id="moments")
             yield LatenessPlot(id="plot")
             yield TextLine(id="reading")
-        yield Sheet(id="ladder")
+        yield Sheet(id="lateness")
         yield Prose(id="why")
 
     def show(self, snapshot: Snapshot) -> None:
         self.query_one("#curve").display = not self._idle
-        self.query_one("#ladder").display = self.query_one("#why").display = self._idle
+        self.sheet.display = self.query_one("#why").display = self._idle
         if self._idle:
             self._show_ladder(snapshot)
         else:
@@ -91,15 +76,15 @@ class LatenessScreen(DetailScreen):
             self._show_curve(snapshot)
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        of: list[Span] = [("  idle timeout" if self._idle else "  all channels", "text")]
+        title: list[Span] = [("  idle timeout" if self._idle else "  all channels", "text")]
         if self._channel is not None and not self._idle:
             return [("  channel ", "dim"), (name(self._channel), "accent"), (f" · {SINCE_START}", "dim")]
-        of += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
-        recent = recent_of(snapshot, self._horizon_ms)
+        title += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
+        recent = words.recent_of(snapshot, self._horizon_ms)
         if recent is not None and not self._idle:
             every = f" {ALL_SO_FAR}" if self._horizon_ms and recent.records == snapshot.totals.records else ""
-            of.append((f", {f.count(recent.records)} records{every}", "dim"))
-        return of
+            title.append((f", {f.count(recent.records)} records{every}", "dim"))
+        return title
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = bool(snapshot.whatif_idle if self._idle else snapshot.whatif)
@@ -108,7 +93,7 @@ class LatenessScreen(DetailScreen):
             out.insert(0, hint("lateness-preview"))
         if snapshot.explain:
             out.append(hint("who-is-late"))
-        if len(horizons_of(snapshot)) > 1:
+        if len(words.horizons_of(snapshot)) > 1:
             out.append(hint("horizon"))
         if known and not self._idle:
             out += [hint("edge-longer"), hint("recommended-2")]
@@ -117,13 +102,13 @@ class LatenessScreen(DetailScreen):
         return out
 
     def records(self) -> TableRecords:
-        snapshot = self.seen.snapshot
+        snapshot = self.snapshot
         if self._idle:
             return TableRecords("idle", snapshot.whatif_idle or [])
         curve = self._curve(snapshot)
         if curve is not None and curve.of_part:
-            return TableRecords("lateness-of-channel", part_rows(curve))
-        recent = None if self._horizon_ms is None else recent_of(snapshot, self._horizon_ms)
+            return TableRecords("lateness-of-channel", words.part_rows(curve))
+        recent = None if self._horizon_ms is None else words.recent_of(snapshot, self._horizon_ms)
         if recent is not None and self._horizon_ms is not None:
             return TableRecords(f"lateness-{horizon_name(self._horizon_ms)}", recent.rows)
         return TableRecords("lateness", snapshot.whatif or [])
@@ -139,78 +124,78 @@ class LatenessScreen(DetailScreen):
             for line in lines.values():
                 line.show([])
             return
-        best = recommended(curve)
+        best = words.recommended(curve)
         now = snapshot.settings.lateness_ms
         there = preview.lateness_ms if isinstance(preview, LatenessPreview) else None
-        first, last = self._widest(curve, shown(curve, [now, there, self._cursor_ms, *best]))
+        first, last = self._widest(curve, words.shown(curve, [now, there, self._cursor_ms, *best]))
         cursor = self._cursor(curve)
-        marks = list(zip(best, TARGETS, strict=True))
+        marks = list(zip(best, words.TARGETS, strict=True))
         plot.show(LatenessScene(curve, first, last, cursor, now, there, marks))
         lines["#targets"].show(targets_line(snapshot, curve, best))
         lines["#moments"].show(moments_line(curve))
         lines["#reading"].show(reading_line(snapshot, curve, cursor))
 
-    def _curve(self, snapshot: Snapshot) -> Curve | None:
+    def _curve(self, snapshot: Snapshot) -> words.Curve | None:
         """The curve of the chosen channel or horizon; of all records if that is no longer known."""
         if self._channel is None and self._horizon_ms is not None:
-            recent = recent_curve_of(snapshot, self._horizon_ms)
+            recent = words.recent_curve_of(snapshot, self._horizon_ms)
             if recent is not None:
                 return recent
             self._horizon_ms = None
-        curve = curve_of(snapshot, self._channel)
+        curve = words.curve_of(snapshot, self._channel)
         if curve is None and self._channel is not None:
             self._channel = None
-            curve = curve_of(snapshot)
+            curve = words.curve_of(snapshot)
         return curve
 
-    def _widest(self, curve: Curve, span: tuple[int, int]) -> tuple[int, int]:
+    def _widest(self, curve: words.Curve, span: tuple[int, int]) -> tuple[int, int]:
         """The span only grows, so that the picture does not jump."""
-        before, of = self._span, (curve.channel, curve.horizon_ms)
-        if before is not None and before[0] == of and before[2] < len(curve.edges):
+        before, shown = self._span, (curve.channel, curve.horizon_ms)
+        if before is not None and before[0] == shown and before[2] < len(curve.edges):
             span = min(span[0], before[1]), max(span[1], before[2])
-        self._span = (of, *span)
+        self._span = (shown, *span)
         return span
 
-    def _cursor(self, curve: Curve) -> int:
+    def _cursor(self, curve: words.Curve) -> int:
         """The cursor's position: on the preview if there is one, else where it was put, else on the present
         lateness.
         """
-        snapshot, preview = self.seen.snapshot, self.preview
+        snapshot, preview = self.snapshot, self.preview
         if isinstance(preview, LatenessPreview):
-            return place_of(curve.edges, preview.lateness_ms)
+            return words.place_of(curve.edges, preview.lateness_ms)
         value = snapshot.settings.lateness_ms if self._cursor_ms is None else self._cursor_ms
-        return place_of(curve.edges, value or 0)
+        return words.place_of(curve.edges, value or 0)
 
     def _put(self, value_ms: int) -> None:
         """Put the cursor on a lateness; a preview moves with it."""
         self._cursor_ms = value_ms
         if isinstance(self.preview, LatenessPreview):
-            self.host.want(ProposedSetting(False, value_ms))
+            self.want(ProposedSetting(False, value_ms))
         self.repaint()
 
     def action_edge(self, step: int) -> None:
         """Read the curve at another lateness."""
-        curve = self._curve(self.seen.snapshot)
+        curve = self._curve(self.snapshot)
         if curve is not None and self._span is not None:
             _, first, last = self._span
             self._put(curve.edges[max(min(self._cursor(curve) + step, last), first)])
 
     def action_target(self, place: int) -> None:
         """Put the cursor on a recommended lateness."""
-        curve = self._curve(self.seen.snapshot)
-        if curve is not None and (value := recommended(curve)[place]) is not None:
+        curve = self._curve(self.snapshot)
+        if curve is not None and (value := words.recommended(curve)[place]) is not None:
             self._put(value)
 
     def action_channel(self, step: int) -> None:
         """Look at all records, or at another channel's."""
-        order: list[str | None] = [None, *(part.channel for part in self.seen.snapshot.lateness_by_channel)]
+        order: list[str | None] = [None, *(part.channel for part in self.snapshot.lateness_by_channel)]
         here = order.index(self._channel) if self._channel in order else 0
         self._channel = order[(here + step) % len(order)]
         self.repaint()
 
     def action_horizon(self) -> None:
         """The next horizon."""
-        order = horizons_of(self.seen.snapshot)
+        order = words.horizons_of(self.snapshot)
         if len(order) == 1:
             self.notify("Only what holds since the start is known from here", markup=False, timeout=5)
             return
@@ -220,13 +205,13 @@ class LatenessScreen(DetailScreen):
         self.repaint()
 
     def on_lateness_plot_picked(self, event: LatenessPlot.Picked) -> None:
-        if (curve := self._curve(self.seen.snapshot)) is not None:
+        if (curve := self._curve(self.snapshot)) is not None:
             self._put(curve.edges[event.place])
 
     # The idle timeout
 
     def _show_ladder(self, snapshot: Snapshot) -> None:
-        sheet, preview = self.query_one(Sheet), self.preview
+        sheet, preview = self.sheet, self.preview
         rows = snapshot.whatif_idle or []
         without = presenter_of(snapshot).no_idle_ladder()
         none = _no_ladder(without, self.size.width - _FRAME)
@@ -235,24 +220,24 @@ class LatenessScreen(DetailScreen):
             sheet.go_to(f.setting(preview.idle_after_ms))
         self._explain()
 
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+    def moved(self) -> None:
         row = self._rung()
         if (
             row is not None
             and isinstance(self.preview, IdlePreview)
             and row.idle_after_ms != self.preview.idle_after_ms
         ):
-            self.host.want(ProposedSetting(True, row.idle_after_ms))
+            self.want(ProposedSetting(True, row.idle_after_ms))
         self._explain()
 
     def _rung(self) -> WhatIfIdle | None:
         """The timeout under the cursor."""
-        key = self.query_one(Sheet).cursor
-        return next((row for row in self.seen.snapshot.whatif_idle or [] if f.setting(row.idle_after_ms) == key), None)
+        key = self.sheet.cursor
+        return next((row for row in self.snapshot.whatif_idle or [] if f.setting(row.idle_after_ms) == key), None)
 
     def _explain(self) -> None:
         row = self._rung()
-        self.query_one(Prose).show([] if row is None else timeout_words(self.seen.snapshot, row, self._horizon_ms))
+        self.query_one(Prose).show([] if row is None else timeout_words(self.snapshot, row, self._horizon_ms))
 
     # Both
 
@@ -261,22 +246,22 @@ class LatenessScreen(DetailScreen):
         self._idle = not self._idle
         self.repaint()
         if self._idle:
-            self.query_one(Sheet).focus()
-            settings = self.seen.snapshot.settings
-            self.query_one(Sheet).go_to(f.setting(settings.idle_after_ms))
+            self.sheet.focus()
+            settings = self.snapshot.settings
+            self.sheet.go_to(f.setting(settings.idle_after_ms))
 
     def action_who(self) -> None:
         """Which values the late records have."""
-        self.host.action_detail("Who is late")
+        self.action_detail("Who is late")
 
     def action_open(self) -> None:
         """Preview the value under the cursor."""
-        snapshot = self.seen.snapshot
+        snapshot = self.snapshot
         if self._idle:
             if (row := self._rung()) is not None:
-                self.host.want(ProposedSetting(True, row.idle_after_ms))
+                self.want(ProposedSetting(True, row.idle_after_ms))
         elif (curve := self._curve(snapshot)) is not None:
-            self.host.want(ProposedSetting(False, curve.edges[self._cursor(curve)]))
+            self.want(ProposedSetting(False, curve.edges[self._cursor(curve)]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("edge", "target", "channel"):
@@ -309,7 +294,7 @@ def _rung_line(
     now, level = snapshot.level.watermark_ms, row.watermark_ms
     in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
     wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
-    mark, ink = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
+    mark, style = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
     at = f.NO_DATA if level is None else f.near(level, screen.zone, reference_ms(snapshot))
     change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
     share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
@@ -317,8 +302,8 @@ def _rung_line(
     full = -(-max(bar - 2, 0) * row.flaps // most) if most and horizon_ms is None else 0
     return clip(
         [
-            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", ink),
-            (f.pad(mark, 6), ink),
+            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", style),
+            (f.pad(mark, 6), style),
             (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
             (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
             (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),

@@ -1,7 +1,7 @@
 """The main screen: whether event time moves, what holds it back, why, for how long, and the cost."""
 
 from collections.abc import Callable
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -14,33 +14,33 @@ from textual.message import Message
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.barrel import Barrel
-from ..widgets.bindings import bindings
 from ..widgets.channels import ChannelTable, name_cells
 from ..widgets.charts import HeatMap
 from ..widgets.holds import HolderStrip
-from ..widgets.lines import Heading, KeyLine, Prompt, Rule, TopLines
+from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines, bindings
 from ..widgets.rows import Rows
 from ..widgets.windows import WindowTable
 from ..words.barrel import holding
-from ..words.blockers import WindowGroup
+from ..words.channels import next_sort, stave_of
 from ..words.keys import main_commands
-from ..words.lists import Chosen, TableRecords
+from ..words.lists import Chosen, TableRecords, pattern_of
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
-from ..words.target import target_of
-from ..words.view import next_sort, stave_of
-from . import picture
+from ..words.windows import WindowGroup
+from . import main_parts as parts
+from .base_app import app_of, has_widgets
 from .detail import DetailScreen
-from .further import FURTHER
-from .host import Seen, app_of, bars_of, has_widgets
 from .preferences import allowed
-from .tuning import TuningScreen
+from .target_screen import TargetScreen
+
+_FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
+"""The purposes of a filter's prompt, with the field of the view that each one sets."""
 
 
-class MainScreen(TuningScreen):
+class MainScreen(TargetScreen):
     """Shows snapshots; posts `Left` if Esc has nothing to close."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
@@ -60,27 +60,27 @@ class MainScreen(TuningScreen):
         super().__init__(Shown(snapshot, recent, clock), denied)
         self._plain = plain
         self._clock = clock
-        self._name_cells = 0
+        self._named_channels, self._name_cells = -1, 0
 
     def compose(self) -> ComposeResult:
         yield TopLines()
         yield HolderStrip(id="holders")
         yield Rule("┌┐", id="top")
-        yield Barrel(plain=self._plain, id="barrel")
-        yield HeatMap(id="heat")
+        yield Barrel(self._clock, plain=self._plain, id="barrel")
+        yield HeatMap(self._clock, id="heat")
         yield Rule("├┤", id="middle")
         with Horizontal(id="tables"):
             yield ChannelTable(id="channels")
             yield WindowTable(id="windows")
         yield Rule("└┘", id="bottom")
-        yield from bars_of(self)
+        yield from self.bars()
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         self.query_one(ChannelTable).focus()
         self.set_interval(1.0, self._repaint_lines)
-        self._adopt()
+        self.adopt()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._paint_rules)
@@ -91,78 +91,35 @@ class MainScreen(TuningScreen):
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
         """Show `snapshot`; while the picture is frozen only remember it."""
-        self._shown.take(snapshot, recent)
-        if has_widgets(self) and not self._shown.view.frozen:
-            self._adopt()
+        self.shown.take(snapshot, recent)
+        if has_widgets(self) and not self.shown.view.frozen:
+            self.adopt()
 
     def lose(self, lost: Lost) -> None:
         """Show that no more will come, and why."""
         if has_widgets(self):
-            self._shown.lose(lost)
-            self._paint()
+            self.shown.lose(lost)
+            self.paint()
         else:
-            self._shown.lost = lost
+            self.shown.lost = lost
 
     def play(self, playback: Playback) -> None:
         """Show the position in a recording."""
-        changed, self._shown.playback = playback != self._shown.playback, playback
+        changed, self.shown.playback = playback != self.shown.playback, playback
         if changed:
             self._repaint_lines()
 
     def record(self, on: bool) -> None:
         """Show whether the stream is being recorded."""
-        self._shown.recording = on
+        self.shown.recording = on
         self._repaint_lines()
 
     def use_zone(self, zone: tzinfo | None) -> None:
         """Show times in this zone (None: local) until the user changes it; before the first paint."""
-        self._shown.look(zone=zone)
-
-    @property
-    def zone(self) -> tzinfo | None:
-        """The zone of the times: UTC, or None for the local one."""
-        return self._shown.view.zone
+        self.shown.look(zone=zone)
 
     def commands(self) -> list[tuple[str, str, str]]:
-        """What the command palette offers here: title, help, action."""
-        return main_commands(FURTHER, replay=self._shown.is_replay)
-
-    @property
-    def seen(self) -> Seen:
-        """The present content, for the further screens."""
-        shown = self._shown
-        return Seen(
-            snapshot=shown.snapshot,
-            recent=shown.recent,
-            view=shown.view,
-            preview=shown.preview,
-            top=shown.top,
-            replay=shown.is_replay,
-            lost=shown.lost_text,
-            silent_ms=shown.silent_ms,
-            denied=self._cannot,
-        )
-
-    def action_detail(self, name: str) -> None:
-        """Open a further screen, or return to it if it is open."""
-        if name in FURTHER:
-            self._open(FURTHER[name])
-
-    def open_channel(self, channel: str) -> None:
-        """Open a channel's page."""
-        self._shown.look(selected=channel)
-        from .channel import ChannelScreen
-
-        self._open(ChannelScreen)
-
-    def _open(self, kind: type[DetailScreen]) -> None:
-        app = app_of(self)
-        if not any(isinstance(screen, kind) for screen in app.screen_stack):
-            app.push_screen(kind(self))
-            return
-        while not isinstance(app.screen, kind):
-            app.pop_screen()
-        self._paint()
+        return main_commands(replay=self.shown.is_replay)
 
     @property
     def _detail(self) -> DetailScreen | None:
@@ -172,140 +129,147 @@ class MainScreen(TuningScreen):
 
     # What is shown
 
-    def _adopt(self) -> None:
-        """Show the newest snapshot."""
-        before = len(self._shown.snapshot.channels)
-        self._shown.adopt()
-        if not self._name_cells or len(self._shown.snapshot.channels) != before:
-            self._name_cells = name_cells(self._shown.snapshot)
+    def adopt(self) -> None:
+        self.shown.adopt()
         self._arrange()
 
     def _arrange(self) -> None:
         """Filter and sort the barrel and the table, unless another screen covers them."""
+        snapshot = self.shown.snapshot
+        if len(snapshot.channels) != self._named_channels:
+            self._named_channels, self._name_cells = len(snapshot.channels), name_cells(snapshot)
         if self._detail is None:
-            self._shown.arrange()
-        self._paint()
+            self.shown.arrange()
+        self.paint()
 
     def _reorder(self) -> None:
         """Filter and sort the table: the barrel stays."""
         if self._detail is None:
-            self._shown.order()
-        self._paint()
+            self.shown.order()
+        self.paint()
 
-    def _paint(self) -> None:
-        shown = self._shown
-        shown.update_preview()
+    def paint(self) -> None:
+        shown = self.shown
         if (detail := self._detail) is not None:
-            detail.take(self.seen)
+            detail.paint()
             return
+        shown.update_preview()
         top = shown.top
         self._paint_lines(top)
         strip = self.query_one(HolderStrip)
         snapshot, view = shown.snapshot, shown.view
-        strip.show(picture.held(snapshot, shown.recent))
-        strip.set_class(target_of(snapshot).one_clock, "-one-clock")  # with one clock no channel holds it back
+        strip.show(parts.held(snapshot, shown.recent))
+        strip.set_class(snapshot.one_clock, "-one-clock")  # with one clock no channel holds it back
         # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
         if view.heat:
-            heat = picture.heat(snapshot, view, shown.recent, shown.entries)
-            self.query_one(HeatMap).show(heat, self._clock(), head)
+            heat = parts.heat(snapshot, view, shown.recent, shown.entries)
+            self.query_one(HeatMap).show(heat, head)
         else:
-            scene = picture.scene(snapshot, view, shown.preview, shown.staves)
-            self.query_one(Barrel).show(scene, self._clock(), head)
-        self.query_one(ChannelTable).show(picture.table(snapshot, view, shown.entries, self._name_cells))
-        self.query_one(WindowTable).show(picture.open_windows(snapshot, view))
+            scene = parts.scene(snapshot, view, shown.preview, shown.staves)
+            self.query_one(Barrel).show(scene, head)
+        self.query_one(ChannelTable).show(parts.table(snapshot, view, shown.entries, self._name_cells))
+        self.query_one(WindowTable).show(parts.open_windows(snapshot, view))
         self._paint_rules()
 
     def _repaint_lines(self) -> None:
         if has_widgets(self):
-            self._paint_lines(self._shown.top)
+            self._paint_lines(self.shown.top)
 
     def _paint_lines(self, top: Top) -> None:
         """Paint the lines that change also without a new snapshot."""
         if (detail := self._detail) is not None:
-            detail.take_top(top)
+            detail.paint_top(top)
             return
-        shown = self._shown
+        shown = self.shown
         self.query_one(TopLines).show(replace(top, now=(), from_start=()))
-        links = link_hints(FURTHER, len(shown.findings))
+        links = link_hints(len(shown.findings))
         on_windows, gone = self.focused is self.query_one(WindowTable), shown.lost is not None
-        found = hints(
+        keys = hints(
             shown.snapshot, shown.view, shown.preview, links, replay=shown.is_replay, gone=gone, on_windows=on_windows
         )
-        self.query_one("#keys", KeyLine).show(allowed(found, self._cannot))
+        self.query_one("#keys", KeyLine).show(allowed(keys, self.denied))
 
     def _paint_rules(self) -> None:
-        shown = self._shown
+        shown = self.shown
         snapshot, view = shown.snapshot, shown.view
         barrel, windows = self.query_one(Barrel), self.query_one(WindowTable)
-        top = picture.barrel_heading(snapshot, view, shown.preview, shown.staves, barrel.prefix)
+        top = parts.barrel_heading(snapshot, view, shown.preview, shown.staves, barrel.prefix)
         split = windows.region.x if windows.display else 0
         on_channels = bool(split) and self.focused is self.query_one(ChannelTable)
-        headings: list[Heading] = [picture.channel_heading(snapshot, view, shown.entries, focused=on_channels)]
+        headings: list[Heading] = [parts.channel_heading(snapshot, view, shown.entries, focused=on_channels)]
         if split:
             on_windows = self.focused is windows
-            headings.append(picture.window_heading(snapshot, view, split, windows.region.width, focused=on_windows))
-        self.query_one("#top", Rule).show([top], {})
-        self.query_one("#middle", Rule).show(headings, {split: "┬"} if split else {})
-        self.query_one("#bottom", Rule).show([], {split: "┴"} if split else {})
+            headings.append(parts.window_heading(snapshot, view, split, windows.region.width, focused=on_windows))
+        self.query_one("#top", Rule).show(Headings([top]))
+        self.query_one("#middle", Rule).show(Headings(headings, split, "┬"))
+        self.query_one("#bottom", Rule).show(Headings((), split, "┴"))
 
     # Looking
 
+    def action_filter(self) -> None:
+        """Ask for a filter of the table that has the focus."""
+        purpose = "filter windows" if self.focused is self.query_one(WindowTable) else "filter"
+        pattern = getattr(self.shown.view, _FILTERS[purpose])
+        self.ask(purpose, "/", pattern.pattern if pattern else "")
+
+    def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
+        """Filter channels or windows by the typed text, or preview the lateness; what is wrong changes nothing."""
+        if purpose not in _FILTERS:
+            return self.take_lateness(text, done=done)
+        try:
+            pattern = pattern_of(text)
+        except ValueError as error:
+            return str(error)
+        self.shown.look(**{_FILTERS[purpose]: pattern})
+        self._arrange()
+        return None
+
     def action_sort(self) -> None:
         """Sort the channels by the next order."""
-        self._shown.look(sort=next_sort(self._shown.view.sort), reverse=False)
+        self.shown.look(sort=next_sort(self.shown.view.sort), reverse=False)
         self._reorder()
 
     def action_reverse(self) -> None:
         """Reverse the order of the channels."""
-        self._shown.look(reverse=not self._shown.view.reverse)
+        self.shown.look(reverse=not self.shown.view.reverse)
         self._reorder()
 
     def on_channel_table_sort_wanted(self, event: ChannelTable.SortWanted) -> None:
-        if event.sort == self._shown.view.sort:
+        if event.sort == self.shown.view.sort:
             self.action_reverse()
         else:
-            self._shown.look(sort=event.sort, reverse=False)
+            self.shown.look(sort=event.sort, reverse=False)
             self._reorder()
 
     def action_axis(self) -> None:
         """Switch the axis: event time, or the distance behind the fastest channel."""
-        self._shown.look(logarithmic=not self._shown.view.logarithmic)
-        self._paint()
+        self.shown.look(logarithmic=not self.shown.view.logarithmic)
+        self.paint()
 
     def action_heat(self) -> None:
         """Switch between the heat map and the barrel."""
-        self._shown.look(heat=not self._shown.view.heat)
-        self.query_one(Barrel).display = not self._shown.view.heat
-        self.query_one(HeatMap).display = self._shown.view.heat
-        self._paint()
-
-    def action_freeze(self) -> None:
-        """Freeze the picture, or resume with the newest."""
-        self._shown.look(frozen=not self._shown.view.frozen)
-        self._adopt() if not self._shown.view.frozen else self._paint()
-
-    def action_zone(self) -> None:
-        """UTC or local time."""
-        self._shown.look(zone=None if self._shown.view.zone else UTC)
-        self._paint()
+        self.shown.look(heat=not self.shown.view.heat)
+        self.query_one(Barrel).display = not self.shown.view.heat
+        self.query_one(HeatMap).display = self.shown.view.heat
+        self.paint()
 
     def action_open(self) -> None:
         """Open the selected (else the holding, else the first) stave: the channels inside it, or the channel's page.
 
         With the focus on the windows: the selected window's page; for a group of windows, the list.
         """
-        snapshot, view = self._shown.snapshot, self._shown.view
+        snapshot, view = self.shown.snapshot, self.shown.view
         if self.focused is (windows := self.query_one(WindowTable)):
             self._open_windows(windows.chosen)
         elif snapshot.instances and view.inside is None:
             holder = snapshot.level.holder
             key = stave_of(snapshot, view) or (holder.channel if holder else None)
             chosen = next((i for i in snapshot.instances if i.channel == key), snapshot.instances[0])
-            self._shown.look(inside=chosen.instance)
+            self.shown.look(inside=chosen.instance)
             self._arrange()
-        elif self._shown.entries:
-            known = [entry.view.channel for entry in self._shown.entries]
+        elif self.shown.entries:
+            known = [entry.view.channel for entry in self.shown.entries]
             wanted = (view.selected, holding(snapshot), known[0])
             self.open_channel(next(channel for channel in wanted if channel in known))
 
@@ -313,23 +277,23 @@ class MainScreen(TuningScreen):
         if group is None or len(group.windows) > 1:
             self.action_detail("Windows")
         else:
-            from .windows import WindowScreen, key_of
+            from .windows import key_of
 
-            app_of(self).push_screen(WindowScreen(self, key_of(group.first)))
+            self.open_window(key_of(group.first))
 
     def action_back(self) -> None:
         """Leave the prompt, the instance or the filter: one step."""
-        if purpose := self.query_one(Prompt).purpose:
-            self._close_prompt()
-            if purpose.startswith("filter"):
-                self._filter_by("", purpose)
-        elif self._shown.view.inside is not None:
-            self._shown.look(inside=None)
+        if purpose := self.asked:
+            self.close_prompt()
+            if purpose in _FILTERS:
+                self.take_typed(purpose, "", done=True)
+        elif self.shown.view.inside is not None:
+            self.shown.look(inside=None)
             self._arrange()
-        elif self._shown.view.pattern is not None:
-            self._filter_by("", "filter")
-        elif self._shown.view.windows_pattern is not None:
-            self._filter_by("", "filter windows")
+        elif self.shown.view.pattern is not None:
+            self.take_typed("filter", "", done=True)
+        elif self.shown.view.windows_pattern is not None:
+            self.take_typed("filter windows", "", done=True)
         else:
             self.post_message(self.Left())
 
@@ -338,8 +302,8 @@ class MainScreen(TuningScreen):
         keys = self.query_one(Barrel).keys
         if not keys:
             return
-        holder = self._shown.snapshot.level.holder
-        here = stave_of(self._shown.snapshot, self._shown.view)
+        holder = self.shown.snapshot.level.holder
+        here = stave_of(self.shown.snapshot, self.shown.view)
         if here in keys:
             self._select_stave(keys[max(min(keys.index(here) + step, len(keys) - 1), 0)])
         else:
@@ -362,7 +326,7 @@ class MainScreen(TuningScreen):
 
     def _paint_focus(self) -> None:
         if self.is_attached and self._detail is None:
-            self._paint_lines(self._shown.top)
+            self._paint_lines(self.shown.top)
             self._paint_rules()
 
     def on_channel_table_moved(self, event: ChannelTable.Moved) -> None:
@@ -375,17 +339,19 @@ class MainScreen(TuningScreen):
         windows, table = self.query_one(WindowTable), self.query_one(ChannelTable)
         if self.focused is windows and windows.chosen is not None:
             return Chosen(windows.chosen_line.partition("  ")[0], windows.chosen_line)
-        known = [entry.view.channel for entry in self._shown.entries]
-        wanted = (self._shown.view.selected, holding(self._shown.snapshot), *known[:1])  # as Enter opens
+        known = [entry.view.channel for entry in self.shown.entries]
+        wanted = (self.shown.view.selected, holding(self.shown.snapshot), *known[:1])  # as Enter opens
         channel = next((channel for channel in wanted if channel in known), None)
         line = None if channel is None else table.line(channel)
         return None if channel is None or line is None else Chosen(f.clean(channel), line)
 
+    filtered = False
+
     def records(self) -> TableRecords:
         """The channels as filtered and sorted, or the open windows if these have the focus."""
         if self.focused is self.query_one(WindowTable):
-            return TableRecords("windows", self._shown.snapshot.windows.open)
-        return TableRecords("channels", [entry.view for entry in self._shown.entries])
+            return TableRecords("windows", self.shown.snapshot.windows.open)
+        return TableRecords("channels", [entry.view for entry in self.shown.entries])
 
     def on_heat_map_picked(self, event: HeatMap.Picked) -> None:
         self._select(event.key)
@@ -395,15 +361,15 @@ class MainScreen(TuningScreen):
 
     def _select_stave(self, key: str) -> None:
         """Select the channel of a stave; for an instance the first channel inside, in the table's order."""
-        snapshot = self._shown.snapshot
+        snapshot = self.shown.snapshot
         instance = next((i.instance for i in snapshot.instances or () if i.channel == key), None)
-        if instance is None or self._shown.view.inside is not None:
+        if instance is None or self.shown.view.inside is not None:
             self._select(key)
             return
-        inside = (e.view.channel for e in self._shown.entries if e.view.instance == instance)
+        inside = (e.view.channel for e in self.shown.entries if e.view.instance == instance)
         if (first := next(inside, None)) is not None:
             self._select(first)
 
     def _select(self, channel: str) -> None:
-        self._shown.look(selected=channel)
-        self._paint()
+        self.shown.look(selected=channel)
+        self.paint()

@@ -5,25 +5,21 @@ channels.
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar
-
-from textual.app import ComposeResult
-from textual.binding import BindingType
+from typing import Any
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ..widgets.bindings import bindings
-from ..widgets.rows import Item, Sheet, heading
+from ..widgets.rows import Item, column_cells, heading
+from ..words.channels import reference_ms
 from ..words.flink import delay_words
 from ..words.keys import Hint, hint
+from ..words.kinds import channels_known
 from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.operators import Row, Stage, held_instance, rows
+from ..words.other import fact_text, facts_of_plugin
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.target import target_of
-from ..words.view import reference_ms
 from .detail import DetailScreen
-from .host import Help
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
 _ROOMY = 100
@@ -37,9 +33,9 @@ _BESIDE = 1
 class OperatorsScreen(DetailScreen):
     """The chain, and below it the inputs of the valve."""
 
-    NAME = PLACE = "Operators"
-    ABOUT = Help(
-        reading="From top to bottom, the way of a record; beside each operator is its own time. Between two of them: "
+    NAME = "Operators"
+    READING = (
+        "From top to bottom, the way of a record; beside each operator is its own time. Between two of them: "
         "by how much the lower one is behind the upper one, and why. Their sum is how far the watermark is behind the "
         "clock. The valve's output is the minimum of its inputs that are not idle; they are listed below the chain, "
         "the one most behind first. With source instances (--subtasks) each is the minimum of its channels.\n"
@@ -49,23 +45,20 @@ class OperatorsScreen(DetailScreen):
         "and by how much it is behind its fastest input. BUSY and BACK-PRESSURED tasks are marked: behind a busy one "
         "records wait, so its inputs are not to blame. Enter on a task goes one step upstream, to what holds it back: "
         "another task, and in the end the subtask and the split.\n"
+        "For a target of a plug-in: below the inputs, the facts that only it reports.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Operators")
 
     _opened: frozenset[str] = frozenset()
     _upstream: Mapping[str, str | None] = MappingProxyType({})
     """For each task of a Flink job, the one that holds it back, both by their keys."""
 
-    def body(self) -> ComposeResult:
-        yield Sheet(id="operators")
-
-    def show(self, snapshot: Snapshot) -> None:
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
         self._rows = {row.key: row for row in rows(snapshot, self._opened)}
         self._near_ms = reference_ms(snapshot)
-        self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot)])
+        return [*self._chain(snapshot), *self._inputs(snapshot), *_facts(snapshot)]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        cursor = self.query_one(Sheet).cursor or ""
+        cursor = self.sheet.cursor or ""
         if self.preview is None and self._upstream.get(cursor) is not None:
             return (hint("operators-open", "upstream to the blocker"),)
         row = self._rows.get(cursor)
@@ -74,9 +67,6 @@ class OperatorsScreen(DetailScreen):
         word = "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
         return (hint("operators-open", word),)
 
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
-        self.repaint()
-
     def records(self) -> TableRecords:
         return TableRecords("operators", list(self._rows.values()))
 
@@ -84,7 +74,7 @@ class OperatorsScreen(DetailScreen):
         """Open or close the instance under the cursor; for a channel open its page, for a task go to the one that holds
         it back.
         """
-        cursor = self.query_one(Sheet).cursor or ""
+        cursor = self.sheet.cursor or ""
         if (upstream := self._upstream.get(cursor)) is not None:
             self._walk(upstream)
             return
@@ -92,17 +82,17 @@ class OperatorsScreen(DetailScreen):
         if row is None:
             return
         if row.channels is None:
-            self.host.open_channel(row.key)
+            self.open_channel(row.key)
             return
         self._opened = self._opened ^ {row.key}
         self.repaint()
 
     def _walk(self, upstream: str) -> None:
         """Put the cursor on the cause that holds back the watermark; a channel's instance is opened first."""
-        if upstream not in self._rows and (inside := held_instance(self.seen.snapshot, upstream)) is not None:
+        if upstream not in self._rows and (inside := held_instance(self.snapshot, upstream)) is not None:
             self._opened = self._opened | {inside}
             self.repaint()
-        self.query_one(Sheet).go_to(upstream)
+        self.sheet.go_to(upstream)
 
     def _chain(self, snapshot: Snapshot) -> list[Item]:
         chain = presenter_of(snapshot).stages(self.zone)
@@ -117,53 +107,61 @@ class OperatorsScreen(DetailScreen):
         return items
 
     def _time(self, stage: Stage) -> str:
-        near_ms = self.seen.snapshot.now_ms
+        near_ms = self.snapshot.now_ms
         return stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
 
     def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Span]:
         names, times = least if width < _ROOMY else (max(_NAME, least[0] - 1), _TIME)
         time = self._time(stage)
-        ink = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
-        ink = "dim" if stage.time_ms is None else ink
+        style = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
+        style = "dim" if stage.time_ms is None else style
         head: list[Span] = [(" ● ", "accent"), (f.pad(stage.name, names), "strong")]
         if time:
-            head.append((f.pad(time, max(times, len(time))) + "  ", ink))
+            head.append((f.pad(time, max(times, len(time))) + "  ", style))
         alarm: list[Span] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
         return clip([*head, *alarm, (stage.what, "dim")], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
-        if not target_of(snapshot).channels_known:
+        if not channels_known(snapshot):
             return [heading(), heading((f" {TAP_SHOWS_CHANNELS}", "dim"))]
-        found = list(self._rows.values())
-        if not found:
+        inputs = list(self._rows.values())
+        if not inputs:
             return [heading(), heading((f" {NO_CHANNEL}", "dim"))]
-        names = max(_NAMES[0], min(_NAMES[1], max(len(row.name) + 2 * row.inside for row in found)))
+        names = column_cells(("  " * row.inside + row.name for row in inputs), *_NAMES)
         many = snapshot.instances is not None
-        titles = tuple(title for title in _INPUTS if many or title != "channels")
+        columns = tuple(title for title in _INPUTS if many or title != "channels")
         items = [heading()]
         if (delay := delay_words(snapshot)) is not None:
             items.append(heading((f" {delay}", "dim")))
-        items += [Item((partial(_titles, names, many),), titles=titles)]
+        items.append(Item((partial(_titles, names, many),), titles=columns))
         items += [
-            Item((partial(self._row, row, names, many),), row.key, _sorts(row), inside=row.inside) for row in found
+            Item((partial(self._row, row, names, many),), row.key, _sorts(row), inside=row.inside) for row in inputs
         ]
-        rest = len(snapshot.channels) - len(found) if snapshot.instances is None else 0
+        rest = len(snapshot.channels) - len(inputs) if snapshot.instances is None else 0
         return [*items, heading((f" {more_less_behind(rest)}", "dim"))] if rest > 0 else items
 
     def _row(self, row: Row, names: int, many: bool, width: int) -> list[Span]:
         sign = "  " if row.inside else ""
         time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self._near_ms)
         behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
-        ink = "holder" if row.kind == "holder" else "text"
+        style = "holder" if row.kind == "holder" else "text"
         inside = "" if not many else f.pad("" if row.channels is None else f"{row.channels:,}", 8, right=True) + "  "
         return clip(
             [
-                (f" {f.pad(sign + row.name, names)}  ", ink),
-                (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", ink),
-                (row.words, ink if row.kind in ("holder", "catching_up") else "dim"),
+                (f" {f.pad(sign + row.name, names)}  ", style),
+                (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", style),
+                (row.words, style if row.kind in ("holder", "catching_up") else "dim"),
             ],
             width - _BESIDE,
         )
+
+
+def _facts(snapshot: Snapshot) -> list[Item]:
+    """The facts of a plug-in's target, a line each."""
+    facts = facts_of_plugin(snapshot)
+    names = max((len(f.label(fact.name)) for fact in facts), default=0)
+    lines = [heading((f" {f.pad(f.label(fact.name), names)}  ", "dim"), (fact_text(fact), "text")) for fact in facts]
+    return [heading(), *lines] if lines else []
 
 
 def _titles(names: int, many: bool, width: int) -> list[Span]:
@@ -182,14 +180,14 @@ def _link(stage: Stage, most: int, width: int) -> list[Span]:
     spans: list[Span] = [(" │ ", "frame")]
     if held is None:
         return clip([*spans, (f"{' ' * (_HELD + _BAR + 3)}{stage.why}", "dim")], width - _BESIDE)
-    ink = "holder" if stage.holds else "active"
+    style = "holder" if stage.holds else "active"
     full = -(-_BAR * max(held, 0) // most) if most else 0
     words = "−" + f.duration(held) if held >= 0 else "+" + f.duration(-held)
     return clip(
         [
             *spans,
             (f.pad(words, _HELD, right=True) + " ", "holder" if stage.holds else "strong"),
-            ("▇" * full, ink),
+            ("▇" * full, style),
             (" " * (_BAR - full) + "  ", "dim"),
             (stage.why, "text" if stage.holds else "dim"),
         ],

@@ -7,20 +7,21 @@ from textual.events import Resize
 
 from ...engine.snapshot import Snapshot
 from ..widgets.charts import Charts, Pictures, legend
+from ..words.kinds import kind_words
 from ..words.lists import TableRecords
 from ..words.presenter import presenter_of
 from ..words.progress import cells_of, step_ms, unread
 from ..words.spans import Span
+from .base_app import app_of
 from .detail import DetailScreen
-from .host import Help, app_of
 
 
 class ProgressScreen(DetailScreen):
     """Five figures on one time axis, and the backlog by source."""
 
-    NAME = PLACE = "Progress"
-    ABOUT = Help(
-        reading="Time runs from left to right, by the engine's wall clock, the newest at the right; a column stands "
+    NAME = "Progress"
+    READING = (
+        "Time runs from left to right, by the engine's wall clock, the newest at the right; a column stands "
         "for two seconds or more. The number at the axis is its top; ▲ goes beyond it.\n"
         "rows in: records per second, and how many were done in a second of a batch's own time. results out: windows "
         "that fired, each time. batch: how long the slowest batch of a column took, and with what: work is reading and "
@@ -36,17 +37,17 @@ class ProgressScreen(DetailScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         canvas = self.query_one(Charts)
-        points = self.seen.recent.until(snapshot)
+        points = self.recent.until(snapshot)
         columns = canvas.columns()
         cell_ms = step_ms(points, columns)
         cells = cells_of(points, columns, cell_ms)
         canvas.show(Pictures(presenter_of(snapshot).charts(points, cells), cell_ms, unread(snapshot)))
 
     def records(self) -> TableRecords:
-        return TableRecords("progress", self.seen.recent.until(self.seen.snapshot))
+        return TableRecords("progress", self.recent.until(self.snapshot))
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        return legend(plain=app_of(self).no_color) if snapshot.flink is None else ()
+        return legend(plain=app_of(self).no_color) if kind_words(snapshot).charts_batches else ()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.repaint)

@@ -41,18 +41,10 @@ class StartProgress(Struct, frozen=True):
     log: str | None = None
 
 
-class StartCard(Canvas):
+class StartCard(Canvas[StartProgress]):
     """Draws a `StartProgress` in the middle of the screen."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._progress = StartProgress()
-
-    def show(self, progress: StartProgress) -> None:
-        """Draw `progress`."""
-        if progress != self._progress:
-            self._progress = progress
-            self.redraw()
+    content = StartProgress()
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         room = max(min(_WIDTH, width - 4), _LEAST)
@@ -62,7 +54,7 @@ class StartCard(Canvas):
         return [*blank, *([(" " * left, "text"), *line] for line in lines)][:height]
 
     def _lines_of(self, room: int) -> list[list[Span]]:
-        progress = self._progress
+        progress = self.content
         words: dict[int, list[Span]] = {
             1: [("wmtop", "accent"), (f"  {cut(clean(progress.name), room - 28)}", "strong")],
             2: [("top for stream watermarks", "dim")],
@@ -77,7 +69,7 @@ class StartCard(Canvas):
         return [*lines, [], [("?", "key"), (" help   ", "dim"), ("q", "key"), (" quit", "dim")]]
 
     def _steps(self, room: int) -> list[list[Span]]:
-        progress = self._progress
+        progress = self.content
         if not progress.steps and progress.error is None:
             return [_step(SPINNER[progress.frame], "level", CONNECTING, progress.running_s, room)]
         out: list[list[Span]] = []
@@ -162,10 +154,10 @@ def _wrapped(text: str, room: int) -> list[str]:
     return [cut(line, room) for line in wrap(text, room)]
 
 
-def _step(sign: str, ink: str, name: str, seconds: float | None, room: int) -> list[Span]:
+def _step(sign: str, style: str, name: str, seconds: float | None, room: int) -> list[Span]:
     took = "" if seconds is None else f"{seconds:.1f} s"
     words = "dim" if seconds is None else "text"
-    return [(f"{sign} ", ink), (pad(clean(name), room - 12), words), (pad(took, 9, right=True), "dim")]
+    return [(f"{sign} ", style), (pad(clean(name), room - 12), words), (pad(took, 9, right=True), "dim")]
 
 
 Answer = Literal["stop", "leave", "fleet"]

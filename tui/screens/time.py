@@ -1,38 +1,24 @@
 """Time: processing time across, event time up; records, the watermark as a step line, and window ends."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from msgspec.structs import replace
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.bindings import bindings
-from ..widgets.canvas import TimeCanvas
+from ..widgets.charts import TimeCanvas, TimeScene
+from ..words import time_plot as plot
 from ..words.keys import Hint, hint
+from ..words.kinds import kind_words
 from ..words.lists import TableRecords, not_in_sample, sample_of
 from ..words.presenter import presenter_of
 from ..words.preview import LatenessPreview
+from ..words.shown import Shown
 from ..words.spans import Span
-from ..words.target import target_of
-from ..words.time_plot import (
-    DIAGONAL,
-    GRID,
-    LATE,
-    LEVEL,
-    PREVIEW,
-    Data,
-    PlotView,
-    data_of,
-    grid_is_drawn,
-    moved,
-    zoomed,
-)
+from .base_app import app_of
 from .detail import DetailScreen
-from .host import Help, ScreenHost, app_of
 
 _ROOMY = 110
 _STEP = 0.25
@@ -42,9 +28,9 @@ _STEP = 0.25
 class TimeScreen(DetailScreen):
     """The picture; it follows the clock until it is moved."""
 
-    NAME = PLACE = "Time"
-    ABOUT = Help(
-        reading="Processing time goes to the right, event time upwards. ╱ is where both are the same: a record that "
+    NAME = "Time"
+    READING = (
+        "Processing time goes to the right, event time upwards. ╱ is where both are the same: a record that "
         "is seen at once lies on it, one that arrives later lies below. ─ is the watermark, a step line. ┈ are the "
         "ends of windows: where the watermark crosses one, the window fires. ⠶ records on time, × late records: the "
         "watermark had passed the end of their window when they arrived. A record below the watermark is on time as "
@@ -53,21 +39,20 @@ class TimeScreen(DetailScreen):
         "rest: the picture shows when and how, the counts on top show how many. ╌ is the watermark with the previewed "
         "lateness.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Time")
 
-    def __init__(self, host: ScreenHost) -> None:
-        super().__init__(host)
-        self._look = PlotView()
-        self._data: Data | None = None
+    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
+        super().__init__(shown, denied)
+        self._look = plot.PlotView()
+        self._data: plot.Data | None = None
 
     def body(self) -> ComposeResult:
         yield TimeCanvas(plain=app_of(self).no_color, id="time")
 
     def show(self, snapshot: Snapshot) -> None:
-        recent, preview = self.seen.recent, self.preview
+        recent, preview = self.recent, self.preview
         lateness = preview.lateness_ms if isinstance(preview, LatenessPreview) else None
-        self._data = data_of(snapshot, recent.until(snapshot), recent.sample, self._look.channel, lateness)
-        self.query_one(TimeCanvas).show(self._data, self._look, self.zone, self._missing(snapshot))
+        self._data = plot.data_of(snapshot, recent.until(snapshot), recent.sample, self._look.channel, lateness)
+        self.query_one(TimeCanvas).show(TimeScene(self._data, self._look, self.zone, self._missing(snapshot)))
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         channel = self._look.channel
@@ -75,28 +60,28 @@ class TimeScreen(DetailScreen):
         out: list[Span] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
-            known = target_of(snapshot).counts_late
+            known = kind_words(snapshot).counts_late
             out.append((f"  {sample_of(len(self._data.points), late if known else None)}", "dim"))
         if self._look.back_ms and self._data is not None:
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        known = target_of(snapshot).counts_late
+        known = kind_words(snapshot).counts_late
         signs: list[Span] = [("⠶", "on-time"), (" on time  " if known else " record  ", "dim")]
-        signs += [(LATE, "bad"), (" late  ", "dim")] if known else []
-        signs += [(LEVEL, "level"), (" watermark  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
+        signs += [(plot.LATE, "bad"), (" late  ", "dim")] if known else []
+        signs += [(plot.LEVEL, "level"), (" watermark  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
         frame = self.query_one(TimeCanvas).frame
         roomy = self.size.width >= _ROOMY - 10
-        if roomy and self._data is not None and frame is not None and grid_is_drawn(self._data, frame):
-            signs += [("  ", "dim"), (GRID, "dim"), (" window ends", "dim")]
+        if roomy and self._data is not None and frame is not None and plot.grid_is_drawn(self._data, frame):
+            signs += [("  ", "dim"), (plot.GRID, "dim"), (" window ends", "dim")]
         if isinstance(self.preview, LatenessPreview):
-            signs += [("  ", "dim"), (PREVIEW, "preview"), (" previewed", "dim")]
+            signs += [("  ", "dim"), (plot.PREVIEW, "preview"), (" previewed", "dim")]
         return signs
 
     @property
     def _diagonal(self) -> str:
-        return DIAGONAL if app_of(self).no_color else "⠢"
+        return plot.DIAGONAL if app_of(self).no_color else "⠢"
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         out = [hint("zoom-in"), hint("move-left")]
@@ -115,17 +100,17 @@ class TimeScreen(DetailScreen):
         """Zoom in or out."""
         frame = self.query_one(TimeCanvas).frame
         if frame is not None:
-            self._look_at(zoomed(self._look, frame, by))
+            self._look_at(plot.zoomed(self._look, frame, by))
 
     def action_move(self, right: int, up: int) -> None:
         """Move the picture."""
         frame = self.query_one(TimeCanvas).frame
         if frame is not None:
-            self._look_at(moved(self._look, frame, _STEP * right, _STEP * up))
+            self._look_at(plot.moved(self._look, frame, _STEP * right, _STEP * up))
 
     def action_follow(self) -> None:
         """Return to the first view: the newest data, following the clock."""
-        self._look_at(PlotView(channel=self._look.channel))
+        self._look_at(plot.PlotView(channel=self._look.channel))
 
     def action_all(self) -> None:
         """Zoom out until everything is visible."""
@@ -135,21 +120,21 @@ class TimeScreen(DetailScreen):
             oldest = min((now for now, _ in self._data.line[:1]), default=before.x_low)
             if before.x_low <= oldest:
                 break
-            look = zoomed(look, before, -1)
+            look = plot.zoomed(look, before, -1)
             self._look_at(look)
             if canvas.frame == before:
                 break
 
     def action_channel(self, by: int) -> None:
         """The records of the next channel, in the order of the names."""
-        names = sorted(view.channel for view in self.seen.snapshot.channels)
+        names = sorted(view.channel for view in self.snapshot.channels)
         if not names:
             return
         here = self._look.channel
         if here in names:
             place = (names.index(here) + by) % len(names)
         else:
-            chosen = self.seen.view.selected
+            chosen = self.shown.view.selected
             place = names.index(chosen) if chosen in names else 0 if by > 0 else len(names) - 1
         self._look_at(replace(self._look, channel=names[place]))
 
@@ -157,7 +142,7 @@ class TimeScreen(DetailScreen):
         """The records of all channels."""
         self._look_at(replace(self._look, channel=None))
 
-    def _look_at(self, look: PlotView) -> None:
+    def _look_at(self, look: plot.PlotView) -> None:
         self._look = look
         self.repaint()
 

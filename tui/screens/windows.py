@@ -2,48 +2,26 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
-from ..widgets.bindings import bindings
-from ..widgets.rows import Item, Sheet, heading
+from ..widgets import windows as rows
+from ..widgets.rows import Item, Sheet, column_cells, heading, titles
 from ..widgets.text import Prose
-from ..widgets.windows import (
-    Shape,
-    fired_line,
-    fired_sorts,
-    fired_titles,
-    group_line,
-    open_details,
-    open_line,
-    open_sorts,
-    open_titles,
-    shape_of,
-)
+from ..words import lists
 from ..words.barrel import STATES, holding
-from ..words.blockers import waits_for, window_groups
+from ..words.channels import fastest_ms, reference_ms
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.lists import (
-    ALL_CLOSED,
-    FIRED_LONG_AGO,
-    FIRED_UNKNOWN,
-    NO_FIRED_WINDOW,
-    NO_OPEN_WINDOW,
-    OPEN_UNKNOWN,
-    TableRecords,
-)
+from ..words.lists import TableRecords
+from ..words.shown import Shown
 from ..words.spans import Span, clip
-from ..words.view import fastest_ms, reference_ms
-from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace
+from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace, waits_for, window_groups
 from .detail import DetailScreen
-from .host import Help, ScreenHost, app_of
-from .late_records import LateRecordsScreen
 
 MAX_BLOCKERS = 200
 _NAMES, _BAR = (7, 30), 24
@@ -52,88 +30,85 @@ _NAMES, _BAR = (7, 30), 24
 class WindowScreen(DetailScreen):
     """The window of that key (`key_of`), as long as the snapshot knows it."""
 
-    NAME = PLACE = "Window"
-    ABOUT = Help(
-        reading="First the channels that keep the window open: their watermarks are short of its end, the one most "
+    NAME = "Window"
+    READING = (
+        "First the channels that keep the window open: their watermarks are short of its end, the one most "
         "behind first. Then the channels that have records in it. A channel may be both.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Window")
 
-    def __init__(self, host: ScreenHost, key: str) -> None:
-        super().__init__(host)
+    def __init__(self, shown: Shown, denied: frozenset[str], key: str) -> None:
+        super().__init__(shown, denied)
         self._key = key
 
     def body(self) -> ComposeResult:
         yield Prose(id="story")
-        yield Sheet(id="channels")
+        yield Sheet(id="window")
 
     @property
     def crumb(self) -> str:
-        window = find(self.seen.snapshot, self._key)
+        window = find(self.snapshot, self._key)
         if window is None:
             return self.NAME
-        return f.interval(window.start_ms, window.end_ms, self.zone, self.seen.snapshot.now_ms)
+        return f.interval(window.start_ms, window.end_ms, self.zone, self.snapshot.now_ms)
 
     def show(self, snapshot: Snapshot) -> None:
         window = find(snapshot, self._key)
-        story, sheet = self.query_one(Prose), self.query_one(Sheet)
+        story, sheet = self.query_one(Prose), self.sheet
         if window is None:
-            story.show([(FIRED_LONG_AGO, "dim")])
+            story.show([(lists.FIRED_LONG_AGO, "dim")])
             sheet.show([])
         elif isinstance(window, FiredWindow):
             story.show(fired_words(window, snapshot, self.zone))
             sheet.show([])
         else:
-            speed = pace(self.seen.recent.until(snapshot), snapshot)
+            speed = pace(self.recent.until(snapshot), snapshot)
             story.show(closing(snapshot, window, speed, self.zone).why)
-            sheet.show(self._items(snapshot, window))
+            sheet.show(self._channels(snapshot, window))
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         window = find(snapshot, self._key)
         if window is None:
             return ()
-        rows = f.ELSEWHERE if window.records is None else f.count(window.records)
+        count = f.ELSEWHERE if window.records is None else f.count(window.records)
         many = window.channel_count if isinstance(window, OpenWindow) else None
         channels = "" if many is None else f" of {f.counted(many, 'channel')}"
-        return [("  rows ", "dim"), (rows, "text"), (channels, "dim")]
+        return [("  rows ", "dim"), (count, "text"), (channels, "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        known = self.query_one(Sheet).cursor is not None
+        known = self.sheet.cursor is not None
         opens = [hint("row-open")] if self.preview is None and known else []
         return [*opens, hint("late-records")] if find(snapshot, self._key) is not None else opens
 
     def records(self) -> TableRecords | None:
-        window = find(self.seen.snapshot, self._key)
+        window = find(self.snapshot, self._key)
         if not isinstance(window, OpenWindow):
             return None
-        return TableRecords("window-channels", blockers(self.seen.snapshot, window.end_ms))
+        return TableRecords("window-channels", blockers(self.snapshot, window.end_ms))
 
     def name_of(self, key: str) -> str:
         return key.partition(" ")[2]
 
     def action_open(self) -> None:
         """Open the page of the channel that the cursor is on; without one the window's late records."""
-        if (key := self.query_one(Sheet).cursor) is not None:
-            self.host.open_channel(key.partition(" ")[2])
+        if (key := self.sheet.cursor) is not None:
+            self.open_channel(key.partition(" ")[2])
         else:
             self.action_late_records()
 
     def action_late_records(self) -> None:
         """Open the last late records of the window."""
-        if (window := find(self.seen.snapshot, self._key)) is not None:
-            about = About(start_ms=window.start_ms, end_ms=window.end_ms)
-            app_of(self).push_screen(LateRecordsScreen(self.host, about))
+        if (window := find(self.snapshot, self._key)) is not None:
+            self.open_late_records(About(start_ms=window.start_ms, end_ms=window.end_ms))
 
-    def _items(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
+    def _channels(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
         short = blockers(snapshot, window.end_ms)
         parts = window.channels or []
-        names = [f.label(view.channel) for view in short] + [f.label(part.channel) for part in parts]
-        cells = max(_NAMES[0], min(_NAMES[1], max((len(name) for name in names), default=0)))
+        cells = column_cells((f.label(channel.channel) for channel in (*short, *parts)), *_NAMES)
         held = holding(snapshot)
         items: list[Item] = []
         if short:
             title = f" {f.pad('short of its end', max(cells, 16))}  watermark          short  quiet   state"
-            items.append(Item((partial(_plain, title),), titles=("short of its end", "watermark", " short", "quiet")))
+            items.append(titles(title, "short of its end", "watermark", " short", "quiet"))
             for view in short[:MAX_BLOCKERS]:
                 line = partial(self._blocker, view, window.end_ms, max(cells, 16), view.channel == held)
                 items.append(Item((line,), f"short {view.channel}", _sorts(view, window.end_ms)))
@@ -154,16 +129,16 @@ class WindowScreen(DetailScreen):
         return items
 
     def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Span]:
-        near = reference_ms(self.seen.snapshot)
+        near = reference_ms(self.snapshot)
         at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
         short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
         quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
-        ink = "holder" if holds else "text"
+        style = "holder" if holds else "text"
         return clip(
             [
-                (f" {f.pad(f.label(view.channel, cells), cells)}  ", ink),
+                (f" {f.pad(f.label(view.channel, cells), cells)}  ", style),
                 (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
-                ("HOLDS" if holds else STATES[view.state], ink if holds else "dim"),
+                ("HOLDS" if holds else STATES[view.state], style if holds else "dim"),
             ],
             width,
         )
@@ -179,10 +154,6 @@ def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     """The window with that key: open, else fired."""
     windows = snapshot.windows
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
-
-
-def _plain(title: str, width: int) -> list[Span]:
-    return clip([(title, "dim")], width)
 
 
 def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
@@ -202,9 +173,9 @@ def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Sp
 class WindowsScreen(DetailScreen):
     """All windows that the snapshot knows: the open ones by end, then those that fired last, the newest first."""
 
-    NAME = PLACE = "Windows"
-    ABOUT = Help(
-        reading="A window fires when the watermark reaches its end: its bar is full (▇) up to the watermark, light "
+    NAME = "Windows"
+    READING = (
+        "A window fires when the watermark reaches its end: its bar is full (▇) up to the watermark, light "
         "(▒) up to the fastest channel. closes: when, in processing time. ≈ in 9m: the missing event time takes so "
         "long at the pace of the channel that holds back the watermark; idle in 1h: then that channel, if it has no "
         "data, is left out of the minimum; never: what it needs.\n"
@@ -212,14 +183,13 @@ class WindowsScreen(DetailScreen):
         "records that come once it is closed are dropped (late drops), counted while the window is among the last 20 "
         "that fired. after end: how long after its end it fired; until: the watermark at which it accepts no more.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings("Windows")
 
     def body(self) -> ComposeResult:
         yield Sheet(id="windows")
         yield Prose(id="why")
 
     def show(self, snapshot: Snapshot) -> None:
-        self.query_one(Sheet).show(self._items(snapshot))
+        super().show(snapshot)
         self._explain()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
@@ -242,30 +212,27 @@ class WindowsScreen(DetailScreen):
             return ()
         return (hint("windows-open"),)
 
-    def on_sheet_sorted(self) -> None:
-        self.repaint()
-
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+    def moved(self) -> None:
         self._explain()
 
     def records(self) -> TableRecords:
-        windows = self.seen.snapshot.windows
+        windows = self.snapshot.windows
         return TableRecords("windows", [*windows.open, *reversed(windows.last_fired)])
 
     def name_of(self, key: str) -> str:
         start, end = (int(part) for part in key.split()[:2])
-        return f.interval(start, end, self.zone, self.seen.snapshot.now_ms)
+        return f.interval(start, end, self.zone, self.snapshot.now_ms)
 
     def action_open(self) -> None:
         """Open the page of the window that the cursor is on."""
-        key = self.query_one(Sheet).cursor
+        key = self.sheet.cursor
         if key is not None:
-            app_of(self).push_screen(WindowScreen(self.host, key))
+            self.open_window(key)
 
     def _explain(self) -> None:
         """The text below the list: why the window under the cursor is not closing, or its outcome."""
-        snapshot = self.seen.snapshot
-        window = find(snapshot, self.query_one(Sheet).cursor or "")
+        snapshot = self.snapshot
+        window = find(snapshot, self.sheet.cursor or "")
         words: list[Span] = []
         if isinstance(window, FiredWindow):
             words = fired_words(window, snapshot, self.zone)
@@ -275,44 +242,44 @@ class WindowsScreen(DetailScreen):
 
     @property
     def _pace(self) -> float | None:
-        return pace(self.seen.recent.until(self.seen.snapshot), self.seen.snapshot)
+        return pace(self.recent.until(self.snapshot), self.snapshot)
 
-    def _items(self, snapshot: Snapshot) -> list[Item]:
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
         windows = snapshot.windows
         both: list[OpenWindow | FiredWindow] = [*windows.open, *windows.last_fired]
-        shape = shape_of(both, snapshot.level.watermark_ms, fastest_ms(snapshot), snapshot.now_ms, self.zone)
+        shape = rows.shape_of(both, snapshot.level.watermark_ms, fastest_ms(snapshot), snapshot.now_ms, self.zone)
         unknown = unknown_text(windows.unknown, windows.unknown_args)
         why = [] if unknown is None else [heading((f" {unknown}", "stale"))]
         return [*why, *self._open_items(snapshot, shape), heading(), *self._fired_items(snapshot, shape)]
 
-    def _open_items(self, snapshot: Snapshot, shape: Shape) -> list[Item]:
+    def _open_items(self, snapshot: Snapshot, shape: rows.Shape) -> list[Item]:
         windows = snapshot.windows
         if not windows.open:
-            words = ALL_CLOSED if snapshot.ended else NO_OPEN_WINDOW
-            return [heading((f" {words if windows.open_count is not None else OPEN_UNKNOWN}", "dim"))]
-        titles = tuple(open_sorts(windows.open[0], None))
-        items, speed = [Item((partial(open_titles, shape),), titles=titles)], self._pace
-        own_order = self.query_one(Sheet).sorted_by not in titles
+            words = lists.ALL_CLOSED if snapshot.ended else lists.NO_OPEN_WINDOW
+            return [heading((f" {words if windows.open_count is not None else lists.OPEN_UNKNOWN}", "dim"))]
+        columns = tuple(rows.open_sorts(windows.open[0], None))
+        items, speed = [Item((partial(rows.open_titles, shape),), titles=columns)], self._pace
+        own_order = self.sheet.sorted_by not in columns
         for group in window_groups(windows.open):
             grouped = len(group.windows) > 1 and own_order
-            items += [Item((partial(group_line, group),))] if grouped else []
+            items += [Item((partial(rows.group_line, group),))] if grouped else []
             for window in group.windows:
                 closes = closing(snapshot, window, speed, self.zone)
-                first = partial(open_line, window, closes.brief, closes.kind, shape)
+                first = partial(rows.open_line, window, closes.brief, closes.kind, shape)
                 waits = not grouped and waits_for(window) is not None
                 more = waits or window.channels or window.operator is not None
-                details = [partial(open_details, window, grouped)] if more else []
-                items.append(Item((first, *details), key_of(window), open_sorts(window, closes.in_ms)))
+                details = [partial(rows.open_details, window, grouped)] if more else []
+                items.append(Item((first, *details), key_of(window), rows.open_sorts(window, closes.in_ms)))
         later = (windows.open_count or 0) - len(windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 
-    def _fired_items(self, snapshot: Snapshot, shape: Shape) -> list[Item]:
+    def _fired_items(self, snapshot: Snapshot, shape: rows.Shape) -> list[Item]:
         windows = snapshot.windows
         if not windows.last_fired:
-            words = FIRED_UNKNOWN if windows.fired is None else NO_FIRED_WINDOW
+            words = lists.FIRED_UNKNOWN if windows.fired is None else lists.NO_FIRED_WINDOW
             return [heading((f" {words}", "dim"))]
-        items = [Item((partial(fired_titles, shape),), titles=tuple(fired_sorts(windows.last_fired[0])))]
+        items = [Item((partial(rows.fired_titles, shape),), titles=tuple(rows.fired_sorts(windows.last_fired[0])))]
         for window in reversed(windows.last_fired):
-            line = partial(fired_line, window, kept_until_ms(window, snapshot), shape)
-            items.append(Item((line,), key_of(window), fired_sorts(window)))
+            line = partial(rows.fired_line, window, kept_until_ms(window, snapshot), shape)
+            items.append(Item((line,), key_of(window), rows.fired_sorts(window)))
         return items

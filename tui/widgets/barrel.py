@@ -1,6 +1,6 @@
 """The barrel: every channel a stave, and water as high as the lowest of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from math import floor
 from textwrap import wrap
@@ -11,36 +11,9 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ...engine.text.formatting import (
-    FINE,
-    MONTH,
-    SECOND,
-    axis_times,
-    brief,
-    cut,
-    cut_middle,
-    duration,
-    label,
-    pad,
-    short,
-)
-from ..words.barrel import (
-    LEFT_OUT,
-    STATES,
-    Axis,
-    FoldedStaves,
-    Kind,
-    LogAxis,
-    Order,
-    Scale,
-    Stave,
-    StavePositions,
-    columns,
-    common,
-    fold,
-    follow,
-    top_of,
-)
+from ...engine.text import formatting as f
+from ..words import barrel as scales
+from ..words.barrel import LEFT_OUT, STATES, Axis, Kind, LogAxis, Order, Scale, Stave
 from ..words.spans import Part, Span, cells, joined
 from .canvas import Canvas
 
@@ -85,8 +58,13 @@ class _StaveColumn(Struct):
     folded: bool = False
 
 
-class Barrel(Canvas):
-    """Draws a `BarrelScene`, in letters where there are no colours (`plain`); says `Picked` when a stave is clicked."""
+class Barrel(Canvas[BarrelScene]):
+    """Draws a `BarrelScene`, in letters where there are no colours (`plain`); says `Picked` when a stave is clicked.
+
+    `clock` gives monotonic seconds: staves move patiently.
+    """
+
+    content = BarrelScene()
 
     class Picked(Message):
         """A stave was clicked."""
@@ -95,15 +73,14 @@ class Barrel(Canvas):
             self.key = key
             super().__init__()
 
-    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
+    def __init__(self, clock: Callable[[], float], *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._scene = BarrelScene()
+        self._clock = clock
         self._order = Order()
         self._arranged: list[Stave] = []
         self._arranged_for: tuple[Sequence[Stave], int | None] | None = None
-        self._now_s = 0.0
         self._axis: Axis | None = None
-        self._columns = StavePositions(0, 1, 1, 0)
+        self._columns = scales.StavePositions(0, 1, 1, 0)
         self._gutter = 0
         self._keys: list[str] = []
         self._common = ""
@@ -111,7 +88,7 @@ class Barrel(Canvas):
         self._plain = plain
         self._times_of: tuple[Sequence[Stave], int | None, list[int], int, int] | None = None
         self._folded_of: tuple[list[Stave], int, int] | None = None
-        self._folded = FoldedStaves()
+        self._folded = scales.FoldedStaves()
         self._drawn_of: tuple[Sequence[Stave], BarrelScene, int, int] | None = None
         self._picture: list[list[Span]] = []
         self.prefix = ""
@@ -122,22 +99,20 @@ class Barrel(Canvas):
         """The staves' keys from left to right, the folded ones included."""
         return [stave.key for stave in self._arranged]
 
-    def show(self, scene: BarrelScene, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
-        """Draw `scene` below the lines `head`; `now_s` (monotonic s) is the clock for moving staves."""
-        if scene.staves is not self._scene.staves:
-            self._now_s = now_s
-            self._measure([stave.key for stave in scene.staves])
-        elif scene == self._scene and head == self._head:
-            return
-        self._scene, self._head = scene, head
-        self.redraw()
+    def show(self, content: BarrelScene, head: Sequence[Sequence[Part]] = ()) -> None:
+        if content.staves is self.content.staves:
+            super().show(content, head)
+        else:  # without comparing thousands of them
+            self._measure([stave.key for stave in content.staves])
+            self.content, self.head = content, head
+            self.redraw()
 
     def _measure(self, keys: list[str]) -> None:
         """Measure the names and their common beginning, if they have changed."""
         if keys != self._keys:
             self._keys = keys
-            names = [label(key) for key in keys]
-            self._common = common(names)
+            names = [f.label(key) for key in keys]
+            self._common = scales.common(names)
             self._longest = max((cell_len(name) for name in names), default=0)
 
     def on_click(self, event: Click) -> None:
@@ -151,7 +126,7 @@ class Barrel(Canvas):
             self.post_message(self.Picked(self._folded.cells[-1 - place][0].key))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        scene, rows = self._scene, height - 1
+        scene, rows = self.content, height - 1
         if not scene.staves and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
             return self._still(width, height)
         if rows < 2 or (scene.level_ms is None and all(stave.watermark_ms is None for stave in scene.staves)):
@@ -165,15 +140,15 @@ class Barrel(Canvas):
 
     def _draw_picture(self, width: int, rows: int) -> list[list[Span]]:
         """Draw everything except the names, which alone show the selection."""
-        scene = self._scene
+        scene = self.content
         scale = self._scale(rows)
         gutter = _gutter(scale, scene, rows)
         self._gutter = cells(gutter[0])
         inner = width - self._gutter
         many = len(scene.staves)
-        long = self._longest >= columns(many, inner, 0).pitch
+        long = self._longest >= scales.columns(many, inner, 0).pitch
         self.prefix = self._common if long else ""
-        self._columns = columns(many, inner, self._longest - cell_len(self.prefix))
+        self._columns = scales.columns(many, inner, self._longest - cell_len(self.prefix))
         self._arrange()
         drawn = self._stand(scale, rows)
         water = _eighths(scale, scene.level_ms, rows)
@@ -182,25 +157,25 @@ class Barrel(Canvas):
 
     def _arrange(self) -> None:
         """Order the staves, and the folded ones in cells: first those in the minimum, then those left out."""
-        staves, cols = self._scene.staves, self._columns
+        staves, cols = self.content.staves, self._columns
         most = cols.shown if cols.fold_cells else None
         if self._arranged_for is None or self._arranged_for[0] is not staves or self._arranged_for[1] != most:
-            self._arranged = self._order.arrange(staves, self._now_s, most)
+            self._arranged = self._order.arrange(staves, self._clock(), most)
             self._arranged_for = (staves, most)
-        of = (self._arranged, cols.shown, max(cols.per_cell, 1))
-        if self._folded_of is None or self._folded_of[0] is not of[0] or self._folded_of[1:] != of[1:]:
-            self._folded_of = of
-            self._folded = fold(self._arranged[cols.shown :], of[2])
+        arranged = (self._arranged, cols.shown, max(cols.per_cell, 1))
+        if self._folded_of is None or self._folded_of[0] is not arranged[0] or self._folded_of[1:] != arranged[1:]:
+            self._folded_of = arranged
+            self._folded = scales.fold(self._arranged[cols.shown :], arranged[2])
 
     def _still(self, width: int, rows: int) -> list[list[Span]]:
         """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
-        scene = self._scene
+        scene = self.content
         assert scene.level_ms is not None
         assert scene.clock_ms is not None
-        low, high = scene.level_ms, max(scene.clock_ms, scene.level_ms + SECOND)
+        low, high = scene.level_ms, max(scene.clock_ms, scene.level_ms + f.SECOND)
         if scene.preview_ms is not None:
             low, high = min(low, scene.preview_ms), max(high, scene.preview_ms)
-        scale = self._axis = follow(self._axis, low, high, SECOND, rows)
+        scale = self._axis = scales.follow(self._axis, low, high, f.SECOND, rows)
         gutter = _gutter(scale, scene, rows)
         inner = width - cells(gutter[0])
         water = _eighths(scale, scene.level_ms, rows)
@@ -210,23 +185,23 @@ class Barrel(Canvas):
         lines = [part for line in scene.empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
         lines = lines[: max(air - 1, 1)]
         for place, line in enumerate(lines, max((air - len(lines)) // 2, 0)):
-            text = cut(line, inner)
+            text = f.cut(line, inner)
             left = (inner - cell_len(text)) // 2
             out[place] = [*gutter[rows - 1 - place], (" " * left, "text"), (text, "text")]
         return out
 
     def _scale(self, rows: int) -> Scale:
-        scene = self._scene
+        scene = self.content
         staves = scene.staves
         if self._times_of is None or self._times_of[0] is not staves or self._times_of[1] != scene.level_ms:
             times = [s.watermark_ms for s in staves if s.watermark_ms is not None]
             taking_part = [s.watermark_ms for s in staves if s.watermark_ms is not None and s.kind != "idle"]
             level = scene.level_ms if scene.level_ms is not None else min(taking_part or times, default=0)
-            self._times_of = (staves, scene.level_ms, times, level, top_of(taking_part or times, level))
+            self._times_of = (staves, scene.level_ms, times, level, scales.top_of(taking_part or times, level))
         _, _, times, level, top = self._times_of
         if scene.logarithmic:
             fastest = max(times, default=0)
-            distances = [fastest - time for time in [*times, level] if time < fastest] or [SECOND]
+            distances = [fastest - time for time in [*times, level] if time < fastest] or [f.SECOND]
             near = max(min(distances) // 2, 1)
             return LogAxis(fastest, near, max(max(distances) * 2, near * 100), rows)
         low, high = level, max(top, level)
@@ -235,7 +210,7 @@ class Barrel(Canvas):
         if scene.preview_ms is not None:
             reach = 3 * max(high - low, scene.lateness_ms)
             low, high = max(min(low, scene.preview_ms), low - reach), min(max(high, scene.preview_ms), high + reach)
-        self._axis = follow(self._axis, low, high, max(scene.lateness_ms // 8, SECOND), rows)
+        self._axis = scales.follow(self._axis, low, high, max(scene.lateness_ms // 8, f.SECOND), rows)
         return self._axis
 
     def _stand(self, scale: Scale, rows: int) -> list[_StaveColumn]:
@@ -244,7 +219,7 @@ class Barrel(Canvas):
         for place, stave in enumerate(self._arranged[: cols.shown]):
             left, width = cols.left + place * cols.pitch, cols.stave
             eighths = _eighths(scale, stave.watermark_ms, rows)
-            mark = _mark(scale, stave.watermark_ms, self._scene.level_ms, rows)
+            mark = _mark(scale, stave.watermark_ms, self.content.level_ms, rows)
             out.append(_StaveColumn(left, width, stave.kind, eighths, mark))
         for cell, lowest in enumerate(self._folded.lowest):
             eighths = _eighths(scale, lowest.watermark_ms, rows)
@@ -252,17 +227,17 @@ class Barrel(Canvas):
         return out
 
     def _names(self, width: int) -> list[Span]:
-        cols, scene = self._columns, self._scene
+        cols, scene = self._columns, self.content
         seen, folded = self._arranged[: cols.shown], self._folded.count
-        texts = [cut_middle(label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
+        texts = [f.cut_middle(f.label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
         spans: list[Span] = []
         x = 0
         for place, (stave, text) in enumerate(zip(seen, texts, strict=True)):
             taken = cell_len(text)
             left = max(cols.left + place * cols.pitch + (cols.stave - taken) // 2, x)
             chosen = stave.key == scene.selected
-            ink = "selected" if chosen else "holder" if stave.kind == "holder" else "dim"
-            spans += [(" " * (left - x), "dim"), (text, ink)]
+            style = "selected" if chosen else "holder" if stave.kind == "holder" else "dim"
+            spans += [(" " * (left - x), "dim"), (text, style)]
             x = left + taken
         if folded:
             chosen = scene.selected in self._folded.keys
@@ -287,7 +262,7 @@ def legend(kinds: set[Kind]) -> list[Span]:
 def _message(text: str, width: int, height: int) -> list[list[Span]]:
     lines = text.splitlines()
     out: list[list[Span]] = [[] for _ in range(max((height - len(lines)) // 2, 0))]
-    return [*out, *([(pad("", (width - cell_len(line)) // 2) + line, "dim")] for line in lines)]
+    return [*out, *([(f.pad("", (width - cell_len(line)) // 2) + line, "dim")] for line in lines)]
 
 
 def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
@@ -301,7 +276,7 @@ def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) ->
     """`▼3d` for a stave that ends below the picture, 3 d behind the watermark, `▲3d` for one that goes above it."""
     if time_ms is None or not isinstance(scale, Axis) or 0 <= scale.height(time_ms) <= rows:
         return ""
-    distance = short(abs(time_ms - (scale.low_ms if level_ms is None else level_ms)))
+    distance = f.short(abs(time_ms - (scale.low_ms if level_ms is None else level_ms)))
     return ("▼" if time_ms < scale.low_ms else "▲") + distance
 
 
@@ -309,37 +284,37 @@ def _gutter(scale: Scale, scene: BarrelScene, rows: int) -> list[list[Span]]:
     """The axis, from the bottom up: round times, the watermark's and the preview's own."""
     linear = isinstance(scale, Axis)
     step = scale.tick_ms if linear else 1
-    wide = 5 if not linear or step >= FINE else 8 if step >= SECOND else 6
+    wide = 5 if not linear or step >= f.FINE else 8 if step >= f.SECOND else 6
     ticks = scale.ticks()
-    times = axis_times([tick.time_ms for tick in ticks], scene.zone, step) if linear else []
-    wide = 7 if linear and (step >= MONTH or any(len(text) > wide for text in times)) else wide
+    times = f.axis_times([tick.time_ms for tick in ticks], scene.zone, step) if linear else []
+    wide = 7 if linear and (step >= f.MONTH or any(len(text) > wide for text in times)) else wide
 
     def shown(time_ms: int) -> str:
         if linear:
-            return brief(time_ms, scene.zone, step)
+            return f.brief(time_ms, scene.zone, step)
         assert isinstance(scale, LogAxis)
-        return "−" + duration(max(scale.fastest_ms - time_ms, 0))
+        return "−" + f.duration(max(scale.fastest_ms - time_ms, 0))
 
     out: list[list[Span]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
     marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
     marked = {shown(time_ms) for time_ms, _, _ in marks if time_ms is not None}
     for place, tick in enumerate(ticks):
-        text = times[place] if linear else "−" + short(tick.time_ms)
+        text = times[place] if linear else "−" + f.short(tick.time_ms)
         if text in marked:
             continue  # two rows with one time would look like an error
-        out[tick.row] = [(" " + pad(text, wide, right=True), "dim"), (" ┤", "frame")]
-    for time_ms, ink, sign in marks:
+        out[tick.row] = [(" " + f.pad(text, wide, right=True), "dim"), (" ┤", "frame")]
+    for time_ms, style, sign in marks:
         if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
-            out[row] = [(" " + pad(shown(time_ms), wide, right=True), ink), (" " + sign, ink)]
+            out[row] = [(" " + f.pad(shown(time_ms), wide, right=True), style), (" " + sign, style)]
     return out
 
 
 def _lines(scale: Scale, scene: BarrelScene) -> dict[int, Span]:
     """The lines across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
     out: dict[int, Span] = {}
-    for time_ms, sign, ink in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
+    for time_ms, sign, style in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
         if time_ms is not None:
-            out[int(scale.height(time_ms))] = (sign, ink)
+            out[int(scale.height(time_ms))] = (sign, style)
     return out
 
 
@@ -364,8 +339,8 @@ def _between(row: int, water: int | None, lines: dict[int, Span], plain: bool) -
     """The content of the gaps between the staves."""
     deep = water is not None and row < water // 8
     if row in lines:
-        sign, ink = lines[row]
-        return sign, f"{ink}-wet" if deep else ink
+        sign, style = lines[row]
+        return sign, f"{style}-wet" if deep else style
     if water is None or row > water // 8:
         return " ", "text"
     if deep:
@@ -377,34 +352,34 @@ def _cell(column: _StaveColumn, row: int, water: int | None) -> Span | None:
     """The content of a stave's row, None above its end."""
     under = water is not None and row < water // 8 + (water % 8 >= 4)
     dry = "folded" if column.folded and column.kind == "active" else column.kind
-    ink = f"{dry}-wet" if under else dry
+    style = f"{dry}-wet" if under else dry
     if column.eighths is None:
-        return (f"{'?':^{column.width}}", ink) if row == 0 else None
-    if column.mark and not column.folded and (run := _cut_end(column, row, ink)):
+        return (f"{'?':^{column.width}}", style) if row == 0 else None
+    if column.mark and not column.folded and (run := _cut_end(column, row, style)):
         return run
     full, rest = divmod(column.eighths, 8)
     if column.eighths < 0 or row > full:
         return None
     if column.folded:
         if column.kind in LEFT_OUT:
-            return (PATTERNS[column.kind], ink) if row < full or rest >= 3 else None
-        return ("▌", ink) if row < full else ("▖", ink) if rest >= 3 else None
+            return (PATTERNS[column.kind], style) if row < full or rest >= 3 else None
+        return ("▌", style) if row < full else ("▖", style) if rest >= 3 else None
     if row < full:
-        return PATTERNS[column.kind] * column.width, ink
+        return PATTERNS[column.kind] * column.width, style
     if not rest:
         return None
     drowned = water is not None and (row < water // 8 or (row == water // 8 and column.eighths < water))
     return EIGHTHS[rest] * column.width, f"{dry}-wet" if drowned else dry
 
 
-def _cut_end(column: _StaveColumn, row: int, ink: str) -> Span | None:
+def _cut_end(column: _StaveColumn, row: int, style: str) -> Span | None:
     """The mark at the end of a stave that the picture cuts off: one row, or two for a narrow stave."""
     sign, text = column.mark[0], column.mark[1:]
     below = column.eighths == -1
     end = 0 if below else (column.eighths or 0) // 8 - 1
     inner = end + 1 if below else end - 1
     if len(text) + 2 <= column.width:
-        return (pad(f"{sign} {text}", column.width), ink) if row == end else None
+        return (f.pad(f"{sign} {text}", column.width), style) if row == end else None
     if row == end:
-        return pad(sign, column.width), ink
-    return (pad(text, column.width), ink) if row == inner and len(text) <= column.width else None
+        return f.pad(sign, column.width), style
+    return (f.pad(text, column.width), style) if row == inner and len(text) <= column.width else None

@@ -1,9 +1,8 @@
-"""A widget that draws spans of text itself and repaints only the changed cells; lines of braille dots; time by time."""
+"""A widget that draws spans of text itself and repaints only the changed cells; lines of braille dots."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from datetime import UTC, tzinfo
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,53 +12,65 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..words.spans import Part, Span, cells, clip, joined, lay
-from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
-from .themes import INKS, style_of
+from ..words.spans import Part, Span, cells, joined, lay
+from .themes import STYLES, style_of
+
+Content = TypeVar("Content")
 
 
 class Palette:
-    """The inks of a widget in the present theme."""
+    """The Rich styles of a widget in the present theme, by name."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
-        self._inks: dict[str, Style] = {}
+        self._styles: dict[str, Style] = {}
 
-    def ink(self, name: str) -> Style:
-        """The style of an ink; `holder@cursor` is the one on the background of the other."""
-        style = self._inks.get(name)
+    def style(self, name: str) -> Style:
+        """The style of that name; `holder@cursor` is the one on the background of the other."""
+        style = self._styles.get(name)
         if style is None:
-            style = self._inks[name] = self._mixed(*name.split("@"))
+            style = self._styles[name] = self._mixed(*name.split("@"))
         return style
 
     def _mixed(self, name: str, ground: str | None = None) -> Style:
         app = cast(App[Any], self._widget.app)  # pyright: ignore[reportUnknownMemberType]
         below = self._widget.background_colors[1]
-        style = style_of(INKS[name], app.theme_variables, below, colors=not app.no_color)
+        style = style_of(STYLES[name], app.theme_variables, below, colors=not app.no_color)
         if ground is None:
             return style
-        other = style_of(INKS[ground], app.theme_variables, below, colors=not app.no_color)
+        other = style_of(STYLES[ground], app.theme_variables, below, colors=not app.no_color)
         return style + Style(bgcolor=other.bgcolor, reverse=other.reverse)
 
     def paint(self, spans: Iterable[Span], width: int) -> Strip:
-        """The runs as a strip of `width` cells."""
-        strip = Strip([Segment(text, self.ink(name)) for text, name in joined(spans)])
-        return strip.adjust_cell_length(width, self.ink("text"))
+        """The spans as a strip of `width` cells."""
+        strip = Strip([Segment(text, self.style(name)) for text, name in joined(spans)])
+        return strip.adjust_cell_length(width, self.style("text"))
 
     def clear(self) -> None:
         """Drop the cached styles: the theme changed."""
-        self._inks.clear()
+        self._styles.clear()
 
 
-class Canvas(Widget):
-    """A widget drawn as lines; a redraw repaints only the differences."""
+class Canvas(Widget, Generic[Content]):
+    """A widget that draws its content as lines; a redraw repaints only the differences.
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    A subclass has an empty `content` and draws it in `draw`.
+    """
+
+    content: Content
+    head: Sequence[Sequence[Part]] = ()
+    """Lines above the picture, inside this widget, so that no other widget has to move for them."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._palette = Palette(self)
         self._lines: list[list[Span]] = []
-        self._head: Sequence[Sequence[Part]] = ()
-        """Lines above the picture, inside this widget, so that no other widget has to move for them."""
+
+    def show(self, content: Content, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw `content` below the lines `head`."""
+        if content != self.content or head != self.head:
+            self.content, self.head = content, head
+            self.redraw()
 
     def notify_style_update(self) -> None:
         self._palette.clear()
@@ -86,7 +97,7 @@ class Canvas(Widget):
             self.refresh(*regions)
 
     def _draw_all(self, width: int, height: int) -> list[list[Span]]:
-        head = [lay(parts, width) for parts in self._head]
+        head = [lay(parts, width) for parts in self.head]
         return [*head, *self.draw(width, height - len(head))]
 
     def render_line(self, y: int) -> Strip:
@@ -119,77 +130,31 @@ _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 class Dots:
-    """A grid of `width` by `height` cells; a cell has the ink of its last dot."""
+    """A grid of `width` by `height` cells; a cell has the style of its last dot."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self._bits: dict[tuple[int, int], int] = {}
-        self._inks: dict[tuple[int, int], str] = {}
+        self._styles: dict[tuple[int, int], str] = {}
 
-    def dot(self, x: float, y: float, ink: str) -> None:
+    def dot(self, x: float, y: float, style: str) -> None:
         """Draw a dot at `x` cells from the left and `y` from the top; ignored if that is outside."""
         column, line = int(x * 2), int(y * 4)
         if 0 <= column < self.width * 2 and 0 <= line < self.height * 4:
             cell = (column // 2, line // 4)
             self._bits[cell] = self._bits.get(cell, 0) | _BITS[column % 2][line % 4]
-            self._inks[cell] = ink
+            self._styles[cell] = style
 
-    def line(self, x0: float, y0: float, x1: float, y1: float, ink: str, every: int = 1) -> None:
+    def line(self, x0: float, y0: float, x1: float, y1: float, style: str, every: int = 1) -> None:
         """Draw a straight line; with `every` above 1 only every n-th dot."""
         steps = max(int(max(abs(x1 - x0) * 2, abs(y1 - y0) * 4)), 1)
         for step in range(0, steps + 1, every):
-            self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, ink)
+            self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, style)
 
     def row(self, y: int, ground: list[Span] | None = None) -> list[Span]:
-        """Line `y` in runs of one cell each; without a dot, the cell of `ground` (one run per cell)."""
+        """Line `y` in spans of one cell each; without a dot, the cell of `ground` (one span per cell)."""
         empty: list[Span] = [(" ", "dim")] * self.width if ground is None else ground
         return [
-            (chr(0x2800 + self._bits[x, y]), self._inks[x, y]) if (x, y) in self._bits else empty[x]
+            (chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else empty[x]
             for x in range(self.width)
         ]
-
-
-_GUTTER = 10
-
-
-class TimeCanvas(Canvas):
-    """Draws `Data` in a given view, readable also without colours (`plain`); stores the part it shows."""
-
-    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._plain = plain
-        self._data: Data | None = None
-        self._look = PlotView()
-        self._zone: tzinfo | None = UTC
-        self._empty = ""
-        self.frame: PlotFrame | None = None
-        """The part that is shown."""
-
-    def show(self, data: Data | None, look: PlotView, zone: tzinfo | None, empty: str) -> None:
-        """Draw `data`; `empty` is the text without data."""
-        self._data, self._look, self._zone, self._empty = data, look, zone, empty
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[list[Span]]:
-        data, columns, rows = self._data, width - _GUTTER - 1, height - 1
-        if data is None or columns < 4 or rows < 3:
-            return [[], clip([(f" {self._empty}", "dim")], width)][:height]
-        frame = self.frame = frame_of(data, self._look, columns, rows, self.frame)
-        labels = y_labels(frame, self._zone)
-        lines: list[list[Span]] = []
-        for place, spans in enumerate(drawn(data, frame, plain=self._plain)):
-            text = labels.get(frame.rows - 1 - place)
-            mark = f" {text or '':>{_GUTTER - 3}} "
-            lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *spans])
-        if self._empty:
-            lines[1] = [*lines[1][:2], (f" {self._empty}"[:columns], "dim")]
-        return [*lines, _bottom(frame, self._zone)]
-
-
-def _bottom(frame: PlotFrame, zone: tzinfo | None) -> list[Span]:
-    """The labels of the processing time."""
-    line = " " * frame.columns
-    for column, text in x_labels(frame, zone).items():
-        if column + len(text) + 1 < frame.columns and not line[max(column - 1, 0) : column + len(text) + 2].strip():
-            line = line[:column] + "╵" + text + line[column + 1 + len(text) :]
-    return [(" " * _GUTTER, "dim"), (line, "dim")]

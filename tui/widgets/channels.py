@@ -6,16 +6,15 @@ from functools import lru_cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
-from rich.cells import cell_len
 from textual.message import Message
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
+from ..words.channels import ChannelRow, Sort
+from ..words.kinds import ChannelFacts
 from ..words.spans import Span
-from ..words.target import ChannelFacts
-from ..words.view import ChannelRow, Sort
-from .rows import Rows, text_of, wrapped
+from .rows import Rows, column_cells, text_of, wrapped
 
 _NAME = (7, 40)
 """The least and the greatest width of a name."""
@@ -51,8 +50,7 @@ class Table(Struct, frozen=True):
 
 def name_cells(snapshot: Snapshot) -> int:
     """The width of the names, within limits."""
-    least, most = _NAME
-    return max(least, min(most, max((cell_len(f.label(view.channel)) for view in snapshot.channels), default=0)))
+    return column_cells((f.label(view.channel) for view in snapshot.channels), *_NAME)
 
 
 class ChannelTable(Rows):
@@ -142,14 +140,14 @@ class ChannelTable(Rows):
             return [(wrapped(table.empty, width)[index], "dim")]
         entry = table.entries[index]
         chosen = entry.view.channel == table.selected
-        ink = "cursor" if chosen else "text"
-        name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
+        style = "cursor" if chosen else "text"
+        name_style = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
         names, columns = _layout(width, table.name_cells, table.facts)
-        spans: list[Span] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
+        spans: list[Span] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_style)]
         for column in columns:
             text = f.pad(column.text(table, entry), column.width, column.right)
-            spans += [("  ", ink), (text, ink if chosen else _ink(column.title, text, entry))]
-        return [*spans, (" " * width, ink)] if chosen else spans
+            spans += [("  ", style), (text, style if chosen else _style(column.title, text, entry))]
+        return [*spans, (" " * width, style)] if chosen else spans
 
 
 @lru_cache(maxsize=64)
@@ -168,7 +166,7 @@ def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tupl
     return names, tuple(kept)
 
 
-def _ink(title: str, text: str, entry: ChannelRow) -> str:
+def _style(title: str, text: str, entry: ChannelRow) -> str:
     if entry.kind == "holder":
         return "holder" if title in ("state", "watermark") else "text"
     if entry.kind == "drowned" and title in ("state", "ahead"):
@@ -180,13 +178,8 @@ def _ink(title: str, text: str, entry: ChannelRow) -> str:
     return "text"
 
 
-def _watermark(table: Table, entry: ChannelRow) -> str:
-    time = entry.view.watermark_ms
-    return f.NO_DATA if time is None else f.near(time, table.zone, f.reference_ms(table.now_ms, table.level_ms))
-
-
-def _event_time(table: Table, entry: ChannelRow) -> str:
-    time = entry.view.max_event_ms
+def _time(field: str, table: Table, entry: ChannelRow) -> str:
+    time: int | None = getattr(entry.view, field)
     return f.NO_DATA if time is None else f.near(time, table.zone, f.reference_ms(table.now_ms, table.level_ms))
 
 
@@ -194,8 +187,8 @@ def _to_the_second(text: Callable[[Table, ChannelRow], str]) -> Callable[[Table,
     return lambda table, entry: text(table, entry).split(".")[0]
 
 
-def _ahead(table: Table, entry: ChannelRow) -> str:
-    time = entry.view.watermark_ms
+def _ahead(field: str, table: Table, entry: ChannelRow) -> str:
+    time: int | None = getattr(entry.view, field)
     return f.UNKNOWN if time is None or table.level_ms is None else _within_six(time - table.level_ms)
 
 
@@ -203,11 +196,6 @@ def _within_six(ms: int) -> str:
     """A distance in six cells: `−12h30m` is `−12h`."""
     text = f.signed(ms)
     return text if len(text) <= 6 else ("−" if ms < 0 else "+") + f.short(abs(ms))
-
-
-def _above(table: Table, entry: ChannelRow) -> str:
-    time = entry.view.max_event_ms
-    return f.UNKNOWN if time is None or table.level_ms is None else _within_six(time - table.level_ms)
 
 
 def _state(table: Table, entry: ChannelRow) -> str:
@@ -250,45 +238,38 @@ def _behind_end(table: Table, entry: ChannelRow) -> str:
 
 _STATE = 11
 """Cells of the state."""
-_WATERMARK = ChannelColumn("watermark", 12, _watermark, right=False)
+_WATERMARK = ChannelColumn("watermark", 12, partial(_time, "watermark_ms"), right=False)
+_EVENT_TIME = ChannelColumn("event time", 12, partial(_time, "max_event_ms"), right=False)
+_AHEAD = ChannelColumn("ahead", 6, partial(_ahead, "watermark_ms"))
+_RATE = ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3)
+_LATE = ChannelColumn("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2)
+_RECORDS = ChannelColumn("records", 9, partial(_count, "records"), rank=5)
+_LATE_COUNT = ChannelColumn("late n", 8, partial(_count, "late"), rank=7)
+_BACKLOG = ChannelColumn("backlog", 8, _backlog, rank=2)
+_EVENT_LAG = ChannelColumn("event lag", 9, _behind_end, rank=3)
+_NO_DATA = ChannelColumn("no data", 7, _quiet, rank=4)
+_FLAPS = ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8)
+_STATE_COLUMN = ChannelColumn("state", _STATE, _state, rank=1, right=False)
+
 _COUNTED = (
-    ChannelColumn("ahead", 6, _ahead),
-    ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
-    ChannelColumn("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
-    ChannelColumn("records", 9, partial(_count, "records"), rank=5),
-    ChannelColumn("late n", 8, partial(_count, "late"), rank=7),
-    ChannelColumn("backlog", 8, _backlog, rank=6),
-    ChannelColumn("no data", 7, _quiet, rank=4),
-    ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8),
-    ChannelColumn("state", _STATE, _state, rank=1, right=False),
+    _WATERMARK, _AHEAD, _RATE, _LATE, _RECORDS, _LATE_COUNT, replace(_BACKLOG, rank=6), _NO_DATA, _FLAPS, _STATE_COLUMN,
 )  # fmt: skip
 _FIRST_QUEUED = {"backlog": 2, "late": 3, "rate/s": 4, "no data": 5, "records": 6}
 """Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
-_QUEUED = tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED)
-
-_UNREAD = (
-    ChannelColumn("ahead", 6, _ahead),
-    ChannelColumn("backlog", 8, _backlog, rank=2),
-    ChannelColumn("event lag", 9, _behind_end, rank=3),
-    ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=5),
-    ChannelColumn("no data", 7, _quiet, rank=4),
-    ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8),
-    ChannelColumn("state", _STATE, _state, rank=1, right=False),
-)
-_ONE_CLOCK = (
-    ChannelColumn("ahead", 6, _above),
-    ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
-    ChannelColumn("records", 9, partial(_count, "records"), rank=5),
-    ChannelColumn("backlog", 8, _backlog, rank=2),
-    ChannelColumn("event lag", 9, _behind_end, rank=6),
-    ChannelColumn("no data", 7, _quiet, rank=4),
-    ChannelColumn("state", _STATE, _state, rank=1, right=False),
-)
 _COLUMNS: dict[ChannelFacts, tuple[ChannelColumn, ...]] = {
-    "counted": (_WATERMARK, *_COUNTED),
-    "queued": (_WATERMARK, *_QUEUED),
-    "unread": (_WATERMARK, *_UNREAD),
-    "one clock": (ChannelColumn("event time", 12, _event_time, right=False), *_ONE_CLOCK),
+    "counted": _COUNTED,
+    "queued": tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED),
+    "unread": (_WATERMARK, _AHEAD, _BACKLOG, _EVENT_LAG, replace(_RATE, rank=5), _NO_DATA, _FLAPS, _STATE_COLUMN),
+    "one clock": (
+        _EVENT_TIME,
+        replace(_AHEAD, text=partial(_ahead, "max_event_ms")),
+        _RATE,
+        _RECORDS,
+        _BACKLOG,
+        replace(_EVENT_LAG, rank=6),
+        _NO_DATA,
+        _STATE_COLUMN,
+    ),
 }
 _ROOMY = 46
 _MILLION = 10**6

@@ -1,30 +1,30 @@
-"""Figures over time on a common time axis, and the heat map of channels."""
+"""Pictures over time: figures on a common axis, the heat map of channels, event time against processing time."""
 
-from collections.abc import Sequence
-from datetime import tzinfo
+from collections.abc import Callable, Sequence
+from datetime import UTC, tzinfo
 from itertools import accumulate
 
 from msgspec import Struct
-from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
 from ...engine.text import formatting as f
-from ...engine.text.formatting import clock, duration, label, pad
 from ..words.barrel import LEFT_OUT, Order, Stave
 from ..words.lists import BACKLOG_BY_SOURCE, LESS_BEHIND
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition
 from ..words.recent import Moment, heat_lags
-from ..words.spans import Part, Span, cells, clip, joined
+from ..words.spans import Span, cells, clip, joined
+from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
 from .barrel import EIGHTHS
 from .canvas import Canvas
+from .rows import column_cells
 
 _LABEL, _ROOMY = (24, 30), 100
 """Widths of the names, and the screen width from which the greater one is used."""
 _GAUGE = 8
 _LEAST, _MOST = 2, 8
 _STACK = (("█", "part-0"), ("▓", "part-1"), ("▒", "part-2"), ("░", "part-3"))
-"""A pattern and an ink for each part of a stack, from the bottom up."""
+"""A pattern and an style for each part of a stack, from the bottom up."""
 _OVER = ("text", "over-1", "over-2", "over-3")
 """The background of each part, if another part ends below it in the same cell."""
 _AIR = 2
@@ -40,26 +40,21 @@ class Pictures(Struct, frozen=True):
     unread: Sequence[UnreadPosition] = ()
 
 
-class Charts(Canvas):
+class Charts(Canvas[Pictures]):
     """Draws `Pictures`; without colours (`plain`) the parts of a batch differ by their patterns alone."""
+
+    content = Pictures()
 
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plain = plain
-        self._pictures = Pictures()
-
-    def show(self, pictures: Pictures) -> None:
-        """Draw `pictures`."""
-        if pictures != self._pictures:
-            self._pictures = pictures
-            self.redraw()
 
     def columns(self) -> int:
         """The number of columns that fit."""
         return columns_in(self.size.width)
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        pictures = self._pictures
+        pictures = self.content
         drawn = [chart for chart in pictures.charts if chart.note is None]
         notes = len(pictures.charts) - len(drawn)
         below = min(len(pictures.unread) + 1, max(height // 4, 2)) if pictures.unread else 0
@@ -83,8 +78,8 @@ def columns_in(width: int) -> int:
 def legend(*, plain: bool = False) -> list[Span]:
     """The meaning of a batch's colours or patterns."""
     out: list[Span] = []
-    for (pattern, ink), (_, word) in zip(_STACK, PHASES, strict=True):
-        out += [("  " if out else "batch: ", "dim"), (pattern if plain else EIGHTHS[8], ink), (f" {word}", "dim")]
+    for (pattern, style), (_, word) in zip(_STACK, PHASES, strict=True):
+        out += [("  " if out else "batch: ", "dim"), (pattern if plain else EIGHTHS[8], style), (f" {word}", "dim")]
     return out
 
 
@@ -108,7 +103,7 @@ def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[
 
 
 def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Span]]:
-    """The columns as rows of runs, the upper one first; `top` is `eighths` eighths of a row high.
+    """The columns as rows of spans, the upper one first; `top` is `eighths` eighths of a row high.
 
     Unknown values stay empty, 0 has a foot, and `▲` marks a column that is cut off. `plain`: parts differ by pattern,
     not colour.
@@ -136,8 +131,8 @@ def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Span:
     if not plain and reached == 8 and (split := _split(edges, foot)) is not None:
         lower, upper = split
         return EIGHTHS[edges[lower] - foot], f"{_STACK[lower][1]}@{_OVER[upper]}"
-    pattern, ink = _STACK[_most(edges, foot, foot + reached)]
-    return (pattern if plain and reached == 8 else EIGHTHS[reached]), ink
+    pattern, style = _STACK[_most(edges, foot, foot + reached)]
+    return (pattern if plain and reached == 8 else EIGHTHS[reached]), style
 
 
 def _split(edges: list[int], foot: int) -> tuple[int, int] | None:
@@ -169,22 +164,22 @@ def _unread(unread: Sequence[UnreadPosition], rows: int, width: int) -> list[lis
     shown = unread[: rows - 1]
     more = len(unread) - len(shown)
     title: list[Span] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
-    names = min(max(len(f.label(one.name)) for one in shown), max(width // 3, 12))
-    most = max((one.records or 0 for one in shown), default=0)
-    return [clip(title, width), *(_one(one, names, most, width) for one in shown)]
+    names = min(max(len(f.label(source.name)) for source in shown), max(width // 3, 12))
+    most = max((source.records or 0 for source in shown), default=0)
+    return [clip(title, width), *(_source(source, names, most, width) for source in shown)]
 
 
-def _one(one: UnreadPosition, names: int, most: int, width: int) -> list[Span]:
-    if one.records is None:
-        return clip([(f" {f.pad(f.label(one.name, names), names)}  ", "text"), (f.ELSEWHERE, "dim")], width)
-    behind = "" if one.behind_ms is None else f"{f.duration(one.behind_ms)} of event time"
+def _source(source: UnreadPosition, names: int, most: int, width: int) -> list[Span]:
+    if source.records is None:
+        return clip([(f" {f.pad(f.label(source.name, names), names)}  ", "text"), (f.ELSEWHERE, "dim")], width)
+    behind = "" if source.behind_ms is None else f"{f.duration(source.behind_ms)} of event time"
     head: list[Span] = [
-        (f" {f.pad(f.label(one.name, names), names)}  ", "text"),
-        (f.pad(f.count(one.records), 11, right=True), "text"),
+        (f" {f.pad(f.label(source.name, names), names)}  ", "text"),
+        (f.pad(f.count(source.records), 11, right=True), "text"),
         (" records  ", "dim"),
     ]
     bar = max(min(_BAR, width - cells(head) - len(behind) - 3), 0)
-    full = -(-bar * one.records // most) if most else 0
+    full = -(-bar * source.records // most) if most else 0
     return clip([*head, ("▇" * full, "active"), (" " * (bar - full) + "  ", "dim"), (behind, "dim")], width)
 
 
@@ -192,7 +187,7 @@ SHADES = ("·", "░", "▒", "▓", "█")
 """From almost nothing to the greatest lag in the picture."""
 STEPS = (64, 16, 4, 2)
 """The shades end at these fractions of the greatest lag: one stuck channel does not hide the others."""
-_INKS = ("dim", "active", "stale", "holder", "bad")
+_HEAT_STYLES = ("dim", "active", "stale", "holder", "bad")
 _NAMES, _LAG = (7, 24), 7
 
 
@@ -206,8 +201,11 @@ class Heat(Struct, frozen=True):
     empty: str = ""
 
 
-class HeatMap(Canvas):
-    """Draws a `Heat`, the channels most behind first; says `Picked` when a row is clicked."""
+class HeatMap(Canvas[Heat]):
+    """Draws a `Heat`, the channels most behind first; says `Picked` when a row is clicked.
+
+    `clock` gives monotonic seconds: the order is patient.
+    """
 
     class Picked(Message):
         """The row of a channel was clicked."""
@@ -216,34 +214,29 @@ class HeatMap(Canvas):
             self.key = key
             super().__init__()
 
-    def __init__(self, *, id: str | None = None) -> None:
+    content = Heat()
+
+    def __init__(self, clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._heat = Heat()
+        self._clock = clock
         self._order = Order()
         self._rows: list[str] = []
-        self._now_s = 0.0
-
-    def show(self, heat: Heat, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
-        """Draw `heat` below the lines `head`; `now_s` (monotonic seconds) is what the order's patience goes by."""
-        if heat != self._heat or head != self._head:
-            self._heat, self._now_s, self._head = heat, now_s, head
-            self.redraw()
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        row = -1 if offset is None else offset.y - len(self._head)
+        row = -1 if offset is None else offset.y - len(self.head)
         if 0 <= row < len(self._rows):
             self.post_message(self.Picked(self._rows[row]))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        heat, rows = self._heat, height - 1
+        heat, rows = self.content, height - 1
         taking_part = [stave for stave in heat.staves if stave.kind not in LEFT_OUT]
         self._rows = []
         if not taking_part or not heat.moments or rows < 1:
             return [clip([(f" {line}", "dim")], width) for line in (heat.empty or "no channel takes part").splitlines()]
-        shown = self._order.arrange(taking_part, self._now_s, rows)[:rows]
+        shown = self._order.arrange(taking_part, self._clock(), rows)[:rows]
         self._rows = [stave.key for stave in shown]
-        names = max(_NAMES[0], min(_NAMES[1], max(cell_len(label(key)) for key in self._rows)))
+        names = column_cells((f.label(key) for key in self._rows), *_NAMES)
         room = max(width - names - _LAG - 4, 1)
         lags = [heat_lags(heat.moments, key, room) for key in self._rows]
         most = max((lag for row in lags for lag in row if lag is not None), default=0)
@@ -252,20 +245,20 @@ class HeatMap(Canvas):
         return [*lines, clip([(f" {self._words(len(heat.staves) - len(shown), most)}", "dim")], width)]
 
     def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
-        chosen = stave.key == self._heat.selected
-        ink = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
+        chosen = stave.key == self.content.selected
+        style = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
         wide = max(room // len(lags), 1)
         shades = [(sign * wide, shade) for sign, shade in (_shade(lag, most) for lag in lags)]
         cells: list[Span] = [(" " * (room - wide * len(lags)), "dim"), *shades]
-        now = "" if lags[-1] is None else duration(lags[-1])
-        name = pad(label(stave.key, names), names)
-        return [(f" {name} ", ink), *joined(cells), (f" {pad(now, _LAG, right=True)}", ink)]
+        now = "" if lags[-1] is None else f.duration(lags[-1])
+        name = f.pad(f.label(stave.key, names), names)
+        return [(f" {name} ", style), *joined(cells), (f" {f.pad(now, _LAG, right=True)}", style)]
 
     def _words(self, rest: int, most: int) -> str:
         """Since when, the meaning of the shades, and the number of channels not shown."""
-        limits = [f"{sign}≤{duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
-        moments = self._heat.moments
-        since = clock(moments[0].now_ms, self._heat.zone, moments[-1].now_ms).partition(".")[0]
+        limits = [f"{sign}≤{f.duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
+        moments = self.content.moments
+        since = f.clock(moments[0].now_ms, self.content.zone, moments[-1].now_ms).partition(".")[0]
         return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
 
 
@@ -273,4 +266,53 @@ def _shade(lag: int | None, most: int) -> Span:
     if lag is None:
         return " ", "dim"
     place = sum(lag * part > most for part in STEPS)
-    return SHADES[place], _INKS[place]
+    return SHADES[place], _HEAT_STYLES[place]
+
+
+_GUTTER = 10
+
+
+class TimeScene(Struct, frozen=True):
+    """The content: the data (None: there is none yet), the view of it, and the text without a record."""
+
+    data: Data | None = None
+    look: PlotView = PlotView()
+    zone: tzinfo | None = UTC
+    empty: str = ""
+
+
+class TimeCanvas(Canvas[TimeScene]):
+    """Draws a `TimeScene`, readable also without colours (`plain`); stores the part it shows."""
+
+    content = TimeScene()
+
+    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._plain = plain
+        self.frame: PlotFrame | None = None
+        """The part that is shown."""
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        scene, columns, rows = self.content, width - _GUTTER - 1, height - 1
+        data, empty = scene.data, scene.empty
+        if data is None or columns < 4 or rows < 3:
+            return [[], clip([(f" {empty}", "dim")], width)][:height]
+        frame = self.frame = frame_of(data, scene.look, columns, rows, self.frame)
+        labels = y_labels(frame, scene.zone)
+        lines: list[list[Span]] = []
+        for place, spans in enumerate(drawn(data, frame, plain=self._plain)):
+            text = labels.get(frame.rows - 1 - place)
+            mark = f" {text or '':>{_GUTTER - 3}} "
+            lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *spans])
+        if empty:
+            lines[1] = [*lines[1][:2], (f" {empty}"[:columns], "dim")]
+        return [*lines, _bottom(frame, scene.zone)]
+
+
+def _bottom(frame: PlotFrame, zone: tzinfo | None) -> list[Span]:
+    """The labels of the processing time."""
+    line = " " * frame.columns
+    for column, text in x_labels(frame, zone).items():
+        if column + len(text) + 1 < frame.columns and not line[max(column - 1, 0) : column + len(text) + 2].strip():
+            line = line[:column] + "╵" + text + line[column + 1 + len(text) :]
+    return [(" " * _GUTTER, "dim"), (line, "dim")]

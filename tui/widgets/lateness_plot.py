@@ -9,8 +9,8 @@ from textual.events import Click
 from textual.message import Message
 
 from ...engine.text.formatting import count, duration, horizon_words, pad, setting
-from ..words.lateness import Curve, place_of
 from ..words.lists import OF_THIS_CHANNEL, SHARE_BEHIND
+from ..words.preview import Curve, place_of
 from ..words.spans import Span
 from .barrel import EIGHTHS
 from .canvas import Canvas, Dots
@@ -39,7 +39,7 @@ class LatenessScene(Struct, frozen=True):
     empty: str = ""
 
 
-class LatenessPlot(Canvas):
+class LatenessPlot(Canvas[LatenessScene]):
     """Draws a `LatenessScene`; says `Picked` when an edge is clicked."""
 
     class Picked(Message):
@@ -49,18 +49,10 @@ class LatenessPlot(Canvas):
             self.place = place
             super().__init__()
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._scene = LatenessScene()
-
-    def show(self, scene: LatenessScene) -> None:
-        """Draw `scene`."""
-        if scene != self._scene:
-            self._scene = scene
-            self.redraw()
+    content = LatenessScene()
 
     def on_click(self, event: Click) -> None:
-        offset, scene = event.get_content_offset(self), self._scene
+        offset, scene = event.get_content_offset(self), self.content
         if offset is None or scene.curve is None:
             return
         places = range(scene.first, scene.last + 1)
@@ -69,10 +61,10 @@ class LatenessPlot(Canvas):
             self.post_message(self.Picked(starts[-1]))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        scene = self._scene
+        scene = self.content
         if scene.curve is None or height < 3 or width < _LEFT + _RIGHT + 8:
-            said: list[list[Span]] = [[(line, "dim")] for line in wrapped(scene.empty, width)]
-            return [*([] for _ in range(height // 3)), *said][:height]
+            text: list[list[Span]] = [[(line, "dim")] for line in wrapped(scene.empty, width)]
+            return [*([] for _ in range(height // 3)), *text][:height]
         return _Drawing(scene, scene.curve, width, height).lines()
 
 
@@ -99,16 +91,16 @@ class _Drawing:
 
     def lines(self) -> list[list[Span]]:
         """All lines from top to bottom; with little room the histogram alone."""
-        one = self._curve.of_part
+        of_part = self._curve.of_part
         horizon = self._curve.horizon_ms
-        of = f", {OF_THIS_CHANNEL}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
+        of = f", {OF_THIS_CHANNEL}" if of_part else "" if horizon is None else f", {horizon_words(horizon)}"
         what = f"records by how late they are{of}"
         title: list[Span] = [(" " * _LEFT, "dim"), (what, "text"), (" (log)", "dim")]
         if not self._rows:
             return [*([title] if self._titled else []), *self._histogram(), self._labels()]
         lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
         if self._titled:
-            share = SHARE_BEHIND if one else "late share"
+            share = SHARE_BEHIND if of_part else "late share"
             delay = "   ⠄⠄ result delay" + ("" if horizon is None else " since the start")
             lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), (delay, "level")])
             lines.insert(0, title)
@@ -132,9 +124,9 @@ class _Drawing:
     def _ground(self) -> list[Span]:
         """An empty line with the cursor, the lateness in force and the preview."""
         cells: list[Span] = [(" ", "dim")] * self._width
-        for value, ink in ((self._scene.now_ms, "dim"), (self._scene.preview_ms, "preview")):
+        for value, style in ((self._scene.now_ms, "dim"), (self._scene.preview_ms, "preview")):
             if value is not None and 0 <= self._x_of(value) < self._width:
-                cells[self._x_of(value)] = ("┊", ink)
+                cells[self._x_of(value)] = ("┊", style)
         x = self._x(self._scene.cursor)
         if 0 <= x < self._width:
             cells[x] = ("│", "accent")
@@ -149,11 +141,11 @@ class _Drawing:
             cells = self._ground()
             for place, eighths in enumerate(heights, scene.first):
                 full = min(max(eighths - 8 * row, 0), 8)
-                ink = "stale" if place >= scene.cursor else "active"
+                style = "stale" if place >= scene.cursor else "active"
                 wide = self._pitch(place)
                 for x in range(self._x(place), self._x(place) + wide - (wide > 2)):
                     if full:
-                        cells[x] = (EIGHTHS[full], ink)
+                        cells[x] = (EIGHTHS[full], style)
             label = count(most) if row == self._bars - 1 else "1" if not row and most > 1 else ""
             lines.append([(pad(label, _LEFT - 2, right=True), "dim"), ("┤ " if label else "│ ", "frame"), *cells])
         return lines
@@ -190,13 +182,13 @@ class _Drawing:
         part = 0.5 if high <= low else log(high / max(delay, 1.0)) / log(high / low)
         return part * (self._rows - 0.25)
 
-    def _polyline(self, dots: Dots, ys: Sequence[float | None], ink: str, every: int = 1) -> None:
+    def _polyline(self, dots: Dots, ys: Sequence[float | None], style: str, every: int = 1) -> None:
         before: tuple[float, float] | None = None
         for place, y in enumerate(ys, self._scene.first):
             here = None if y is None else (float(self._x(place)), y)
             if here is not None:
                 start = before or here
-                dots.line(start[0], start[1], here[0], here[1], ink, every)
+                dots.line(start[0], start[1], here[0], here[1], style, every)
             before = here
 
     def _marks(self) -> list[list[Span]]:
@@ -218,15 +210,15 @@ class _Drawing:
             end = start + cell_len(setting(edges[place]))
             if end <= self._width + _RIGHT and all(end < left or start > right for left, right, _ in taken):
                 taken.append((start, end, place))
-        inks = {scene.cursor: "accent"}
-        return self._placed([(start, setting(edges[p]), inks.get(p, "dim")) for start, _, p in sorted(taken)], gap=0)
+        styles = {scene.cursor: "accent"}
+        return self._placed([(start, setting(edges[p]), styles.get(p, "dim")) for start, _, p in sorted(taken)], gap=0)
 
     def _placed(self, marks: Sequence[tuple[int, str, str]], gap: int = 1) -> list[Span]:
         """Texts at their places, or one after the other if they would overlap."""
         spans: list[Span] = [(" " * _LEFT, "dim")]
         at = 0
-        for x, text, ink in sorted(marks):
+        for x, text, style in sorted(marks):
             start = max(x, at)
-            spans += [(" " * (start - at), "dim"), (text, ink), (" " * gap, "dim")]
+            spans += [(" " * (start - at), "dim"), (text, style), (" " * gap, "dim")]
             at = start + cell_len(text) + gap
         return spans

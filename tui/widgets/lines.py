@@ -1,16 +1,17 @@
-"""The one-line widgets: the lines at the top, the rules between the panels, the footer and the prompt."""
+"""The one-line widgets: the lines at the top, the rules between the panels, the footer with its keys, the prompt."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Click
 from textual.message import Message
 from textual.widgets import Input, Label
 
 from ...engine.text.formatting import clean, duration
-from ..words.keys import Hint
+from ..words.keys import Hint, binds
 from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, lay, part
 from .barrel import EIGHTHS
 from .canvas import Canvas
@@ -18,53 +19,37 @@ from .canvas import Canvas
 _MIN_SPARK = 8
 
 
-class TextLine(Canvas):
+class TextLine(Canvas[Sequence[Part]]):
     """A line of parts; the least important are dropped if there is no room."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._parts: Sequence[Part] = ()
-
-    def show(self, parts: Sequence[Part]) -> None:
-        """Draw `parts`."""
-        if parts != self._parts:
-            self._parts = parts
-            self.redraw()
+    content = ()
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        return [lay(self._parts, width)]
+        return [lay(self.content, width)]
 
 
-class LevelLine(Canvas):
+class LevelLine(Canvas[WatermarkLine]):
     """The watermark and its holder, in one line or two, with a sparkline of its lag if there is room."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._story = WatermarkLine()
-
-    def show(self, story: WatermarkLine) -> None:
-        """Draw `story`."""
-        if story != self._story:
-            self._story = story
-            self.redraw()
+    content = WatermarkLine()
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        story = self._story
+        line = self.content
         if height > 1:
-            level, holder = lay(story.level, width), lay(story.holder, width)
+            level, holder = lay(line.level, width), lay(line.holder, width)
             return [self._with_spark(level, width), holder]
-        return [self._with_spark(lay([*story.level, *story.holder], width), width)]
+        return [self._with_spark(lay([*line.level, *line.holder], width), width)]
 
     def _with_spark(self, spans: list[Span], width: int) -> list[Span]:
         if spans and not spans[-1][0].strip():
             spans = spans[:-1]
         label: Span = ("  lag ", "dim")
-        greatest = max((lag for lag in self._story.lags if lag is not None), default=None)
+        greatest = max((lag for lag in self.content.lags if lag is not None), default=None)
         top: Span = ("" if greatest is None else f" ≤{duration(greatest)} ", "dim")
         room = width - cells([*spans, label, top])
         if greatest is None or room < _MIN_SPARK:
             return spans
-        shown = self._story.lags[-min(room, SPARK_CELLS) :]
+        shown = self.content.lags[-min(room, SPARK_CELLS) :]
         spark = "".join(" " if lag is None else EIGHTHS[1 + 7 * lag // max(greatest, 1)] for lag in shown)
         fill = " " * (room - len(spark))
         return [*spans, (fill, "dim"), label, (spark, "holder"), top]
@@ -80,31 +65,36 @@ class Heading(Struct, frozen=True):
     """Whether the title is cut, instead of the right end, if there is no room for both."""
 
 
-class Rule(Canvas):
-    """A rule between panels: `┌┐`, `├┤` or `└┘` at its ends, joined to the borders that meet it."""
+class Headings(Struct, frozen=True):
+    """The titles in a rule from left to right; `joint` is the character at cell `joint_at` (0: none), where another
+    border meets it.
+    """
+
+    titles: Sequence[Heading] = ()
+    joint_at: int = 0
+    joint: str = "─"
+
+
+class Rule(Canvas[Headings]):
+    """A rule between panels: `┌┐`, `├┤` or `└┘` at its ends, joined to the border that meets it."""
+
+    content = Headings()
 
     def __init__(self, ends: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._ends = ends
-        self._headings: Sequence[Heading] = ()
-        self._joints: dict[int, str] = {}
-
-    def show(self, headings: Sequence[Heading], joints: dict[int, str]) -> None:
-        """Draw the titles; `joints` are the characters where other borders meet the rule (by cell)."""
-        if (headings, joints) != (self._headings, self._joints):
-            self._headings, self._joints = headings, joints
-            self.redraw()
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
+        titles, joint_at, joint = self.content.titles, self.content.joint_at, self.content.joint
         spans: list[Span] = [(self._ends[0], "frame")]
-        for place, heading in enumerate(self._headings):
-            last = place + 1 == len(self._headings)
-            end = width - 1 if last else self._headings[place + 1].start
+        for place, heading in enumerate(titles):
+            last = place + 1 == len(titles)
+            end = width - 1 if last else titles[place + 1].start
             spans += self._stretch(heading, end - cells(spans))
             if not last:
-                spans.append((self._joints.get(end, "─"), "frame"))
-        if not self._headings:
-            spans.append(("".join(self._joints.get(x, "─") for x in range(1, width - 1)), "frame"))
+                spans.append((joint if end == joint_at else "─", "frame"))
+        if not titles:
+            spans.append(("".join(joint if x == joint_at else "─" for x in range(1, width - 1)), "frame"))
         return [[*spans, (self._ends[1], "frame")]]
 
     def _stretch(self, heading: Heading, width: int) -> list[Span]:
@@ -117,7 +107,12 @@ class Rule(Canvas):
         return [*title, ("─" * spare, "frame"), *right]
 
 
-class KeyLine(Canvas):
+def bindings(*places: str) -> list[BindingType]:
+    """The table of keys as Textual's bindings; a configuration uses their ids to assign other keys."""
+    return [Binding(b.key, b.action, b.help, id=b.name, priority=b.priority) for b in binds(*places)]
+
+
+class KeyLine(Canvas[Sequence[Hint]]):
     """The keys that work here; says `Pressed` when one is clicked."""
 
     class Pressed(Message):
@@ -127,19 +122,14 @@ class KeyLine(Canvas):
             self.action = action
             super().__init__()
 
+    content = ()
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._keys: Sequence[Hint] = ()
         self._spots: list[tuple[int, int, str]] = []
 
-    def show(self, keys: Sequence[Hint]) -> None:
-        """Draw `keys`."""
-        if keys != self._keys:
-            self._keys = keys
-            self.redraw()
-
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        kept = list(self._keys)
+        kept = list(self.content)
         while kept and sum(len(key.keys) + len(key.word) + 3 for key in kept) > width:
             kept.remove(max(kept, key=lambda key: key.rank))
         spans: list[Span] = []
@@ -175,7 +165,7 @@ class Prompt(Horizontal):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._purpose = ""
+        self._purpose = self._note = ""
 
     def compose(self) -> ComposeResult:
         yield Label(id="prompt-label", markup=False)
@@ -190,14 +180,14 @@ class Prompt(Horizontal):
         return self._purpose
 
     def open(self, purpose: str, label: str, text: str, note: str) -> None:
-        """Ask: `label` is before the input, `note` after it."""
-        self._purpose = purpose
+        """Ask: `label` is before the input, `note` (how to continue) after it."""
+        self._purpose, self._note = purpose, note
         self.query_one("#prompt-label", Label).update(f" {label} ")
         entry = self.query_one(Input)
         with self.prevent(Input.Changed):
             entry.value = text
         entry.cursor_position = len(text)
-        self.say(note)
+        self.say(None)
         self.display = True
         entry.focus()
 
@@ -206,11 +196,11 @@ class Prompt(Horizontal):
         self._purpose = ""
         self.display = False
 
-    def say(self, note: str, error: bool = False) -> None:
-        """Show a text after the input: how to continue, or the problem in one line."""
+    def say(self, error: str | None) -> None:
+        """Show after the input what is wrong with it, in one line; None: how to continue."""
         label = self.query_one("#prompt-note", Label)
-        label.update(note)
-        label.set_class(error, "-error")
+        label.update(error or self._note)
+        label.set_class(error is not None, "-error")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -249,7 +239,7 @@ class TopLines(Vertical):
         self._notice("#log", None if top.log is None else (f"log {top.log}", "text"))
 
     def _notice(self, selector: str, notice: tuple[str, str] | None) -> None:
-        text, ink = notice or ("", "text")
+        text, style = notice or ("", "text")
         line = self.query_one(selector, TextLine)
-        line.show([part((" " + clean(text), ink))])
+        line.show([part((" " + clean(text), style))])
         line.display = notice is not None

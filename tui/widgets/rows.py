@@ -2,13 +2,14 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from textwrap import wrap
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from rich.cells import cell_len
 from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
@@ -17,13 +18,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ..words.lists import NOTHING_MATCHES
-from ..words.spans import Span, cells
-from .bindings import bindings
+from ..words.spans import Span, cells, clip
 from .canvas import Palette, differ
+from .lines import bindings
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of runs, `HEADER` fixed lines above them; says `Clicked` with the row, `HeaderClicked` with the cell."""
+    """Rows of spans, `HEADER` fixed lines above them; says `Clicked` with the row, `HeaderClicked` with the cell."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("list")
     HEADER = 0
@@ -124,8 +125,18 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def text_of(spans: Sequence[Span]) -> str:
-    """The text of the runs, without the blanks at either end."""
+    """The text of the spans, without the blanks at either end."""
     return "".join(text for text, _ in spans).strip()
+
+
+def marked(spans: Sequence[Span], width: int) -> list[Span]:
+    """The row that the cursor is on: the spans on its background, which fills the line."""
+    return [*((text, f"{style}@cursor") for text, style in spans), (" " * (width - cells(spans)), "cursor")]
+
+
+def column_cells(texts: Iterable[str], least: int, most: int) -> int:
+    """The width of a column for the longest of the texts, within limits (cells)."""
+    return max(least, min(most, max((cell_len(text) for text in texts), default=0)))
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -163,12 +174,17 @@ def heading(*spans: Span) -> Item:
     return Item((lambda width: list(spans),))
 
 
-def paragraph(text: str, ink: str = "dim", lines: int = 3) -> Item:
+def titles(text: str, *columns: str) -> Item:
+    """The line above a table; `columns` are the titles in it that sort when they are clicked."""
+    return Item((lambda width: clip([(text, "dim")], width),), titles=columns)
+
+
+def paragraph(text: str, style: str = "dim", lines: int = 3) -> Item:
     """Text without a key, wrapped into at most `lines` lines."""
 
     def line(place: int, width: int) -> list[Span]:
-        found = wrapped(text, width)
-        return [(found[place], ink)] if place < len(found) else []
+        parts = wrapped(text, width)
+        return [(parts[place], style)] if place < len(parts) else []
 
     return Item(tuple(partial(line, place) for place in range(lines)))
 
@@ -240,7 +256,7 @@ class Sheet(Rows):
         if pattern is None:
             self.shares = (keyed, keyed)
             return items
-        left = [item for item in items if item.key is None or _found(pattern, item)]
+        left = [item for item in items if item.key is None or _matches(pattern, item)]
         self.shares = (sum(item.key is not None for item in left), keyed)
         return left if self.shares[0] or not keyed else [heading((f" {NOTHING_MATCHES}", "dim"))]
 
@@ -250,9 +266,9 @@ class Sheet(Rows):
         if column is None:
             return items
         out: list[Item] = []
-        for known, run in groupby(items, key=lambda item: item.sorts is not None and column in item.sorts):
-            rows = list(run)
-            out += self._in_order(rows, column) if known else rows
+        for has_column, table in groupby(items, key=lambda item: item.sorts is not None and column in item.sorts):
+            rows = list(table)
+            out += self._in_order(rows, column) if has_column else rows
         return out
 
     def _in_order(self, table: Sequence[Item], column: str) -> list[Item]:
@@ -319,7 +335,7 @@ class Sheet(Rows):
         spans = item.lines[line](width)
         if item.key is None or item.key != self._cursor:
             return spans
-        return [*((text, f"{ink}@cursor") for text, ink in spans), (" " * (width - cells(spans)), "cursor")]
+        return marked(spans, width)
 
     def _show_item(self, key: str) -> None:
         """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""
@@ -332,5 +348,5 @@ class Sheet(Rows):
         return [item.key for item in self._items if item.key is not None]
 
 
-def _found(pattern: re.Pattern[str], item: Item) -> bool:
+def _matches(pattern: re.Pattern[str], item: Item) -> bool:
     return any(pattern.search(text_of(line(_WHOLE))) for line in item.lines)

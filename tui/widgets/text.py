@@ -16,32 +16,24 @@ _TWO = 120
 """Width from which there are two columns."""
 
 
-class FactList(Canvas):
+class FactList(Canvas[Sequence[tuple[str, list[Span]]]]):
     """Draws facts: labels and known values."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._facts: Sequence[tuple[str, list[Span]]] = ()
-
-    def show(self, facts: Sequence[tuple[str, list[Span]]]) -> None:
-        """Draw `facts`."""
-        if facts != self._facts:
-            self._facts = facts
-            self.redraw()
+    content = ()
 
     def rows(self, width: int) -> int:
         """The number of lines."""
-        return -(-len(self._facts) // (2 if width >= _TWO else 1))
+        return -(-len(self.content) // (2 if width >= _TWO else 1))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        rows = self.rows(width)
-        if rows == len(self._facts):
-            return [_line(fact, width) for fact in self._facts[:height]]
+        facts, rows = self.content, self.rows(width)
+        if rows == len(facts):
+            return [_line(fact, width) for fact in facts[:height]]
         half = width // 2
         lines: list[list[Span]] = []
         for place in range(min(rows, height)):
-            left = _line(self._facts[place], half - 2)
-            right = _line(self._facts[rows + place], width - half) if rows + place < len(self._facts) else []
+            left = _line(facts[place], half - 2)
+            right = _line(facts[rows + place], width - half) if rows + place < len(facts) else []
             lines.append([*left, (" " * (half - cells(left)), "dim"), *right])
         return lines
 
@@ -50,28 +42,20 @@ def _line(fact: tuple[str, list[Span]], width: int) -> list[Span]:
     return clip([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
 
 
-class Prose(Canvas):
-    """Draws paragraphs of runs; lines beyond its height are cut."""
+class Prose(Canvas[Sequence[Span]]):
+    """Draws a paragraph; lines beyond its height are cut."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._paragraphs: list[list[Span]] = []
-
-    def show(self, *paragraphs: list[Span]) -> None:
-        """Draw `paragraphs`."""
-        if list(paragraphs) != self._paragraphs:
-            self._paragraphs = list(paragraphs)
-            self.redraw()
+    content = ()
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        lines = [[(" ", "text"), *line] for spans in self._paragraphs for line in wrap_spans(spans, width - 2)]
+        lines: list[list[Span]] = [[(" ", "text"), *line] for line in wrap_spans(self.content, width - 2)]
         if len(lines) > height > 0:
             lines[height - 1 :] = [clip([*lines[height - 1], (" …", "dim")], width)]
         return lines
 
 
-def wrap_spans(spans: list[Span], width: int) -> list[list[Span]]:
-    """The runs in lines of at most `width` cells, broken at spaces; a word that is longer is cut."""
+def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
+    """The spans in lines of at most `width` cells, broken at spaces; a word that is longer is cut."""
     lines: list[list[Span]] = [[]]
     used = 0
     for word in _words(spans):
@@ -89,15 +73,15 @@ def _stripped(line: list[Span]) -> list[Span]:
     return [*line[:-1], (line[-1][0].rstrip(" "), line[-1][1])] if line else line
 
 
-def _words(spans: list[Span]) -> list[list[Span]]:
-    """The runs as words, each with the space after it; a word may have several inks."""
+def _words(spans: Sequence[Span]) -> list[list[Span]]:
+    """The spans as words, each with the space after it; a word may have several styles."""
     words: list[list[Span]] = []
     whole = True
-    for text, ink in spans:
+    for text, style in spans:
         for piece in re.findall(r"[^ ]* |[^ ]+", text):
             if whole:
                 words.append([])
-            words[-1].append((piece, ink))
+            words[-1].append((piece, style))
             whole = piece.endswith(" ")
     return words
 
@@ -107,12 +91,12 @@ _WIDEST = 110
 
 
 class Section(Struct, frozen=True):
-    """A title (or none), and lines that each begin with `sign`; `ink` is the lines'."""
+    """A title (or none), and lines that each begin with `sign`; `style` is the lines'."""
 
     title: str
     lines: Sequence[str]
     sign: str = ""
-    ink: str = "text"
+    style: str = "text"
 
 
 class SectionedText(Rows):
@@ -161,4 +145,4 @@ def _wrapped(line: str, section: Section, width: int) -> list[list[Span]]:
     parts = wrap(line, room) or [""]
     first: Span = (hang + section.sign, "dim")
     rest: Span = (" " * (len(hang) + len(section.sign)), "dim")
-    return [clip([first if not place else rest, (part, section.ink)], width) for place, part in enumerate(parts)]
+    return [clip([first if not place else rest, (part, section.style)], width) for place, part in enumerate(parts)]

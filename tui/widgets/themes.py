@@ -7,111 +7,62 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 
-DARK = Theme(
-    name="wmtop-dark",
-    dark=True,
-    primary="#5fb4e5",
-    secondary="#8196ad",
-    accent="#7fd1c7",
-    foreground="#d5dde7",
-    background="#0d1219",
-    surface="#121923",
-    panel="#19222e",
-    success="#7bc98f",
-    warning="#e9b44c",
-    error="#ff857c",
-    variables={
-        "dim": "#96a3b2",
-        "frame": "#2a3645",
-        "cursor": "#22384f",
-        "stave": "#8598ae",
-        "stave-wet": "#648dab",
-        "folded": "#5b6d82",
-        "folded-wet": "#568cb1",
-        "water": "#173f5f",
-        "ripple": "#2a6288",
-        "surface-water": "#2f7fb5",
-        "level": "#6cc1f2",
-        "holder": "#f5a742",
-        "holder-shade": "#a8691c",
-        "idle": "#97a2b2",
-        "idle-wet": "#98abbe",
-        "catching-up": "#c99bf5",
-        "preview": "#8ff0c4",
-        "border": "#3d5875",
-        "footer-key": "#7fd1c7",
-    },
-)
-LIGHT = Theme(
-    name="wmtop-light",
-    dark=False,
-    primary="#1769a5",
-    secondary="#66788c",
-    accent="#0a6e6a",
-    foreground="#1f2933",
-    background="#fbfbf9",
-    surface="#f2f4f5",
-    panel="#e8ecef",
-    success="#1d7239",
-    warning="#925600",
-    error="#b6332a",
-    variables={
-        "dim": "#5a666e",
-        "frame": "#c8d0d7",
-        "cursor": "#d7e6f3",
-        "stave": "#8091a3",
-        "stave-wet": "#4c83ac",
-        "folded": "#7e91a4",
-        "folded-wet": "#4c86b1",
-        "water": "#cfe5f5",
-        "ripple": "#a6cdea",
-        "surface-water": "#8cc0e6",
-        "level": "#1768a3",
-        "holder": "#a04a00",
-        "holder-shade": "#e39a58",
-        "idle": "#5a6571",
-        "idle-wet": "#556575",
-        "catching-up": "#7a3ec0",
-        "preview": "#007156",
-        "border": "#9db4c8",
-        "footer-key": "#0a6e6a",
-    },
-)
-CONTRAST = Theme(
-    name="wmtop-contrast",
-    dark=True,
-    primary="#66d9ff",
-    secondary="#e0e0e0",
-    accent="#00ffff",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#000000",
-    success="#5cff5c",
-    warning="#ffd700",
-    error="#ffb3b3",
-    variables={
-        "dim": "#dcdcdc",
-        "frame": "#9a9a9a",
-        "cursor": "#00336e",
-        "stave": "#c8c8c8",
-        "stave-wet": "#b9dcff",
-        "folded": "#a8a8a8",
-        "folded-wet": "#9ecbff",
-        "water": "#00265c",
-        "ripple": "#7fb8ff",
-        "surface-water": "#7fb8ff",
-        "level": "#7fdcff",
-        "holder": "#ffb84d",
-        "holder-shade": "#5a3600",
-        "idle": "#dcdcdc",
-        "idle-wet": "#dcdcdc",
-        "catching-up": "#e3bcff",
-        "preview": "#8dffcf",
-        "border": "#ffffff",
-        "footer-key": "#00ffff",
-    },
-)
+_COLORS = {
+    "primary": ("#5fb4e5", "#1769a5", "#66d9ff"),
+    "secondary": ("#8196ad", "#66788c", "#e0e0e0"),
+    "accent": ("#7fd1c7", "#0a6e6a", "#00ffff"),
+    "foreground": ("#d5dde7", "#1f2933", "#ffffff"),
+    "background": ("#0d1219", "#fbfbf9", "#000000"),
+    "surface": ("#121923", "#f2f4f5", "#000000"),
+    "panel": ("#19222e", "#e8ecef", "#000000"),
+    "success": ("#7bc98f", "#1d7239", "#5cff5c"),
+    "warning": ("#e9b44c", "#925600", "#ffd700"),
+    "error": ("#ff857c", "#b6332a", "#ffb3b3"),
+    "dim": ("#96a3b2", "#5a666e", "#dcdcdc"),
+    "frame": ("#2a3645", "#c8d0d7", "#9a9a9a"),
+    "cursor": ("#22384f", "#d7e6f3", "#00336e"),
+    "stave": ("#8598ae", "#8091a3", "#c8c8c8"),
+    "stave-wet": ("#648dab", "#4c83ac", "#b9dcff"),
+    "folded": ("#5b6d82", "#7e91a4", "#a8a8a8"),
+    "folded-wet": ("#568cb1", "#4c86b1", "#9ecbff"),
+    "water": ("#173f5f", "#cfe5f5", "#00265c"),
+    "ripple": ("#2a6288", "#a6cdea", "#7fb8ff"),
+    "surface-water": ("#2f7fb5", "#8cc0e6", "#7fb8ff"),
+    "level": ("#6cc1f2", "#1768a3", "#7fdcff"),
+    "holder": ("#f5a742", "#a04a00", "#ffb84d"),
+    "holder-shade": ("#a8691c", "#e39a58", "#5a3600"),
+    "idle": ("#97a2b2", "#5a6571", "#dcdcdc"),
+    "idle-wet": ("#98abbe", "#556575", "#dcdcdc"),
+    "catching-up": ("#c99bf5", "#7a3ec0", "#e3bcff"),
+    "preview": ("#8ff0c4", "#007156", "#8dffcf"),
+    "border": ("#3d5875", "#9db4c8", "#ffffff"),
+    "footer-key": ("#7fd1c7", "#0a6e6a", "#00ffff"),
+}
+"""Each colour's name (the first ten are Textual's own), and its value in the dark, light and high-contrast theme."""
+
+
+def _theme(name: str, column: int, *, dark: bool = True) -> Theme:
+    colors = {color: values[column] for color, values in _COLORS.items()}
+    return Theme(
+        name=name,
+        dark=dark,
+        primary=colors.pop("primary"),
+        secondary=colors.pop("secondary"),
+        accent=colors.pop("accent"),
+        foreground=colors.pop("foreground"),
+        background=colors.pop("background"),
+        surface=colors.pop("surface"),
+        panel=colors.pop("panel"),
+        success=colors.pop("success"),
+        warning=colors.pop("warning"),
+        error=colors.pop("error"),
+        variables=colors,
+    )
+
+
+DARK = _theme("wmtop-dark", 0)
+LIGHT = _theme("wmtop-light", 1, dark=False)
+CONTRAST = _theme("wmtop-contrast", 2)
 THEMES = (DARK, LIGHT, CONTRAST)
 """The order in which a key steps through them."""
 
@@ -119,8 +70,8 @@ THEMES = (DARK, LIGHT, CONTRAST)
 FOREGROUND = "foreground"
 
 
-class Ink(Struct, frozen=True):
-    """Names of the theme's colours; `ground` None: the background below."""
+class ThemeStyle(Struct, frozen=True):
+    """A style in names of the theme's colours; `ground` None: the background below."""
 
     color: str = FOREGROUND
     ground: str | None = None
@@ -129,65 +80,65 @@ class Ink(Struct, frozen=True):
     """Reversed without colours, so that the selection stays visible."""
 
 
-INKS: dict[str, Ink] = {
-    "text": Ink(),
-    "strong": Ink(bold=True),
-    "title": Ink(bold=True),
-    "dim": Ink("dim"),
-    "accent": Ink("accent", bold=True),
-    "key": Ink("footer-key", bold=True),
-    "frame": Ink("frame"),
-    "level": Ink("level", bold=True),
-    "preview": Ink("preview", bold=True),
-    "good": Ink("success", bold=True),
-    "stale": Ink("warning", bold=True),
-    "bad": Ink("error", bold=True),
-    "cursor": Ink(ground="cursor", bold=True, reversed_without_colors=True),
-    "selected": Ink(ground="cursor", bold=True, reversed_without_colors=True),
+STYLES: dict[str, ThemeStyle] = {
+    "text": ThemeStyle(),
+    "strong": ThemeStyle(bold=True),
+    "title": ThemeStyle(bold=True),
+    "dim": ThemeStyle("dim"),
+    "accent": ThemeStyle("accent", bold=True),
+    "key": ThemeStyle("footer-key", bold=True),
+    "frame": ThemeStyle("frame"),
+    "level": ThemeStyle("level", bold=True),
+    "preview": ThemeStyle("preview", bold=True),
+    "good": ThemeStyle("success", bold=True),
+    "stale": ThemeStyle("warning", bold=True),
+    "bad": ThemeStyle("error", bold=True),
+    "cursor": ThemeStyle(ground="cursor", bold=True, reversed_without_colors=True),
+    "selected": ThemeStyle(ground="cursor", bold=True, reversed_without_colors=True),
     # The staves, dry and under water.
-    "active": Ink("stave"),
-    "holder": Ink("holder", bold=True),
-    "idle": Ink("idle"),
-    "never_seen": Ink("idle"),
-    "catching_up": Ink("catching-up"),
-    "folded": Ink("folded"),
-    "finished": Ink("folded"),
-    "drowned": Ink("error"),
-    "active-wet": Ink("stave-wet", "water"),
-    "holder-wet": Ink("holder", "holder-shade"),
-    "idle-wet": Ink("idle-wet", "water"),
-    "never_seen-wet": Ink("idle-wet", "water"),
-    "catching_up-wet": Ink("catching-up", "water"),
-    "folded-wet": Ink("folded-wet", "water"),
-    "finished-wet": Ink("idle-wet", "water"),
-    "drowned-wet": Ink("error", "water"),
+    "active": ThemeStyle("stave"),
+    "holder": ThemeStyle("holder", bold=True),
+    "idle": ThemeStyle("idle"),
+    "never_seen": ThemeStyle("idle"),
+    "catching_up": ThemeStyle("catching-up"),
+    "folded": ThemeStyle("folded"),
+    "finished": ThemeStyle("folded"),
+    "drowned": ThemeStyle("error"),
+    "active-wet": ThemeStyle("stave-wet", "water"),
+    "holder-wet": ThemeStyle("holder", "holder-shade"),
+    "idle-wet": ThemeStyle("idle-wet", "water"),
+    "never_seen-wet": ThemeStyle("idle-wet", "water"),
+    "catching_up-wet": ThemeStyle("catching-up", "water"),
+    "folded-wet": ThemeStyle("folded-wet", "water"),
+    "finished-wet": ThemeStyle("idle-wet", "water"),
+    "drowned-wet": ThemeStyle("error", "water"),
     # The water, and the lines across it.
-    "ripple": Ink("surface-water", "water"),
-    "water": Ink("ripple", "water"),
-    "surface": Ink("water"),
-    "ahead": Ink("surface-water"),
-    "preview-wet": Ink("preview", "water", bold=True),
-    "held": Ink("holder"),
-    "held-wet": Ink("holder", "water"),
+    "ripple": ThemeStyle("surface-water", "water"),
+    "water": ThemeStyle("ripple", "water"),
+    "surface": ThemeStyle("water"),
+    "ahead": ThemeStyle("surface-water"),
+    "preview-wet": ThemeStyle("preview", "water", bold=True),
+    "held": ThemeStyle("holder"),
+    "held-wet": ThemeStyle("holder", "water"),
     # The parts of a stacked column, and the same as a background for the part below.
-    "part-0": Ink("stave"),
-    "part-1": Ink("level"),
-    "part-2": Ink("catching-up"),
-    "part-3": Ink("warning"),
-    "over-1": Ink(ground="level"),
-    "over-2": Ink(ground="catching-up"),
-    "over-3": Ink(ground="warning"),
-    "on-time": Ink("accent"),
+    "part-0": ThemeStyle("stave"),
+    "part-1": ThemeStyle("level"),
+    "part-2": ThemeStyle("catching-up"),
+    "part-3": ThemeStyle("warning"),
+    "over-1": ThemeStyle(ground="level"),
+    "over-2": ThemeStyle(ground="catching-up"),
+    "over-3": ThemeStyle(ground="warning"),
+    "on-time": ThemeStyle("accent"),
 }
 
 
-def style_of(ink: Ink, variables: Mapping[str, str], below: Color, *, colors: bool) -> Style:
-    """The ink in a theme (`variables`: colours by name) on what lies below it."""
-    turned = ink.reversed_without_colors and not colors
-    ground = below if ink.ground is None else below + Color.parse(variables[ink.ground])
+def style_of(style: ThemeStyle, variables: Mapping[str, str], below: Color, *, colors: bool) -> Style:
+    """The style in a theme (`variables`: colours by name) on what lies below it."""
+    turned = style.reversed_without_colors and not colors
+    ground = below if style.ground is None else below + Color.parse(variables[style.ground])
     return Style(
-        color=Color.parse(variables[ink.color]).rich_color,
+        color=Color.parse(variables[style.color]).rich_color,
         bgcolor=ground.rich_color,
-        bold=(ink.bold and not turned) or None,
+        bold=(style.bold and not turned) or None,
         reverse=turned or None,
     )

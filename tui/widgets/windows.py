@@ -10,10 +10,10 @@ from textual.message import Message
 
 from ...engine.snapshot import FiredWindow, OpenWindow
 from ...engine.text import formatting as f
-from ..words.blockers import WindowGroup, waits_for, window_groups
 from ..words.lists import windows_wait
 from ..words.spans import Span, cells, clip
-from .rows import Rows, text_of, wrapped
+from ..words.windows import WindowGroup, waits_for, window_groups
+from .rows import Rows, marked, text_of, wrapped
 
 _BAR_CELLS = (6, 24)
 _ROOMY = 42
@@ -119,7 +119,7 @@ class WindowTable(Rows):
         spans = self._drawn(index, width)
         if not self.has_focus or index // 2 != min(self._cursor, len(self._groups) - 1) or not self._groups:
             return spans
-        return [*((text, f"{ink}@cursor") for text, ink in spans), (" " * (width - cells(spans)), "cursor")]
+        return marked(spans, width)
 
     def _drawn(self, index: int, width: int) -> Sequence[Span]:
         windows = self._windows
@@ -193,7 +193,7 @@ _FIRED = 68
 _AT = 12
 """The width of a fired window's line besides its name and rows."""
 _NAMED, _NAME_CELLS = 6, 14
-INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
+CLOSING_STYLES = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
 """The certainty that a window closes."""
 
 
@@ -247,7 +247,7 @@ def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: i
         *_head(window, shape),
         *reach_bar(window.start_ms, window.end_ms, shape.level_ms, shape.fastest_ms, _bar_cells(shape, width)),
         (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
-        (closes, INKS[kind]),
+        (closes, CLOSING_STYLES[kind]),
     ]
     return clip(spans, width)
 
@@ -281,7 +281,7 @@ def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
         if cells([*spans, *shown, *piece]) + len(more) > width:
             break
         shown += piece
-    left = many - sum(1 for _, ink in shown if ink == "text")
+    left = many - sum(1 for _, style in shown if style == "text")
     if shown and left:
         shown.append((f", {left:,} more", "dim"))
     return clip([*spans, *shown], width)

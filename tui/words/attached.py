@@ -5,16 +5,19 @@ from datetime import tzinfo
 from ...engine.snapshot import STATE_SCHEMA, BarrelRule, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
+from .kinds import channels_known
 from .lists import ALL_IDLE, NO_OPEN_WINDOW
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
+from .other import fact_text, facts_of_plugin
 from .own_run import ONE_CLOCK_FOLLOWS, SnapshotWords, held_back_by
 from .preview import IdlePreview, LatenessPreview, Preview, late_at
 from .spans import Part, Span, part
-from .target import several_inputs, target_of
 from .wording import delay_words, late_drops, moved, window, without_watermark
 
 ONE_CLOCK = "one clock for the whole query"
+_MAX_FACTS = 4
+"""Facts of a plug-in on the main screen, at most."""
 HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
@@ -38,19 +41,17 @@ class Attached(SnapshotWords):
         return f"STALE {f.duration(max(snapshot.now_ms - begun, 0))}", note
 
     def holder(self, zone: tzinfo | None) -> list[Part]:
-        """Which channel holds back the watermark; else what the slowest channel would give, or that it is unknown."""
+        """Which channel holds back the watermark; else why none does."""
         snapshot = self._snapshot
         if snapshot.ended:
             return []
         if parts := held_back_by(snapshot):
             return parts
-        if snapshot.barrel is not None:
-            return barrel_parts(snapshot.barrel, level_ms=snapshot.level.watermark_ms, zone=zone)
         return [part((f" {self._no_holder()}", "dim"))]
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
         """The chain by channels if they are known, else the known parts of the query."""
-        by_channel = target_of(self._snapshot).channels_known and not several_inputs(self._snapshot)
+        by_channel = channels_known(self._snapshot) and not self._snapshot.has_several_inputs
         return stages_of_run(self._snapshot, zone) if by_channel else stages_of_query(self._snapshot, zone)
 
     def empty_barrel(self) -> str:
@@ -97,23 +98,9 @@ class Attached(SnapshotWords):
         return "The query is attached: what is not known from here is not judged."
 
     def _no_holder(self) -> str:
-        spark = self._snapshot.spark
-        if spark.has_watermark is False:
-            return "no watermark, nothing to hold back"
-        if spark.frozen_ms is not None:
-            return f"{ONE_CLOCK}: frozen until its records have caught up after the restart"
-        holding = [
-            f"{f.label(node.column or 'window', 24)} (delay {delay_words(node.delay_ms)})"
-            for node in spark.nodes or ()
-            if node.holds
-        ]
-        if holding and (several_inputs(self._snapshot) or not self._snapshot.channels):
-            return f"{ONE_CLOCK}: the watermark on {' and '.join(holding)} sets it"
-        if several_inputs(self._snapshot) or not self._snapshot.channels:
+        if not self._snapshot.channels:
             return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
-        if self._snapshot.level.idle:
-            return ALL_IDLE
-        return "no channel holds back the watermark"
+        return ALL_IDLE if self._snapshot.level.idle else "no channel holds back the watermark"
 
     def _tuning(self, settings: list[Part], preview: Preview | None) -> list[Part]:
         snapshot = self._snapshot
@@ -133,7 +120,7 @@ class Attached(SnapshotWords):
         return part(*spans)
 
 
-class SparkQuery(Attached):
+class SparkQueryWords(Attached):
     """The words for an attached Spark query; a `Presenter`."""
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
@@ -165,16 +152,36 @@ class SparkQuery(Attached):
 
     def no_holders(self) -> str:
         """With Spark's one clock no channel ever holds the watermark back; one of several inputs may."""
-        if several_inputs(self._snapshot):
+        if self._snapshot.has_several_inputs:
             return self._no_holder()
         return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
 
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        """What the slowest channel would give, if it is known; else what sets the watermark."""
+        barrel = self._snapshot.barrel
+        if barrel is None or self._snapshot.ended or held_back_by(self._snapshot):
+            return super().holder(zone)
+        return barrel_parts(barrel, level_ms=self._snapshot.level.watermark_ms, zone=zone)
+
     def _no_holder(self) -> str:
-        follows = self._snapshot.channels and not several_inputs(self._snapshot)
-        return ONE_CLOCK_FOLLOWS if follows else super()._no_holder()
+        spark, several = self._snapshot.spark, self._snapshot.has_several_inputs
+        if self._snapshot.channels and not several:
+            return ONE_CLOCK_FOLLOWS
+        if spark.has_watermark is False:
+            return "no watermark, nothing to hold back"
+        if spark.frozen_ms is not None:
+            return f"{ONE_CLOCK}: frozen until its records have caught up after the restart"
+        holding = [
+            f"{f.label(node.column or 'window', 24)} (delay {delay_words(node.delay_ms)})"
+            for node in spark.nodes or ()
+            if node.holds
+        ]
+        if holding:
+            return f"{ONE_CLOCK}: the watermark on {' and '.join(holding)} sets it"
+        return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
 
 
-class BrokerWatch(Attached):
+class TopicWords(Attached):
     """The words for a topic or a consumer group, whose watermark is computed here; a `Presenter`."""
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
@@ -186,6 +193,26 @@ class BrokerWatch(Attached):
             part(("idle after ", "dim"), (idle, "strong"), rank=4),
         ]
         return self._tuning(parts, preview)
+
+
+class OtherWords(Attached):
+    """The words for a plug-in's target; a `Presenter`."""
+
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        """Its first facts, its backlog, and what a preview would give."""
+        shown = [
+            part((f" {f.label(fact.name)} ", "dim"), (fact_text(fact), "strong"), rank=4)
+            for fact in facts_of_plugin(self._snapshot)[:_MAX_FACTS]
+        ]
+        return self._tuning(shown, preview)
+
+    def empty_barrel(self) -> str:
+        """No channel has a watermark."""
+        return "no channel has records"
+
+    def no_channels(self) -> str:
+        """No channel is reported."""
+        return "The plug-in reports no channels"
 
 
 def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:
@@ -216,7 +243,7 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
 def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
     """The effect of restarting a Spark query with another delay, as a separate line."""
     now_ms = snapshot.settings.lateness_ms
-    if not target_of(snapshot).one_clock or now_ms is None or delay_ms is None or delay_ms == now_ms:
+    if not snapshot.one_clock or now_ms is None or delay_ms is None or delay_ms == now_ms:
         return ""
     apart = f.duration(abs(delay_ms - now_ms))
     if delay_ms < now_ms:

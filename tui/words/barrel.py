@@ -9,7 +9,6 @@ from msgspec import Struct
 from ...engine.snapshot import ChannelState, ChannelView, Snapshot
 from ...engine.text.causes import CHANNEL_STATES
 from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND
-from .target import target_of
 
 STEPS = (
     *(base * ten for ten in (1, 10, 100) for base in (1, 2, 5)),
@@ -258,7 +257,7 @@ def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
     if snapshot.instances is not None and inside is None:
         holder = holding_instance(snapshot)
         return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
-    if target_of(snapshot).one_clock:
+    if snapshot.one_clock:
         level_ms = snapshot.level.watermark_ms
         return [Stave(c.channel, c.max_event_ms, under_one_clock(c, level_ms)) for c in snapshot.channels]
     holder = holding(snapshot)

@@ -7,10 +7,10 @@ from rich.cells import cell_len
 
 from ...engine.doctor import Diagnosis, accounts_for
 from ...engine.doctor.lateness import LateCause
+from ...engine.snapshot import FlinkJob
 from ...engine.text import formatting as f
 from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
 from .fail_if import CheckInput, Value, shown
-from .target import target_of
 from .verdict import WORDS, speed
 
 BAD = ("slow", "stalled")
@@ -65,10 +65,9 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
             return title
     if given.verdict != "ended" and said and said[0].severity == "critical":
         return said[0].title  # the watermark may advance because of a wrong timestamp
-    if given.verdict == "ended" and given.snapshot.flink is not None:
-        return f"The job is {given.snapshot.flink.state}"
-    if given.verdict == "ended" and target_of(given.snapshot).is_attached:
-        return "The query was stopped"
+    if given.verdict == "ended" and given.snapshot.is_attached:
+        job = given.snapshot.target
+        return f"The job is {job.state}" if isinstance(job, FlinkJob) else "The query was stopped"
     level, verdict = given.snapshot.level, given.snapshot.verdict
     if given.verdict == "moving" and verdict.speed == 0:  # nothing is behind, or it has just stopped
         serious = (one.title for one in said if one.severity != "info")

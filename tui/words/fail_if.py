@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from ...engine.doctor import Finding
 from ...engine.snapshot import ChannelView, Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog
+from .other import named_facts
 
 Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None
@@ -130,8 +131,13 @@ CHANNEL_FACTS: dict[str, Kind] = {"lag": "duration"}
 
 
 def facts_of(given: CheckInput) -> dict[str, Value]:
-    """All facts by name; durations in ms, shares from 0 to 1."""
-    return {name: fact.take(given) for name, fact in FACTS.items()}
+    """All facts by name, a plug-in's as `kind.name`; durations in ms, shares from 0 to 1."""
+    return {**{name: fact.take(given) for name, fact in FACTS.items()}, **dict(named_facts(given.snapshot))}
+
+
+def other_fact(given: CheckInput, name: str) -> Value:
+    """The value of a plug-in's fact (`kind.name`); None if the target does not report it."""
+    return dict(named_facts(given.snapshot)).get(name)
 
 
 def channel_fact(given: CheckInput, pattern: re.Pattern[str]) -> tuple[Value, str | None]:
@@ -159,7 +165,9 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_TOKEN = re.compile(r"\s*(channel\[(?:\\.|\[[^\]]*\]|[^\\\]])*\]\.\w+|[A-Za-z_]\w*|>=|<=|==|!=|>|<|[\d.]+\w*%?|\S)")
+_TOKEN = re.compile(
+    r"\s*(channel\[(?:\\.|\[[^\]]*\]|[^\\\]])*\]\.\w+|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?|>=|<=|==|!=|>|<|[\d.]+\w*%?|\S)"
+)
 _EXAMPLE = "e.g. 'level_lag > 10m and late_share > 1%'"
 
 
@@ -185,13 +193,13 @@ class Outcome(Struct, frozen=True):
     words: str
 
 
-def parse_fail_if(text: str) -> Expression:
-    """The expression; ValueError with one line that names what is wrong."""
+def parse_fail_if(text: str, plugins: Collection[str] = ()) -> Expression:
+    """The expression, with facts of these kinds of plug-ins; ValueError with one line that names what is wrong."""
     tokens = _tokens(text)
     alternatives: list[tuple[Comparison, ...]] = []
     current: list[Comparison] = []
     while True:
-        current.append(_comparison(tokens[:3], text))
+        current.append(_comparison(tokens[:3], text, plugins))
         joint, tokens = tokens[3:4], tokens[4:]
         if joint not in (["and"], ["or"], []):
             raise ValueError(f"'{joint[0]}' is not expected after '{current[-1].text}': join comparisons by and, or")
@@ -228,12 +236,14 @@ def shown(value: Value, kind: Kind) -> str:
 def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
     name, value = comparison.name, None
     if comparison.pattern is None:
-        value = FACTS[name].take(given)
+        value = FACTS[name].take(given) if name in FACTS else other_fact(given, name)
     else:
         value, channel = channel_fact(given, re.compile(comparison.pattern))
         name = f"channel[{comparison.pattern if channel is None else f.clean(channel)}].{name}"
     if value is None or (name == "verdict" and value == "unknown" and comparison.value != "unknown"):
         return Outcome(None, name)
+    if isinstance(value, str) != isinstance(comparison.value, str):
+        return Outcome(None, name)  # a plug-in's word compared with a number, or the reverse
     met = _OPERATORS[comparison.operator](value, comparison.value)
     return Outcome(met, f"{comparison.text} ({name} is {shown(value, comparison.kind)})")
 
@@ -244,21 +254,21 @@ def _tokens(text: str) -> list[str]:
     return [match[1] for match in _TOKEN.finditer(text.rstrip())]
 
 
-def _comparison(tokens: list[str], text: str) -> Comparison:
+def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Comparison:
     if len(tokens) < 3 or tokens[1] not in _OPERATORS:
         raise ValueError(f"'{' '.join(tokens) or text}' is not a comparison, {_EXAMPLE}")
     fact, sign, value = tokens
-    pattern, name = _fact(fact)
-    kind = FACTS[name].kind if pattern is None else CHANNEL_FACTS[name]
+    pattern, name = _fact(fact, plugins)
+    kind = _kind_of(value) if "." in name else FACTS[name].kind if pattern is None else CHANNEL_FACTS[name]
     if kind == "word" and sign not in ("==", "!="):
         raise ValueError(f"{name} is a word: compare it with == or !=, not {sign}")
     return Comparison(" ".join(tokens), name, sign, _value(value, name, kind), kind, pattern)
 
 
-def _fact(text: str) -> tuple[str | None, str]:
+def _fact(text: str, plugins: Collection[str]) -> tuple[str | None, str]:
     """The pattern of a channel's fact, and the fact's name."""
     if not text.startswith("channel["):
-        if text in FACTS:
+        if text in FACTS or ("." in text and text.partition(".")[0] in plugins):
             return None, text
         near = get_close_matches(text, FACTS, 1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -273,9 +283,16 @@ def _fact(text: str) -> tuple[str | None, str]:
     return pattern, name
 
 
+def _kind_of(value: str) -> Kind:
+    """The kind of a plug-in's fact, by the value that it is compared with."""
+    if re.fullmatch(r"[\d.]+", value):
+        return "ratio"
+    return "share" if value.endswith("%") else "duration" if value[0].isdigit() else "word"
+
+
 def _value(text: str, name: str, kind: Kind) -> float | str:
     if kind == "word":
-        if text not in WORD_VALUES[name]:
+        if name in WORD_VALUES and text not in WORD_VALUES[name]:
             raise ValueError(f"'{text}' is not a {name}: use {', '.join(WORD_VALUES[name])}")
         return text
     if kind == "duration":

@@ -17,7 +17,6 @@ from ...engine.verdict.history import HistoryPoint
 from .check import BAD
 from .fail_if import FACTS, CheckInput
 from .spans import Part, Span, cells, clip, part
-from .target import target_of
 from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
 from .wording import is_close
 
@@ -122,7 +121,7 @@ def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
 def kind_of(kind: str, snapshot: Snapshot) -> str:
     """The target's kind, if its address (`kind`) does not show it."""
     source = snapshot.source
-    return kind if source is None or kind == RECORDING else source.kind if target_of(snapshot).is_attached else "run"
+    return kind if source is None or kind == RECORDING else source.kind if snapshot.is_attached else "run"
 
 
 def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:

@@ -25,9 +25,7 @@ _NAME_CELLS = 28
 
 def stages_of_job(snapshot: Snapshot) -> list[Stage]:
     """The tasks in the order of the plan; only the chosen operator's link names a channel."""
-    job = snapshot.flink
-    if job is None:
-        return [clock_stage(snapshot)]
+    job = snapshot.job
     tasks = {one.id: one for one in job.vertices}
     stages = (_stage(snapshot, job, one, tasks) for one in job.vertices)
     links = (
@@ -143,7 +141,7 @@ def _fastest(task: FlinkVertex) -> int | None:
 
 def delay_words(snapshot: Snapshot) -> str | None:
     """Note that channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""
-    delays = snapshot.flink.delays if snapshot.flink is not None else {}
+    delays = snapshot.job.delays
     if not delays:
         return None
     longest = max(delays.values(), key=abs)
@@ -164,6 +162,10 @@ _SKEW_MS = 30_000
 class FlinkJobWords(Attached):
     """The words for a job whose subtasks report their watermarks; a `Presenter`."""
 
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._job = snapshot.job
+
     def untunable(self) -> str | None:
         """None: the line to change in the job can be given for any lateness."""
         return None
@@ -174,8 +176,8 @@ class FlinkJobWords(Attached):
 
     def state_override(self) -> tuple[str, str | None] | None:
         """The job's own state if it does not run, else the age of its metrics or that some are missing."""
-        snapshot, job = self._snapshot, self._snapshot.flink
-        if snapshot.state not in ("stale", "partial", "starting") or job is None:
+        snapshot, job = self._snapshot, self._job
+        if snapshot.state not in ("stale", "partial", "starting"):
             return None
         error = None if snapshot.error is None else f.first_line(snapshot.error)
         if job.state not in ("RUNNING", "UNKNOWN") and not job.unanswered:
@@ -191,7 +193,7 @@ class FlinkJobWords(Attached):
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
         """Late records, the age of the metrics, restarts, checkpoints; the settings are not in the REST API."""
-        snapshot, job = self._snapshot, self._snapshot.flink
+        snapshot, job = self._snapshot, self._job
         if preview is not None:
             value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
             what = "lateness" if isinstance(preview, LatenessPreview) else "idle after"
@@ -201,12 +203,11 @@ class FlinkJobWords(Attached):
             ]
         is_known = snapshot.totals.late is not None
         parts = [part((" dropped as late ", "dim"), (late_drops(snapshot), "strong" if is_known else "dim"))]
-        if job is not None:
-            parts += [*_ages(snapshot), *_clock_skew(snapshot)]
-            if job.restarts:
-                parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
-            at = age_words(snapshot, job.checkpoint_ms)
-            parts.append(part(("checkpoint ", "dim"), ("none" if at is None else f"{at} ago", "strong"), rank=4))
+        parts += [*_ages(snapshot), *_clock_skew(snapshot)]
+        if job.restarts:
+            parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
+        at = age_words(snapshot, job.checkpoint_ms)
+        parts.append(part(("checkpoint ", "dim"), ("none" if at is None else f"{at} ago", "strong"), rank=4))
         parts.append(part((f"lateness and idle timeout {f.ELSEWHERE}", "dim"), rank=5))
         return parts
 
@@ -229,10 +230,10 @@ class FlinkJobWords(Attached):
 
     def empty_barrel(self) -> str:
         """Before a subtask reports a watermark, or if the metrics disappeared with the job."""
-        job = self._snapshot.flink
-        if job is not None and job.state in ("FINISHED", "CANCELED", "FAILED"):
+        job = self._job
+        if job.state in ("FINISHED", "CANCELED", "FAILED"):
             return f"the job is {job.state}: Flink keeps no metrics of it"
-        if job is not None and job.vertices and not job.has_links:
+        if job.vertices and not job.has_links:
             return f"{NO_LINKS}: all its operators are chained to the sources"
         return "no subtask reports a watermark yet"
 
@@ -254,18 +255,17 @@ class FlinkJobWords(Attached):
 
     def _source(self) -> str:
         """The task of the channel that holds the watermark back; all splits of a source may be alike."""
-        job, holder = self._snapshot.flink, self._snapshot.level.holder
+        holder = self._snapshot.level.holder
         assert holder is not None
-        task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
+        task = next((task for task in self._job.vertices if task.id == self._job.held_in), None)
         return name(holder.channel) if task is None else f.label(task.name, _JOB_NAME_CELLS)
 
     def _who_answers(self) -> str:
         """The command that reads the event times itself, as complete as possible."""
-        job = self._snapshot.flink
-        bootstrap = (job.bootstrap if job is not None else None) or "BOOTSTRAP"
-        topics = " ".join(job.topics) if job is not None and job.topics else "TOPIC"
-        where = "" if job is not None and job.topics else "If the job reads Kafka, this does: "
-        return f"{where or 'This command answers it: '}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
+        topics = " ".join(self._job.topics) or "TOPIC"
+        where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
+        bootstrap = self._job.bootstrap or "BOOTSTRAP"
+        return f"{where}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
         """Rates, load and checkpoints instead of batches."""
@@ -277,9 +277,8 @@ class FlinkJobWords(Attached):
 
     def _no_holder(self) -> str:
         snapshot = self._snapshot
-        job = snapshot.flink
-        if job is not None and job.state != "RUNNING":
-            return JOB_GONE if job.state == "UNKNOWN" else f"The job is {job.state}"
+        if self._job.state != "RUNNING":
+            return JOB_GONE if self._job.state == "UNKNOWN" else f"The job is {self._job.state}"
         if not snapshot.channels:
             return self.empty_barrel()
         return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"
@@ -287,9 +286,9 @@ class FlinkJobWords(Attached):
 
 def _ages(snapshot: Snapshot) -> list[Part]:
     """The age of the metrics, and their interval."""
-    job = snapshot.flink
-    age = None if job is None else age_words(snapshot, job.sampled_ms)
-    if job is None or age is None:
+    job = snapshot.job
+    age = age_words(snapshot, job.sampled_ms)
+    if age is None:
         return [part(("no metrics yet", "dim"), rank=1)]
     every = "" if job.interval_ms is None else f", every {f.setting(job.interval_ms)}"
     return [part(("metrics ", "dim"), (f"{age} old", "strong"), (every, "dim"), rank=1)]
@@ -297,7 +296,7 @@ def _ages(snapshot: Snapshot) -> list[Part]:
 
 def _clock_skew(snapshot: Snapshot) -> list[Part]:
     """The difference between the JobManager's clock and this machine's, if it is large enough to show."""
-    clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
+    clock_ms = snapshot.job.clock_ms
     if clock_ms is None or snapshot.now_ms is None or abs(clock_ms - snapshot.now_ms) < _SKEW_MS:
         return []
     ahead_ms = clock_ms - snapshot.now_ms

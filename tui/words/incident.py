@@ -12,14 +12,14 @@ from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
 from ...engine.verdict.history import HistoryPoint
-from .blockers import steps
-from .events import ALERTED, event_words
 from .fail_if import FACTS, CheckInput, Value, facts_of
+from .history import ALERTED, event_words
+from .kinds import kind_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
-from .target import target_of
 from .verdict import verdict_line
+from .windows import steps
 from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
@@ -179,7 +179,7 @@ def _evidence(case: Case) -> str:
     totals = snapshot.totals
     rows += [
         ("records", f.count(totals.records)),
-        ("late records" if target_of(snapshot).counts_late else "dropped as late", late_drops(snapshot)),
+        (kind_words(snapshot).late_name, late_drops(snapshot)),
         ("malformed records", f.count(totals.malformed)),
         ("future timestamps", f.count(totals.future)),
         ("history seen", f.duration(past[-1].wall_ms - past[0].wall_ms) if past else "none"),
@@ -190,7 +190,7 @@ def _evidence(case: Case) -> str:
 def _fact(name: str, value: Value) -> str:
     if value is None or isinstance(value, str):
         return "not known" if value is None else value
-    kind = FACTS[name].kind
+    kind = FACTS[name].kind if name in FACTS else "ratio"
     if kind == "duration":
         return f.duration(value)
     return f.share(value) if kind == "share" else f"{value:g}" if kind == "ratio" else f.count(int(value))
@@ -206,7 +206,7 @@ def _channels(snapshot: Snapshot) -> str:
 
 
 def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
-    late = f.count(view.late) if target_of(snapshot).counts_late else f.UNKNOWN
+    late = f.count(view.late) if kind_words(snapshot).counts_late else f.UNKNOWN
     return (
         f.label(view.channel),
         view.state.replace("_", " "),
@@ -246,7 +246,7 @@ def _windows(snapshot: Snapshot) -> str:
 
 def _settings(snapshot: Snapshot) -> str:
     rows = [("source", f"{snapshot.source.kind}: {snapshot.source.description}")] if snapshot.source else []
-    if target_of(snapshot).kind == "flink":  # its own are in the job, not in the REST API
+    if not kind_words(snapshot).shows_settings:  # a Flink job's are in the job, not in the REST API
         rows += [(name, f.ELSEWHERE) for name in ("lateness", "idle after", "allowed lateness", "window")]
     else:
         rows += _flat(msgspec.to_builtins(snapshot.settings))

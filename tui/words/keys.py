@@ -1,20 +1,14 @@
 """The keys: one table from which bindings, footers, the help, the palette and the README's table are made. Pure."""
 
-from collections.abc import Container, Mapping
-from typing import Literal
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .key_names import key_label, key_name
 
-Place = Literal[
-    "app", "main", "detail", "replay", "list",
-    "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
-    "Events", "Who is late", "Late records",
-    "Fleet",
-]  # fmt: skip
-"""Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
+Place = str
+"""`app` (everywhere), `main`, `detail` (every further screen), `replay`, `list` (every list), or a screen's name."""
 
 
 class Bind(Struct, frozen=True):
@@ -53,31 +47,37 @@ class Hint(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """The way to a further screen: its key, its name, and its topic in one line."""
+    """A further screen: the key that opens it (or none), its name, its topic in one line, and its class."""
 
     key: str
     name: str
     about: str
+    screen: str
+    """`module:Class` in `tui/screens`, imported when it is first opened."""
+    is_list: bool = True
+    """Whether it has rows, which can be filtered."""
 
 
-LINKS = (
-    Link("b", "Blockers", "Who holds back the watermark, step by step, and what frees each"),
-    Link("w", "Windows", "Open and fired windows, and why one does not fire"),
-    Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs"),
-    Link("t", "Time", "Event time against processing time, record by record"),
-    Link("o", "Operators", "The chain from source to window, and what lags in it"),
-    Link("g", "Progress", "Rows, batches, backlog and state over time"),
-    Link("d", "Doctor", "What is wrong, what it costs, and the fix"),
-    Link("h", "History", "Which channel held back the watermark, how long, and why"),
-    Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times"),
-)
-"""All further screens, in the order of the footer; `screens/further.py` has the class of each."""
+SCREENS = (
+    Link("b", "Blockers", "Who holds back the watermark, step by step, and what frees each", "blockers:BlockersScreen"),
+    Link("w", "Windows", "Open and fired windows, and why one does not fire", "windows:WindowsScreen"),
+    Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs",
+         "lateness:LatenessScreen", is_list=False),
+    Link("t", "Time", "Event time against processing time, record by record", "time:TimeScreen", is_list=False),
+    Link("o", "Operators", "The chain from source to window, and what lags in it", "operators:OperatorsScreen"),
+    Link("g", "Progress", "Rows, batches, backlog and state over time", "progress:ProgressScreen", is_list=False),
+    Link("d", "Doctor", "What is wrong, what it costs, and the fix", "doctor:DoctorScreen"),
+    Link("h", "History", "Which channel held back the watermark, how long, and why", "history:HistoryScreen"),
+    Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times", "events:EventsScreen"),
+    Link("", "Who is late", "Which values the late records have", "late_records:WhoIsLateScreen"),
+)  # fmt: skip
+"""All further screens, in the order of the footer; a new one is a line here and its file."""
+LINKS = tuple(link for link in SCREENS if link.key)
+"""Those with a key."""
 
 _BOTH: tuple[Place, ...] = ("main", "detail")
-LISTS: tuple[Place, ...] = (
-    "Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events", "Who is late", "Late records",
-)  # fmt: skip
-"""The further screens that are lists."""
+LISTS: tuple[Place, ...] = (*(link.name for link in SCREENS if link.is_list), "Window", "Late records")
+"""The screens that are lists, also those that only another screen opens."""
 
 ROWS: tuple[KeyRow, ...] = (
     # Tuning
@@ -334,7 +334,7 @@ def check_keys(chosen: Mapping[str, str], among: Mapping[str, str]) -> None:
 def links() -> list[Link]:
     """`LINKS` with the keys in force."""
     return [
-        Link(key_label(_chosen[link.name.lower()]), link.name, link.about) if link.name.lower() in _chosen else link
+        replace(link, key=key_label(_chosen[link.name.lower()])) if link.name.lower() in _chosen else link
         for link in LINKS
     ]
 
@@ -406,8 +406,8 @@ RECORD, INCIDENT = "Record or stop", "Incident report"
 PLAY, GO_TO = "Play or pause", "Go to a time"
 
 
-def main_commands(screens: Container[str], *, replay: bool) -> list[tuple[str, str, str]]:
-    """Title, help and action of each command; `screens` are the existing further screens."""
+def main_commands(*, replay: bool) -> list[tuple[str, str, str]]:
+    """Title, help and action of each command of the main screen."""
     freeze = (FREEZE, "Data keeps coming, the picture is frozen", "freeze")
     return [
         (TYPE_LATENESS, "Preview a lateness, then apply it", "type_lateness"),
@@ -417,5 +417,5 @@ def main_commands(screens: Container[str], *, replay: bool) -> list[tuple[str, s
         *([] if replay else [freeze]),
         ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
         ("UTC or local time", "How times are shown", "zone"),
-        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name in screens),
+        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS),
     ]

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
+from .channels import reference_ms
+from .kinds import kind_words
 from .spans import Span, clip
-from .target import target_of
-from .view import reference_ms
 
 _NAME = (8, 28)
 _NUMBERS = 64
@@ -65,7 +65,7 @@ def listed(snapshot: Snapshot, about: About) -> str:
 
 def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[str]:
     """Why there are none, and what to do."""
-    if target_of(snapshot).is_attached:
+    if snapshot.is_attached:
         return ["wmtop keeps late records only of its own runs: wmtop run … --late-output DIR"]
     if snapshot.late_output is None:
         return [
@@ -205,9 +205,7 @@ def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str
 
 def nothing_explained(snapshot: Snapshot) -> str:
     """Why there are no values."""
-    if target_of(snapshot).is_attached:
-        return "Which values late records have is known of runs with --explain COL,… only; replay the data in one"
-    return "Start the engine with --explain COL,… (up to ten columns) to see which values late records have"
+    return kind_words(snapshot).not_explained
 
 
 def column_line(column: ExplainedColumn, width: int) -> list[Span]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelView, VerdictName
 from .fail_if import FACTS, CheckInput, Fact
+from .other import named_facts
 
 PREFIX = "wmtop_"
 TOP_CHANNELS = 20
@@ -128,6 +129,12 @@ def _channel_backlogs(given: CheckInput) -> Iterator[Sample]:
         yield (OTHER,), float(sum(view.backlog or 0 for view in others))
 
 
+def _other_facts(given: CheckInput) -> Iterator[Sample]:
+    for name, value in named_facts(given.snapshot):
+        if value is not None and not isinstance(value, str):
+            yield (name,), float(value)
+
+
 METRICS: tuple[Metric, ...] = (
     Metric("verdict", "gauge", "1 for the verdict on event time: moving, slow, stalled, waiting, unknown or ended.",
            _verdicts, labels=("verdict",), panel="Verdict",
@@ -182,6 +189,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("channel_backlog_records", "gauge",
            f"Unread records of the same channels, and of all {OTHER}.", _channel_backlogs, "records",
            labels=("channel",)),
+    Metric("other_fact", "gauge", "A fact that only a plug-in's target has, in the plug-in's unit.", _other_facts,
+           labels=("fact",)),
 )  # fmt: skip
 UP = Metric("up", "gauge", "1: the target is seen; 0: it is lost, or has not answered yet.", lambda given: iter(()),
             panel="Targets seen",

@@ -22,7 +22,6 @@ from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, holding, holding_instance, kind_of, rank
 from .lists import NO_OPEN_WINDOW
-from .target import target_of
 from .wording import cause, output_words, window
 
 MAX_ROWS = 300
@@ -118,7 +117,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
     stands_for = "ended" if snapshot.ended else f.NO_DATA
     time = None if snapshot.ended else level.watermark_ms
     held_ms = gap(before, time)
-    if target_of(snapshot).one_clock:
+    if snapshot.one_clock:
         what, why = "the maximum of all channels: no valve, no idleness", "it follows the fastest channel"
         if (frozen := snapshot.spark.frozen_ms) is not None:
             what = "above all channels: a restart with a longer delay"

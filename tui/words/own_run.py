@@ -9,13 +9,12 @@ from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from ...engine.watermarks.settings import Settings
 from .barrel import holding
-from .blockers import short_staircase
 from .lists import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .operators import Stage, stages_of_run
 from .preview import IdlePreview, LatenessPreview, Preview, untunable
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
-from .target import target_of
+from .windows import short_staircase
 from .wording import ahead_elsewhere, cause, held_for, is_close, window
 
 
@@ -42,7 +41,7 @@ class SnapshotWords:
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 
 
-class OwnRun(SnapshotWords):
+class OwnRunWords(SnapshotWords):
     """The words for a run whose records are all counted; a `Presenter`."""
 
     can_apply = True
@@ -106,7 +105,7 @@ class OwnRun(SnapshotWords):
 
     def no_holders(self) -> str:
         """Under Spark's rule no channel holds the watermark back."""
-        return ONE_CLOCK_FOLLOWS if self._one_clock else "no channel has held back the watermark yet"
+        return ONE_CLOCK_FOLLOWS if self._snapshot.one_clock else "no channel has held back the watermark yet"
 
     def no_lateness(self) -> str:
         """Before the first record, or with a strategy that has no lateness."""
@@ -114,7 +113,11 @@ class OwnRun(SnapshotWords):
 
     def no_idle_ladder(self) -> str:
         """Before the first record, or under Spark's rule."""
-        return "Spark's one clock has no idle timeout: it follows the fastest channel" if self._one_clock else NO_RECORD
+        return (
+            "Spark's one clock has no idle timeout: it follows the fastest channel"
+            if self._snapshot.one_clock
+            else NO_RECORD
+        )
 
     def no_records(self) -> str:
         """No record came, or none is in the sample."""
@@ -124,12 +127,8 @@ class OwnRun(SnapshotWords):
         """None: everything can be judged."""
         return None
 
-    @property
-    def _one_clock(self) -> bool:
-        return target_of(self._snapshot).one_clock
-
     def _no_holder(self) -> str:
-        if self._one_clock:
+        if self._snapshot.one_clock:
             return ONE_CLOCK_FOLLOWS
         if not self._snapshot.channels:
             return "waiting for the first record"

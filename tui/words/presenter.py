@@ -6,18 +6,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ...engine.snapshot import Snapshot
+from ...engine.snapshot import ConsumerGroup, FlinkJob, KafkaTopic, Other, OwnRun, Snapshot, SparkQuery, TargetPart
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
-from .attached import BrokerWatch, SparkQuery
+from .attached import OtherWords, SparkQueryWords, TopicWords
 from .flink import FlinkJobWords
 from .notes import note_text
 from .operators import Stage
-from .own_run import OwnRun
+from .own_run import OwnRunWords
 from .preview import Preview
 from .progress import Cells, Chart, Playback
 from .spans import Part
-from .target import TargetKind, target_of
 from .wording import Condition
 
 
@@ -94,12 +93,17 @@ class Presenter(Protocol):
 
 def presenter_of(snapshot: Snapshot) -> Presenter:
     """The presenter for the snapshot's target."""
-    return _PRESENTERS[target_of(snapshot).kind](snapshot)
+    return _PRESENTERS[type(snapshot.target)](snapshot)
 
 
-_PRESENTERS: dict[TargetKind, type[Presenter]] = {
-    "run": OwnRun, "spark": SparkQuery, "broker": BrokerWatch, "flink": FlinkJobWords,
-}  # fmt: skip
+_PRESENTERS: dict[type[TargetPart], type[Presenter]] = {
+    OwnRun: OwnRunWords,
+    SparkQuery: SparkQueryWords,
+    FlinkJob: FlinkJobWords,
+    KafkaTopic: TopicWords,
+    ConsumerGroup: TopicWords,
+    Other: OtherWords,
+}
 
 
 STALE_AFTER_S = 3.0
@@ -127,7 +131,7 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost |
     if frozen:
         return Condition("FROZEN", "stale")
     if snapshot.ended or snapshot.state == "ended":
-        return Condition("ENDED", "dim", recent_note(snapshot) if target_of(snapshot).is_attached else None)
+        return Condition("ENDED", "dim", recent_note(snapshot) if snapshot.is_attached else None)
     if snapshot.state == "paused":
         return Condition("PAUSED", "stale")
     if silent_s > STALE_AFTER_S:
@@ -148,7 +152,7 @@ def recent_note(snapshot: Snapshot) -> str | None:
     wall_ms = snapshot.wall_ms
     if wall_ms is None:
         return None
-    notes = snapshot.notes[:1] if target_of(snapshot).is_attached else snapshot.notes
+    notes = snapshot.notes[:1] if snapshot.is_attached else snapshot.notes
     recent = [note for note in notes if wall_ms - note.wall_ms < _NOTED_MS]
     return note_text(recent[-1]) if recent else None
 

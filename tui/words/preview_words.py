@@ -11,9 +11,8 @@ from ...engine.text.formatting import horizon_name, horizon_words, name
 from ...engine.verdict.preview import AppliedNow, ProposedSetting
 from ...engine.watermarks.lateness import HOUR
 from . import preview as what_if
-from .lateness import DEVIATIONS, TARGETS, Curve, evidence, moments, recent_of
 from .lists import DID_NOT_MOVE, NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS, SAME_TIME, SHARE_UNKNOWN
-from .preview import LatenessPreview, Preview, Range, late_at
+from .preview import DEVIATIONS, TARGETS, Curve, LatenessPreview, Preview, Range, evidence, late_at, moments, recent_of
 from .spans import Part, Span, part
 
 

@@ -257,8 +257,7 @@ NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
 
 def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
     """All figures, in the order in which they are drawn."""
-    job = snapshot.flink
-    assert job is not None
+    job = snapshot.job
     sent = job.chosen.sent_per_second if job.chosen is not None else None
     return [
         _rate("records read", job.read_per_second, each(cells, lambda point: point.rows_in, mean)),
@@ -273,7 +272,7 @@ def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells)
 
 def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
     """How long ago a time of the JobManager's clock was."""
-    clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
+    clock_ms = snapshot.job.clock_ms
     if time_ms is None or clock_ms is None:
         return None
     return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)

@@ -10,7 +10,6 @@ from ...engine.snapshot import Snapshot, TimePoint
 from ...engine.verdict.history import HistoryPoint, history_point, is_overtaken
 from ...engine.watermarks.counts import PointSample
 from .history import EventLog, Hold, Holders
-from .target import target_of
 
 SLOT_MS = 2_000
 """Length (ms of the engine's wall clock) of a slot, of which only the last entry is kept."""
@@ -70,7 +69,7 @@ class ChannelsPast:
         places = moments[-1].places if moments else {}
         if len(places) != len(names) or list(places) != names:
             places = {name: place for place, name in enumerate(names)}
-        one_clock = target_of(snapshot).one_clock
+        one_clock = snapshot.one_clock
         times = [view.max_event_ms if one_clock else view.watermark_ms for view in views]
         moments.append(
             Moment(
@@ -202,7 +201,7 @@ class Recent:
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
         """For an attached query: the record with the greatest event time of each channel, if it is new."""
         now = snapshot.now_ms
-        if not target_of(snapshot).is_attached or now is None:
+        if not snapshot.is_attached or now is None:
             return []
         before, self._newest = self._newest, {view.channel: view.max_event_ms for view in snapshot.channels}
         new = ((name, ms) for name, ms in self._newest.items() if ms is not None and ms != before.get(name))

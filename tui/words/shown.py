@@ -1,6 +1,6 @@
 """The content of the main screen: the newest snapshot, the view of it, what is derived from both, the footer. Pure."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,7 +11,9 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
+from .channels import ChannelRow, View, by_name, ordered, preview_of
 from .keys import LINKS, Hint, hint
+from .kinds import kind_words
 from .lists import OPEN_INSTANCE
 from .presenter import Lost, condition, presenter_of, replay_condition, takes_changes
 from .preview import LatenessPreview, Preview
@@ -19,9 +21,7 @@ from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
 from .progress import Playback
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
-from .target import target_of
 from .verdict import Offer, offer_of, verdict_parts
-from .view import ChannelRow, View, by_name, ordered, preview_of
 from .wording import Condition, status_parts, watermark_parts
 
 
@@ -183,10 +183,10 @@ class Shown:
         return () if self.applied is None else self.applied.parts(self.snapshot)
 
 
-def link_hints(names: Container[str], findings: int = 0) -> list[Hint]:
-    """The footer's hints for those of the further screens that are named; the doctor's says how much it has found."""
+def link_hints(findings: int = 0) -> list[Hint]:
+    """The footer's hints for the further screens; the doctor's says how much it has found."""
     words = {"Doctor": f"doctor ({findings})"} if findings else {}
-    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS if link.name in names]
+    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS]
 
 
 def apply_words(snapshot: Snapshot, preview: Preview) -> str:
@@ -219,7 +219,7 @@ def hints(
         rank = 4 if preview is None else 1
         out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
         out.append(hint("lateness-type") if out or can_apply else hint("lateness-type", "lateness", 5))
-    elif target_of(snapshot).kind == "flink":
+    elif kind_words(snapshot).previews_any_value:
         out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
     if snapshot.whatif_idle:
         out.append(hint("idle-longer", rank=5 if preview is None else 2))

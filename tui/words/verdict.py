@@ -16,8 +16,8 @@ from ...engine.text.formatting import NAME_CELLS, name
 from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
 from .keys import hint
+from .kinds import end_words
 from .spans import Part, Span, lay, part
-from .target import target_of
 from .wording import ahead_elsewhere, raised_words
 
 STALE_AFTER_MS = 3_000
@@ -256,7 +256,7 @@ def _reason(
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "not_known": accounted or REASONS["not_known"],
             "not_judged": "not judged yet",
-            "ended": _over(snapshot),
+            "ended": end_words(snapshot),
         }.get(reason.code, reason.code.replace("_", " "))
     ]
 
@@ -269,16 +269,6 @@ def _names_it(finding: Finding) -> bool:
 def _is_frozen(verdict: Verdict) -> bool:
     """Whether the verdict is still moving, but the watermark has not advanced: not good news."""
     return verdict.verdict == "moving" and verdict.speed == 0
-
-
-def _over(snapshot: Snapshot) -> str:
-    """A run of our own fires all that is open at its end; an attached query that was stopped keeps it."""
-    if not target_of(snapshot).is_attached:
-        return "the stream has ended, all windows closed"
-    if snapshot.flink is not None:
-        return f"the job is {snapshot.flink.state}"
-    still = snapshot.windows.open_count
-    return "the query was stopped" + (f", open windows: {f.count(still)}" if still else "")
 
 
 def _too_short(verdict: Verdict) -> str:

@@ -4,40 +4,42 @@ from datetime import tzinfo
 
 from msgspec import Struct
 
-from ...engine.snapshot import Cause, ChannelView, Snapshot, WatermarkNode
+from ...engine.snapshot import Cause, ChannelView, FlinkJob, OwnRun, Snapshot, SparkQuery, WatermarkNode
 from ...engine.text import formatting as f
-from ...engine.text.causes import CAUSES, FLINK_CAUSES, CauseWords
+from ...engine.text.causes import CauseWords
 from ...engine.text.flink_load import busy_after, kept_back
 from ...engine.text.formatting import name
 from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding
 from .barrel import holding
+from .kinds import kind_words
 from .notes import note_text
 from .progress import share_read
 from .spans import Part, Span, part
-from .target import target_of
 
 _MAX_SIBLINGS = 8
 
 
 def identity(snapshot: Snapshot) -> str | None:
     """What is attached to, as short as possible: the query's own name, else the end of its path."""
-    if not target_of(snapshot).is_attached:
-        return None
-    spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
-    if job is not None:
-        return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
-    if spark.query_name is not None and spark.query_name != snapshot.name:
-        return f"query {spark.query_name}"
-    if source is not None and "/" in source.description:
-        return "/".join(source.description.split("/")[-2:])
-    return None
+    source = snapshot.source
+    match snapshot.target:
+        case OwnRun():
+            return None
+        case FlinkJob() as job:
+            return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
+        case SparkQuery(spark=spark) if spark.query_name is not None and spark.query_name != snapshot.name:
+            return f"query {spark.query_name}"
+        case _ if source is not None and "/" in source.description:
+            return "/".join(source.description.split("/")[-2:])
+        case _:
+            return None
 
 
 def whole_identity(snapshot: Snapshot) -> str:
     """All that identifies the query: its name, its id, and what was attached to."""
-    spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
-    if job is not None:
+    spark, source = snapshot.spark, snapshot.source
+    if isinstance(job := snapshot.target, FlinkJob):
         return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
     reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
     reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
@@ -196,7 +198,7 @@ def late_drops(snapshot: Snapshot) -> str:
     if late is None:
         reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
         return f.at_least(dropped) if dropped is not None and reported else f.ELSEWHERE
-    is_bound = snapshot.flink is not None and any(one.late_at_least for one in snapshot.flink.vertices)
+    is_bound = any(task.late_at_least for task in snapshot.job.vertices)
     return f"≥ {f.count(late)}" if is_bound else f.count(late)
 
 
@@ -253,7 +255,7 @@ def _paused_briefly(snapshot: Snapshot) -> bool:
 
 def words_of(cause: Cause, snapshot: Snapshot) -> CauseWords:
     """The words for a cause, for this kind of target."""
-    return (FLINK_CAUSES if target_of(snapshot).kind == "flink" else CAUSES)[cause]
+    return kind_words(snapshot).causes[cause]
 
 
 def cause(snapshot: Snapshot) -> str:
@@ -317,7 +319,7 @@ def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
 
 def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
     """Whether the channel is known to have no backlog: a replay's unread records have not arrived yet."""
-    if target_of(snapshot).kind == "flink":
+    if isinstance(snapshot.target, FlinkJob):
         return False  # its REST API does not show what is unread
     if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
         return view is not None and view.backlog == 0

@@ -1,106 +1,25 @@
-"""What a source of records is: its columns, its limits, its progress, the notes it reports."""
+"""What a source of records is: its columns, its limits, its progress, and the optional things that only some can do."""
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ...snapshot import Note, NoteCode, SourceView
 from ...system.errors import UsageError, first_line
+from ...watermarks.channels import Unread
 from ...watermarks.settings import Settings
-from ..cluster import TaskNeeds
-from .capabilities import (
-    Backlog,
-    Balancer,
-    BatchPlanner,
-    ColumnReader,
-    KnownChannels,
-    LeavingChannels,
-    NoteLog,
-    ProcessingClock,
-    Retries,
-)
+from ..tasks import TaskNeeds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
-
-
-def divided(parts: list[T], tasks: int, size: Callable[[T], int]) -> list[list[T]]:
-    """The parts for each of at most `tasks` tasks, of about the same size."""
-    shares: list[list[T]] = [[] for _ in range(min(tasks, len(parts)))]
-    sizes = [0] * len(shares)
-    for part in sorted(parts, key=size, reverse=True):
-        least = sizes.index(min(sizes))
-        shares[least].append(part)
-        sizes[least] += size(part)
-    return shares
-
-
-_KEPT = 20
-
-
-class SourceNotes:
-    """A `NoteLog`; notes may come from any thread."""
-
-    def __init__(self) -> None:
-        self._notes: list[Note] = []
-        self._on_note: Callable[[Note], None] = lambda note: None
-
-    def add(self, code: NoteCode, **args: str | int | None) -> None:
-        """Add a note with the present time, and pass it on."""
-        note = Note(time.time_ns() // 1_000_000, code, args)
-        self._notes = [*self._notes, note][-_KEPT:]
-        self._on_note(note)
-
-    def tell(self, on_note: Callable[[Note], None]) -> None:
-        """Pass each note to `on_note` from now on."""
-        self._on_note = on_note
-
-    def notes(self) -> list[Note]:
-        """The last notes, the oldest first."""
-        return list(self._notes)
-
-
-RECORD, EXPLAINED = "record", "explained"
-"""`record` struct: all columns of the source, if each row has them (a replay looks them up); `explained` array<string>:
-the values of the columns of `--explain`, in their order, null if missing.
-"""
-
-EXPLAIN = "explain"
-"""Prefix of the number of a column of `--explain`, if each value is a separate column."""
-
-
-class RecordColumns(Struct, frozen=True):
-    """Whether late records are kept as a whole (`--late-output`), and the columns of `--explain`."""
-
-    whole: bool = False
-    explain: tuple[str, ...] = ()
-
-
-NOTHING_MORE = RecordColumns()
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
-def marked(rows: "DataFrame", condition: str, canonical: list[str], name: str) -> "DataFrame":
-    """`canonical` (SQL) and, as `name`, whether `condition` is true; `UsageError` if it does not fit `rows`."""
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        kind = rows.selectExpr(f"({condition}) as {name}").schema[name].dataType.typeName()
-    except (AnalysisException, ParseException) as error:
-        reason = first_line(error.getMessage() or error)
-        raise UsageError(f"--marker: {condition!r} is not a condition on the columns: {reason}") from None
-    if kind not in ("boolean", "void"):
-        raise UsageError(f"--marker: {condition!r} is of type {kind}, not boolean; write it as in: kind = 'marker'")
-    return rows.selectExpr(*canonical, f"coalesce(({condition}), false) as {name}")
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 CHANNEL, TIME, ARRIVAL, OFFSET, PART, MARKER, WATERMARK = (
     "channel",
@@ -116,24 +35,164 @@ replay, null = malformed; `offset` bigint, the row's position in its source, nul
 number of the part (partition) of the source that offsets belong to, only where it has several; `marker` boolean, only
 with `punctuated`; `source_watermark` bigint ms, only with `source`."""
 
+RECORD, EXPLAINED = "record", "explained"
+"""`record` struct: all columns of the source, if each row has them (a replay looks them up); `explained` array<string>:
+the values of the columns of `--explain`, in their order, null if missing.
+"""
+EXPLAIN = "explain"
+"""Prefix of the number of a column of `--explain`, if each value is a separate column."""
+
 NO_CHANNEL = "(none)"
 """The channel of a record whose channel column is null."""
 ONE_CHANNEL = "all"
 """The only channel if no channel column is given."""
 
+_MAX_NOTES = 20
 
-def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[str, str]:
-    """The columns that a run's source has, with their Spark types."""
-    columns = {CHANNEL: "string", TIME: "bigint", OFFSET: "bigint"}
-    if parts:
-        columns[PART] = "bigint"
-    if replay:
-        columns[ARRIVAL] = "bigint"
-    if settings.strategy == "punctuated":
-        columns[MARKER] = "boolean"
-    if settings.strategy == "source":
-        columns[WATERMARK] = "bigint"
-    return columns
+
+class RecordColumns(Struct, frozen=True):
+    """Whether late records are kept as a whole (`--late-output`), and the columns of `--explain`."""
+
+    whole: bool = False
+    explain: tuple[str, ...] = ()
+
+
+NOTHING_MORE = RecordColumns()
+
+
+class Batch(NamedTuple):
+    """A batch whose records are about to be read."""
+
+    frame: "DataFrame"
+    """Its part of the query's frame, or its rows, where a `BatchPlanner` made them."""
+    first_row: int
+    """How many rows were read before."""
+    ends: list[str]
+    """Where it ends (`SourceProgress.applied`); with a `BatchPlanner` the row before which it ends."""
+    begins: list[str] | None = None
+    """Where it begins, as `ends`; empty: where the run starts; None: not known."""
+    log: Path | None = None
+    """The directory of Spark's log of the query's one source, if it keeps one."""
+
+
+class ColumnReader(Protocol):
+    """A columnar way to the records: the query's frame only describes them, and tasks read them as Arrow columns."""
+
+    @property
+    def frame(self) -> "DataFrame":
+        """The streaming DataFrame of descriptions."""
+        ...
+
+    def shares(self, batch: Batch) -> list[list[Any]]:
+        """The share of a batch that each task reads."""
+        ...
+
+    @property
+    def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
+        """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.
+
+        NotReadableError if only Spark's reader can read them.
+        """
+        ...
+
+    @property
+    def explained(self) -> "Callable[[Any], Iterator[pa.Table]] | None":
+        """As `read`, with the values of `--explain` (columns `EXPLAIN`); None if only rows have them."""
+        ...
+
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The same records as rows with the columns of `Source.load`."""
+        ...
+
+
+class BatchPlanner(Protocol):
+    """Plans batches in this process: the rows of the query's own frame are never read, they only number the batches."""
+
+    def next_end(self, first_row: int) -> int:
+        """The row before which the batch that begins at `first_row` ends; `first_row`: none of its rows has come."""
+        ...
+
+    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
+        """The rows `first_row <= row < last_row` in the canonical columns."""
+        ...
+
+
+class ProcessingClock(Protocol):
+    """Processing time of a source whose records carry it (a replay)."""
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known: downtime is paused time."""
+        ...
+
+    def now_ms(self) -> int:
+        """Processing time now (epoch ms)."""
+        ...
+
+    def tick_limit_ms(self, rows_read: int) -> int | None:
+        """Ticks must stay below this time (epoch ms): the arrival of the next unread row; None: no limit."""
+        ...
+
+
+class SourceProgress(Protocol):
+    """How far a source is read, and which channels it knows. `ends` are offsets, a JSON text for each of the query's
+    sources.
+    """
+
+    def channels(self) -> list[str]:
+        """The present channels that are known before their first record, because they are partitions."""
+        ...
+
+    def gone_channels(self) -> list[str]:
+        """Channels whose partition no longer exists (named again each time), or was recreated (named once).
+
+        `channels` omits the former; it includes the latter, which come back as new channels.
+        """
+        ...
+
+    def finished_channels(self, latest: list[str]) -> list[str]:
+        """Channels of a bounded source that are read to their end; never all of them: that is the end of the stream.
+
+        `latest` is Spark's last report of the `ends` of the query; empty before its first report.
+        """
+        ...
+
+    def resumed(self, ends: list[str]) -> None:
+        """Note that the query continues after these offsets."""
+        ...
+
+    def applied(self, ends: list[str]) -> None:
+        """Note that a batch that ends at these offsets was applied."""
+        ...
+
+    def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
+        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
+        ...
+
+    def unread(self) -> Unread:
+        """The unread records now."""
+        ...
+
+
+class SourceNotes:
+    """Events that the user should know; they may come from any thread."""
+
+    def __init__(self) -> None:
+        self._notes: list[Note] = []
+        self._on_note: Callable[[Note], None] = lambda note: None
+
+    def add(self, code: NoteCode, **args: str | int | None) -> None:
+        """Add a note with the present time, and pass it on."""
+        note = Note(time.time_ns() // 1_000_000, code, args)
+        self._notes = [*self._notes, note][-_MAX_NOTES:]
+        self._on_note(note)
+
+    def subscribe(self, on_note: Callable[[Note], None]) -> None:
+        """Pass each note to `on_note` from now on."""
+        self._on_note = on_note
+
+    def notes(self) -> list[Note]:
+        """The last notes, the oldest first."""
+        return list(self._notes)
 
 
 class Source(ABC):
@@ -150,19 +209,23 @@ class Source(ABC):
 
     clock: ProcessingClock | None = None
     """Processing time; None: it is the wall clock."""
-    known_channels: KnownChannels | None = None
-    leaving_channels: LeavingChannels | None = None
     planner: BatchPlanner | None = None
     """Plans the batches; None: Spark does, and the frame's rows are the records."""
     part_name: Callable[[int], str] | None = None
     """The name of a part (column `part`); None: a record's channel shows where it is."""
     channel_of_part: Callable[[int], str] | None = None
     """The name of a part's channel, if the channels are the parts; None otherwise."""
-    backlog: Backlog | None = None
-    """The unread records; None: there never are any (a replay), or they are not known (files)."""
-    balancer: Balancer | None = None
-    journal: NoteLog | None = None
-    retries: Retries | None = None
+    progress: SourceProgress | None = None
+    """None: nothing is ever unread (a replay), or it is not known (files)."""
+    balance: Callable[[Mapping[str, int | None]], None] | None = None
+    """Pauses partitions that run ahead of the slowest one, given the greatest event time (ms) of each channel that is
+    not idle (None: no record yet).
+    """
+    retry_after_s: Callable[[int, str], float | None] | None = None
+    """Seconds until the query starts again after its n-th failure since its last batch, given the reason; None: it
+    stays failed.
+    """
+    notes: SourceNotes | None = None
     more: RecordColumns = NOTHING_MORE
     """The columns that `load` adds to the canonical ones."""
 
@@ -189,7 +252,10 @@ class Source(ABC):
 
     @abstractmethod
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The streaming DataFrame, in the canonical columns unless a `planner` makes them."""
+        """The streaming DataFrame, in the canonical columns unless a `planner` makes them.
+
+        UsageError for a `--marker` that is not a condition.
+        """
 
     def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
         """The columnar way to the same records, used instead of `load`; None if there is none."""
@@ -200,7 +266,9 @@ class Source(ABC):
 
         A column of the source with such a name gives way to the added one.
         """
-        return rows.selectExpr(*[f"{RECORD}.{name}" for name in record_fields(rows, added)], *added)
+        kind: Any = rows.schema[RECORD].dataType
+        names = [quoted(name) for name in kind.fieldNames() if name.lower() not in added]
+        return rows.selectExpr(*[f"{RECORD}.{name}" for name in names], *added)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of `load` and `columns_of` need on their machines; called before either."""
@@ -217,8 +285,61 @@ class Source(ABC):
         """Release and remove what `prepare` created."""
 
 
-def record_fields(rows: "DataFrame", added: list[str]) -> list[str]:
-    """The fields of the column `record`, quoted, without those in `added`."""
-    kind: Any = rows.schema[RECORD].dataType
-    names: list[str] = kind.fieldNames()
-    return ["`" + name.replace("`", "``") + "`" for name in names if name.lower() not in added]
+def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[str, str]:
+    """The columns that a run's source has, with their Spark types."""
+    columns = {CHANNEL: "string", TIME: "bigint", OFFSET: "bigint"}
+    if parts:
+        columns[PART] = "bigint"
+    if replay:
+        columns[ARRIVAL] = "bigint"
+    if settings.strategy == "punctuated":
+        columns[MARKER] = "boolean"
+    if settings.strategy == "source":
+        columns[WATERMARK] = "bigint"
+    return columns
+
+
+def canonical_rows(rows: "DataFrame", canonical: list[str], marker: str | None) -> "DataFrame":
+    """The columns `canonical` (SQL) and, with a `marker`, whether that condition is true; `UsageError` if it does not
+    fit `rows`.
+    """
+    if marker is None:
+        return rows.selectExpr(*canonical)
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        kind = rows.selectExpr(f"({marker}) as {MARKER}").schema[MARKER].dataType.typeName()
+    except (AnalysisException, ParseException) as error:
+        reason = first_line(error.getMessage() or error)
+        raise UsageError(f"--marker: {marker!r} is not a condition on the columns: {reason}") from None
+    if kind not in ("boolean", "void"):
+        raise UsageError(f"--marker: {marker!r} is of type {kind}, not boolean; write it as in: kind = 'marker'")
+    return rows.selectExpr(*canonical, f"coalesce(({marker}), false) as {MARKER}")
+
+
+def record_sql(explained: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """The columns `explained` and `record` made of these values and fields (SQL); one without any is left out."""
+    columns = [f"array({', '.join(explained)}) as {EXPLAINED}"] if explained else []
+    return columns + ([f"struct({', '.join(fields)}) as {RECORD}"] if fields else [])
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def parts_of(first: int, last: int, count: int) -> list[tuple[int, int]]:
+    """The numbers `first <= n < last` in `count` parts of about the same size."""
+    edges = [first + (last - first) * part // max(count, 1) for part in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def divided(parts: list[T], tasks: int, size: Callable[[T], int]) -> list[list[T]]:
+    """The parts for each of at most `tasks` tasks, of about the same size."""
+    shares: list[list[T]] = [[] for _ in range(min(tasks, len(parts)))]
+    sizes = [0] * len(shares)
+    for part in sorted(parts, key=size, reverse=True):
+        smallest = sizes.index(min(sizes))
+        shares[smallest].append(part)
+        sizes[smallest] += size(part)
+    return shares

@@ -1,6 +1,6 @@
-"""The columns of the input by their role, checked against the files, and their values in canonical form."""
+"""The columns of the input by their role, checked against the files; their values in canonical form or as they are."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import re
@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from ...system.errors import UsageError
+from ...system.errors import UsageError, first_line
 from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
-from .base import NO_CHANNEL
+from .base import NO_CHANNEL, NOTHING_MORE, RecordColumns
 from .data_files import Format, near
 from .table_files import TableFile, sample
 
@@ -48,10 +48,11 @@ class Columns(Struct, frozen=True, kw_only=True):
         text = (self.marker or "").lower().replace("``", "`")
         return [name for name in file.columns if name.lower() in text]
 
-    def needed_of(self, file: TableFile) -> list[str]:
+    def needed_of(self, file: TableFile, more: RecordColumns = NOTHING_MORE) -> list[str]:
         """All columns that have to be read, each once."""
-        named = [*self.times.values(), *([self.channel] if self.channel is not None else []), *self.marked_in(file)]
-        return list(dict.fromkeys(named))
+        channel = () if self.channel is None else (self.channel,)
+        whole = file.columns if more.whole else ()
+        return list(dict.fromkeys([*self.times.values(), *channel, *self.marked_in(file), *more.explain, *whole]))
 
 
 def check_columns(file: TableFile, columns: Columns) -> None:
@@ -109,16 +110,8 @@ def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
 
 def channels(values: Any) -> Any:
     """The values of a column as text, never null, dictionary-encoded."""
-    if isinstance(values, list):
-        values = pa.array(map(_text_of_json, values), pa.string())
-    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = encoded.dictionary
-    if pa.types.is_string(names.type):
-        names = names.fill_null(NO_CHANNEL)
-    else:
-        texts = [NO_CHANNEL if value is None else channel_text(value) for value in _listed(names)]
-        names = pa.array(texts, pa.string())
-    indices = encoded.indices.cast(pa.int32())
+    encoded = texts(values)
+    names, indices = encoded.dictionary.fill_null(NO_CHANNEL), encoded.indices
     indices = indices.fill_null(len(names)) if indices.null_count else indices
     return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([names, pa.array([NO_CHANNEL], pa.string())]))
 
@@ -130,8 +123,11 @@ def texts(values: Any) -> Any:
     if pa.types.is_nested(values.type):
         values = pa.array([_text_of_json(value) for value in values.to_pylist()], pa.string())
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = [None if value is None else channel_text(value) for value in _listed(encoded.dictionary)]
-    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), pa.array(names, pa.string()))
+    names = encoded.dictionary
+    if not pa.types.is_string(names.type):
+        texts = [None if value is None else channel_text(value) for value in _listed(names)]
+        names = pa.array(texts, pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), names)
 
 
 def _listed(values: Any) -> list[Any]:
@@ -183,6 +179,66 @@ def typed_text(text: Any) -> Any:
     return text
 
 
+def check_record_columns(file: TableFile, more: RecordColumns) -> None:
+    """UsageError if a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns."""
+    for name in more.explain:
+        if name not in file.columns:
+            hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
+            raise UsageError(f"--explain: no column {name!r} in {file}{hint}")
+    if more.whole:
+        check_distinct(file.columns)
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """UsageError if two columns differ only by case, which Spark ignores."""
+    by_lower_case: dict[str, str] = {}
+    for name in names:
+        first = by_lower_case.setdefault(name.lower(), name)
+        if first is not name:
+            raise UsageError(f"--late-output: the columns {first!r} and {name!r} differ only in case; rename one")
+
+
+def record_values(name: str, values: Any) -> Any:
+    """The values of a column in a type that Spark writes; UsageError for a type that has none."""
+    if isinstance(values, list):
+        return pa.array(map(_json_text, values), pa.large_string())
+    kind = record_type(values.type)
+    try:
+        return values.cast(kind, safe=False)
+    except pa.ArrowException as error:
+        raise UsageError(f"--late-output: column {name!r} is {values.type}: {first_line(error)}") from None
+
+
+def record_type(kind: Any) -> Any:
+    """The Arrow type in which a late record keeps a column; lists, maps and structs keep their shape."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, record_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(record_type(kind.key_type), record_type(kind.item_type))
+    if any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)):
+        return pa.list_(record_type(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return record_type(kind.value_type)
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    if any(test(kind) for test in binary):
+        return pa.large_binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz and "UTC")
+    plain = spark_type(kind)
+    return pa.large_string() if plain is None or pa.types.is_string(plain) or pa.types.is_null(plain) else plain
+
+
+def plain_type(kind: Any) -> Any:
+    """The same type without 64-bit offsets, which Spark does not accept."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    return pa.string() if pa.types.is_large_string(kind) else pa.binary() if pa.types.is_large_binary(kind) else kind
+
+
 def _is_typed_time(file: TableFile, name: str) -> bool:
     """Whether all values are times by their type, also those out of range."""
     return file.types is not None and _family(file.types[name]) == "time"
@@ -190,11 +246,11 @@ def _is_typed_time(file: TableFile, name: str) -> bool:
 
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
     """If there are values but none is a time, UsageError that shows some."""
-    got = times(file.format, values, unit)
-    there = [value for value in (values if isinstance(values, list) else values.to_pylist()) if value not in (None, "")]
-    if not there or got.null_count < len(got):
+    listed = values if isinstance(values, list) else values.to_pylist()
+    value = next((value for value in listed if value not in (None, "")), None)
+    known = times(file.format, values, unit)
+    if value is None or known.null_count < len(known):
         return
-    value = there[0]
     guess = _likely_unit(value)
     if guess is not None and guess != unit:
         raise UsageError(
@@ -221,8 +277,8 @@ def _cut(text: str) -> str:
 
 def _times_of(file: TableFile) -> str:
     types = file.types or {}
-    found = [name for name, kind in types.items() if pa.types.is_timestamp(kind) or pa.types.is_date(kind)]
-    return f"; times are in {', '.join(found)}" if found else ""
+    times = [name for name, kind in types.items() if pa.types.is_timestamp(kind) or pa.types.is_date(kind)]
+    return f"; times are in {', '.join(times)}" if times else ""
 
 
 def _family(kind: Any) -> str:
@@ -234,3 +290,7 @@ def _text_of_json(value: Any) -> str | None:
     if isinstance(value, dict | list):
         return msgspec.json.encode(value).decode()
     return None if value is None else channel_text(value)
+
+
+def _json_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,5 +1,8 @@
 """Files of events: their format, columns and types, one file or many as one input."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import difflib
 import io
 import re
@@ -10,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,10 +22,6 @@ from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
 from ...system.remote_files import is_missing, is_of_store, remote_path, words_of
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
 
 Format = Literal["parquet", "csv", "json"]
 SUFFIXES: dict[str, Format] = {
@@ -33,84 +32,39 @@ SUFFIXES: dict[str, Format] = {
 AHEAD = 1 << 16
 """Bytes for which a glance at a file asks a store."""
 
-Below = list[tuple[tuple[str, ...], "DataFile"]]
+Below = list[tuple[tuple[str, ...], "LocalFile | RemoteFile"]]
 """Files below a directory, each with the names on the way to it."""
 
-
-class DataFile(Protocol):
-    """A file or directory that exists, or not."""
-
-    errors: ClassVar[tuple[type[Exception], ...]]
-    """What reading raises."""
-    is_remote: ClassVar[bool]
-    """Whether each read waits for a network."""
-
-    @property
-    def key(self) -> object:
-        """Equal for the same file."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        ...
-
-    @property
-    def exists(self) -> bool: ...
-
-    @property
-    def is_dir(self) -> bool: ...
-
-    def open(self, ahead: int = AHEAD) -> IO[bytes]:
-        """The content; where each read is a request, it is for `ahead` bytes."""
-        ...
-
-    def open_parquet(self, **options: Any) -> Any:
-        """A `pyarrow.parquet.ParquetFile`."""
-        ...
-
-    def parent(self) -> "DataFile":
-        """Its directory."""
-        ...
-
-    def children(self) -> Sequence["DataFile"]:
-        """What the directory has; nothing if it does not exist."""
-        ...
-
-    def below(self) -> Below:
-        """All files below the directory that Spark does not ignore, in no order."""
-        ...
-
-    def reason(self, error: Exception) -> str:
-        """What an error says, without its final dot."""
-        ...
+_AT_ONCE = 16
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class LocalFile(Struct, frozen=True):
-    """A `DataFile` of this machine."""
+    """A file or directory of this machine that exists, or not."""
 
     path: Path
     errors: ClassVar[tuple[type[Exception], ...]] = (pa.ArrowException, OSError, EOFError, zlib.error)
+    """What reading raises."""
     is_remote: ClassVar[bool] = False
+    """Whether each read waits for a network."""
 
     def __str__(self) -> str:
         return str(self.path)
 
     @property
     def key(self) -> object:
+        """Equal for the same file."""
         return self.path
 
     @property
     def name(self) -> str:
+        """The last part of its path."""
         return self.path.name
 
     @property
     def size(self) -> int:
+        """Bytes."""
         return self.path.stat().st_size
 
     @property
@@ -122,15 +76,18 @@ class LocalFile(Struct, frozen=True):
         return self.path.is_dir()
 
     def open(self, ahead: int = AHEAD) -> IO[bytes]:
+        """The content; where each read is a request, it is for `ahead` bytes."""
         return self.path.open("rb")
 
     def open_parquet(self, **options: Any) -> Any:
+        """A `pyarrow.parquet.ParquetFile`."""
         return pq.ParquetFile(self.path, memory_map=True, **options)
 
     def parent(self) -> "LocalFile":
         return LocalFile(self.path.parent)
 
     def children(self) -> "Sequence[LocalFile]":
+        """What the directory has; nothing if it does not exist."""
         try:
             return [LocalFile(path) for path in self.path.iterdir()]
         except (FileNotFoundError, NotADirectoryError):
@@ -139,16 +96,18 @@ class LocalFile(Struct, frozen=True):
             raise unreadable(self, error) from None
 
     def below(self) -> Below:
+        """All files below the directory that Spark does not ignore, in no order."""
         inside = [(each.relative_to(self.path).parts, each) for each in self.path.rglob("*") if each.is_file()]
         return [(names, LocalFile(path)) for names, path in inside if not is_hidden(names)]
 
     def reason(self, error: Exception) -> str:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return said.strip().partition("\n")[0].rstrip(".")
+        """What an error says, without its final dot."""
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return text.strip().partition("\n")[0].rstrip(".")
 
 
 class RemoteFile(Struct, frozen=True):
-    """A `DataFile` of a store, with kind and size as listed."""
+    """A file or directory of a store, like `LocalFile`; kind and size are as listed."""
 
     fs: Any
     store: str
@@ -200,7 +159,7 @@ class RemoteFile(Struct, frozen=True):
         named = [(tuple(each.path[len(self.path) :].strip("/").split("/")), each) for each in files]
         return [(names, file) for names, file in named if not is_hidden(names)]
 
-    def found(self) -> "RemoteFile":
+    def looked_up(self) -> "RemoteFile":
         """The same with its kind and size. UsageError if the store does not answer, or refuses."""
         try:
             info = self.fs.get_file_info(self.path)
@@ -222,6 +181,9 @@ class RemoteFile(Struct, frozen=True):
     def _of(self, info: Any) -> "RemoteFile":
         path = info.path.rstrip("/")
         return RemoteFile(self.fs, self.store, path, self.uri + path[len(self.path) :], info.type, info.size or 0)
+
+
+DataFile = LocalFile | RemoteFile
 
 
 def missing(file: DataFile) -> UsageError:
@@ -256,14 +218,8 @@ def format_of(name: str) -> Format | None:
 def near(name: str, names: Sequence[str]) -> str:
     """`; did you mean 'X'?` if one of `names` is similar to `name`."""
     like = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=2, cutoff=0.6)
-    found = [other for other in names if other.lower() in like]
-    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
-
-
-_AT_ONCE = 16
-
-T = TypeVar("T")
-R = TypeVar("R")
+    similar = [other for other in names if other.lower() in like]
+    return f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
 class _Place(NamedTuple):
@@ -280,11 +236,11 @@ def data_files(arguments: Iterable[Path | str]) -> list[DataFile]:
 
     UsageError for a file that does not exist, and for a directory or a pattern without data files.
     """
-    found: dict[object, DataFile] = {}
+    files: dict[object, DataFile] = {}
     for argument in arguments:
         place = _local(argument) if isinstance(argument, Path) else _remote(argument)
-        found |= {file.key: file for file in _files_of(place)}
-    return list(found.values())
+        files |= {file.key: file for file in _files_of(place)}
+    return list(files.values())
 
 
 def in_parallel(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -323,7 +279,7 @@ def _remote(uri: str) -> _Place:
         return RemoteFile(place.fs, place.store, path, shown, fs.FileType.Directory)
 
     fixed, pattern = _divided(place.names)
-    return _Place(at(place.names, place.query).found(), at(fixed), pattern)
+    return _Place(at(place.names, place.query).looked_up(), at(fixed), pattern)
 
 
 def _divided(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -338,9 +294,9 @@ def _files_of(place: _Place) -> list[DataFile]:
         raise missing(file)
     if file.exists and not file.is_dir:
         return [file]
-    found = _data_in(file) if file.exists else _matching(place.base, place.pattern)
-    if found:
-        return sorted(found, key=lambda each: _natural(str(each)))
+    files = _data_in(file) if file.exists else _matching(place.base, place.pattern)
+    if files:
+        return sorted(files, key=lambda each: _natural(str(each)))
     if not file.exists:
         raise UsageError(f"no Parquet, CSV or JSON file matches {file}; check the pattern", code="no_files")
     if any(child.name == "_wmtop.json" for child in file.children()):
@@ -361,11 +317,11 @@ def _matching(base: DataFile, pattern: list[str]) -> list[DataFile]:
     matching = [base]
     for number, wanted in enumerate(pattern):
         if wanted == "**":
-            below = in_parallel(lambda one: one.below() if one.is_dir else [], matching)
+            below = in_parallel(lambda place: place.below() if place.is_dir else [], matching)
             inside = [pair for pairs in below for pair in pairs]
             return [file for names, file in inside if format_of(file.name) and _matches(names, pattern[number:])]
-        listed = in_parallel(lambda one: one.children() if one.is_dir else [], matching)
-        matching = [one for children in listed for one in children if _matches((one.name,), [wanted])]
+        listed = in_parallel(lambda place: place.children() if place.is_dir else [], matching)
+        matching = [child for children in listed for child in children if _matches((child.name,), [wanted])]
     return [file for files in in_parallel(_data_in, matching) for file in files]
 
 

@@ -1,22 +1,12 @@
 """Event times and channels of any column type as Spark's expressions; `system.event_time` does the same with Arrow."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import msgspec
-import pyarrow as pa
-
-from ...system.errors import UsageError, first_line
 from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
 from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
-from .base import RecordColumns
-from .columns import spark_type
-from .data_files import near
-from .table_files import TableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql.types import DataType
 
 
@@ -49,11 +39,7 @@ def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
     """Times in text of a file without types (CSV): a number counts units, all else is ISO 8601."""
     text = f"trim({column})"
     integers = _integers(f"try_cast({text} as bigint)", unit)
-    floats = _floats(f"try_cast({text} as double)", unit)
-    return (
-        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
-        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
-    )
+    return _of_text(text, integers, _floats(f"try_cast({text} as double)", unit))
 
 
 def recognised_to_ms_sql(column: str) -> str:
@@ -64,11 +50,7 @@ def recognised_to_ms_sql(column: str) -> str:
     """
     text = f"trim({column})"
     integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)
-    floats = _by_magnitude(f"try_cast({text} as double)", _floats)
-    return (
-        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
-        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
-    )
+    return _of_text(text, integers, _by_magnitude(f"try_cast({text} as double)", _floats))
 
 
 def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
@@ -88,7 +70,15 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _by_magnitude(number: str, to_ms: "Callable[[str, TimeUnit], str]") -> str:
+def _of_text(text: str, integers: str, floats: str) -> str:
+    """The times in trimmed text, given those of its integers and of its floats."""
+    return (
+        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
+        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+    )
+
+
+def _by_magnitude(number: str, to_ms: Callable[[str, TimeUnit], str]) -> str:
     cases = " ".join(f"when abs({number}) < {limit} then {to_ms(number, unit)}" for unit, limit in BELOW.items())
     return f"case {cases} else {to_ms(number, 'ns')} end"
 
@@ -136,71 +126,3 @@ def _floor_div(number: str, divisor: int) -> str:
 def _raw(pattern: str) -> str:
     assert "'" not in pattern
     return f"r'{pattern}'"
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-def check_record_columns(file: TableFile, more: RecordColumns) -> None:
-    """UsageError if a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns."""
-    for name in more.explain:
-        if name not in file.columns:
-            hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
-            raise UsageError(f"--explain: no column {name!r} in {file}{hint}")
-    if more.whole:
-        check_distinct(file.columns)
-
-
-def check_distinct(names: Sequence[str]) -> None:
-    """UsageError if two columns differ only by case, which Spark ignores."""
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other is not name:
-            raise UsageError(f"--late-output: the columns {other!r} and {name!r} differ only in case; rename one")
-
-
-def record_values(name: str, values: Any) -> Any:
-    """The values of a column in a type that Spark writes; UsageError for a type that has none."""
-    if isinstance(values, list):
-        return pa.array(map(_text_of_json, values), pa.large_string())
-    kind = record_type(values.type)
-    try:
-        return values.cast(kind, safe=False)
-    except pa.ArrowException as error:
-        raise UsageError(f"--late-output: column {name!r} is {values.type}: {first_line(error)}") from None
-
-
-def record_type(kind: Any) -> Any:
-    """The Arrow type in which a late record keeps a column; lists, maps and structs keep their shape."""
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, record_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(record_type(kind.key_type), record_type(kind.item_type))
-    if any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)):
-        return pa.list_(record_type(kind.value_type))
-    if pa.types.is_dictionary(kind):
-        return record_type(kind.value_type)
-    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-    if any(test(kind) for test in binary):
-        return pa.large_binary()
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz and "UTC")
-    plain = spark_type(kind)
-    return pa.large_string() if plain is None or pa.types.is_string(plain) or pa.types.is_null(plain) else plain
-
-
-def plain_type(kind: Any) -> Any:
-    """The same type without 64-bit offsets, which Spark does not accept."""
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    return pa.string() if pa.types.is_large_string(kind) else pa.binary() if pa.types.is_large_binary(kind) else kind
-
-
-def _text_of_json(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

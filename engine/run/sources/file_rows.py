@@ -1,12 +1,14 @@
 """Rows of Parquet, CSV and JSON files as Arrow columns inside Spark's tasks."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import gzip
 import json
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -19,10 +21,26 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from ...system.event_time import TimeUnit, to_ms
-from .base import CHANNEL, EXPLAIN, ONE_CHANNEL, TIME, WATERMARK, divided
-from .capabilities import Batch
+from .base import CHANNEL, EXPLAIN, ONE_CHANNEL, TIME, WATERMARK, Batch, divided, parts_of
 from .columns import Columns, channels, texts, times
+from .data_files import Format
 from .table_files import TableFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 1 << 20
+"""Rows read at once."""
+_ALONE_BYTES = 8 << 20
+"""Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Metadata keys of files whose times Spark converts from another calendar."""
+_BLOCK_BYTES = 8 << 20
+_MAX_NUMBER, _DEEPEST, _MAX_LINE = 1_000, 500, 50_000
+"""Limits like those of Spark's parser, which Arrow does not have: characters of a number, nesting, characters of a
+line.
+"""
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _MAX_NUMBER)
 
 
 def files_of(batch: Batch) -> list[tuple[str, int]] | None:
@@ -60,21 +78,6 @@ def _entries(log: Path, number: int) -> Iterator[str]:
             yield unquote(address.path)
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-ROWS = 1 << 20
-"""Rows read at once."""
-_ALONE_BYTES = 8 << 20
-"""Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
-_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""Metadata keys of files whose times Spark converts from another calendar."""
-
-
 class NotReadableError(Exception):
     """A file that Spark must read itself: it may convert its values, or report better what is wrong with it."""
 
@@ -101,8 +104,8 @@ class ParquetRows(Struct, frozen=True):
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
         """The piece's rows in the canonical columns, at least one table; NotReadableError if Spark must read it."""
-        wanted = (self.time, self.channel, self.watermark, *self.explain)
-        names = list(dict.fromkeys(name for name in wanted if name is not None))
+        columns = (self.time, self.channel, self.watermark, *self.explain)
+        names = list(dict.fromkeys(name for name in columns if name is not None))
         try:
             file = _open(piece.path, [name for name in (self.channel, *self.explain) if name is not None])
             self._check(file)
@@ -123,16 +126,10 @@ class ParquetRows(Struct, frozen=True):
             raise NotReadableError("other types than the first file's")
 
     def _canonical(self, batch: Any) -> "pa.Table":
-        columns = {TIME: to_ms(batch.column(self.time), self.unit)}
-        if self.channel is None:
-            columns[CHANNEL] = pa.DictionaryArray.from_arrays(np.zeros(len(batch), np.int32), pa.array([ONE_CHANNEL]))
-        else:
-            columns[CHANNEL] = channels(batch.column(self.channel))
-        if self.watermark is not None:
-            columns[WATERMARK] = to_ms(batch.column(self.watermark), self.unit)
+        rows = canonical_table(self, batch.column, lambda values: to_ms(values, self.unit))
         for number, name in enumerate(self.explain):
-            columns[f"{EXPLAIN}{number}"] = texts(batch.column(name))
-        return pa.table(columns)
+            rows = rows.append_column(f"{EXPLAIN}{number}", texts(batch.column(name)))
+        return rows
 
 
 class FileColumns(Struct, frozen=True):
@@ -154,7 +151,6 @@ class FileColumns(Struct, frozen=True):
         return pieces_of(files, batch.frame.sparkSession.sparkContext.defaultParallelism, by_row_group=self.divided)
 
     def rows(self, batch: Batch) -> "DataFrame":
-        """The batch's files through Spark's reader."""
         return self.rows_of([row["path"] for row in batch.frame.collect()])
 
 
@@ -202,8 +198,7 @@ def _divided(path: str, size: int, tasks: int) -> list[Piece]:
     except (pa.ArrowException, OSError):  # the task that reads it reports the error
         return [Piece(path, size)]
     parts = min(tasks, groups)
-    edges = [groups * part // parts for part in range(parts + 1)]
-    return [Piece(path, size // parts, tuple(range(low, high))) for low, high in pairwise(edges)]
+    return [Piece(path, size // parts, tuple(range(low, high))) for low, high in parts_of(0, groups, parts)]
 
 
 def _open(path: str, texts: list[str]) -> Any:
@@ -211,16 +206,6 @@ def _open(path: str, texts: list[str]) -> Any:
     return pq.ParquetFile(path, read_dictionary=texts, coerce_int96_timestamp_unit="us", memory_map=True)
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-_BLOCK_BYTES = 8 << 20
-_MAX_NUMBER, _DEEPEST, _MAX_LINE = 1_000, 500, 50_000
-"""Limits like those of Spark's parser, which Arrow does not have: characters of a number, nesting, characters of a
-line.
-"""
-_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _MAX_NUMBER)
 _CONTROL = bytes(byte for byte in range(0x20) if byte != ord("\n"))
 
 
@@ -299,20 +284,26 @@ class TextRows(Struct, frozen=True):
         return rows
 
     def _canonical(self, rows: Any) -> "pa.Table":
-        columns = {TIME: self._times(rows[self.time].combine_chunks())}
-        if self.channel is None:
-            columns[CHANNEL] = pa.DictionaryArray.from_arrays(
-                np.zeros(rows.num_rows, np.int32), pa.array([ONE_CHANNEL])
-            )
-        else:
-            columns[CHANNEL] = channels(rows[self.channel].combine_chunks())
-        if self.watermark is not None:
-            columns[WATERMARK] = self._times(rows[self.watermark].combine_chunks())
-        return pa.table(columns)
-
-    def _times(self, values: Any) -> Any:
         # Arrow has parsed the JSON into integers or text, whose meaning is that of a typed file.
-        return times("csv" if self.format == "csv" else "parquet", values, self.unit)
+        kind: Format = "csv" if self.format == "csv" else "parquet"
+        return canonical_table(
+            self, lambda name: rows[name].combine_chunks(), lambda values: times(kind, values, self.unit)
+        )
+
+
+def canonical_table(
+    names: ParquetRows | TextRows, column: Callable[[str], Any], to_times: Callable[[Any], Any]
+) -> "pa.Table":
+    """Rows in the canonical columns, given a column's values by name, and times (ms) by values."""
+    ts = to_times(column(names.time))
+    if names.channel is None:
+        channel = pa.DictionaryArray.from_arrays(np.zeros(len(ts), np.int32), pa.array([ONE_CHANNEL]))
+    else:
+        channel = channels(column(names.channel))
+    columns = {TIME: ts, CHANNEL: channel}
+    if names.watermark is not None:
+        columns[WATERMARK] = to_times(column(names.watermark))
+    return pa.table(columns)
 
 
 def text_rows_of(file: TableFile, columns: Columns) -> TextRows | None:
@@ -334,15 +325,15 @@ def _blocks(path: str, *, with_header: bool) -> Iterator[tuple[bytes, bytes]]:
     """The header line, and whole lines of the rest in blocks; a .gz is unpacked, as in Spark."""
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         header = file.readline().removesuffix(b"\n") if with_header else b""
-        rest = b""
+        unfinished = b""
         while block := file.read(_BLOCK_BYTES):
             cut = block.rfind(b"\n") + 1
             if cut:
-                yield header, rest + block[:cut]
-                rest = block[cut:]
+                yield header, unfinished + block[:cut]
+                unfinished = block[cut:]
             else:
-                rest += block
-        yield header, rest
+                unfinished += block
+        yield header, unfinished
 
 
 def _is_beyond_limits(body: bytes) -> bool:

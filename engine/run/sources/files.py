@@ -9,26 +9,24 @@ import pyarrow as pa
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...system.event_time import TimeUnit
-from ..cluster import TaskNeeds, local_uri, runs_wmtop
+from ..tasks import TaskNeeds, local_uri, runs_wmtop, start_workers
 from .base import (
     CHANNEL,
-    EXPLAINED,
-    MARKER,
     NO_CHANNEL,
     OFFSET,
     ONE_CHANNEL,
-    RECORD,
     TIME,
     WATERMARK,
     RecordColumns,
     Source,
-    marked,
+    canonical_rows,
+    quoted,
+    record_sql,
 )
-from .columns import Columns, check_alike, check_columns, spark_type, typed_text
+from .columns import Columns, check_alike, check_columns, check_record_columns, spark_type, typed_text
 from .data_files import SUFFIXES, Format, LocalFile, format_of
-from .event_time_sql import check_record_columns, text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
+from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .file_rows import FileColumns, ParquetRows, is_channel_type, readable_type, reads_as_written, text_rows_of
-from .rate import start_workers
 from .table_files import TableFile, look_at, sample
 
 if TYPE_CHECKING:
@@ -72,20 +70,17 @@ class Files(Source):
                 )
             check_columns(file, self._columns)
             check_record_columns(file, self.more)
-            _check_decimals(file, _needed(file, self._columns, self.more))
+            _check_decimals(file, self._columns.needed_of(file, self.more))
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
-        """The directory and the columns."""
         columns = msgspec.to_builtins(self._columns)
         return {"kind": "files", "directory": str(self._directory.absolute()), **columns}
 
     def describe(self) -> SourceView:
-        """The directory."""
         return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of files; `UsageError` for a `--marker` that is not a condition."""
         file = self._looked_at()[0]
         schema = _schema(spark, file, self._columns, self.more)
         reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
@@ -102,9 +97,7 @@ class Files(Source):
             watermark = _time_sql(file, self._columns.watermark, types, self._columns.unit)
             canonical.append(f"{watermark} as {WATERMARK}")
         canonical += _record_sql(file, self.more, types)
-        if self._columns.marker is not None:
-            return marked(rows, self._columns.marker, canonical, MARKER)
-        return rows.selectExpr(*canonical)
+        return canonical_rows(rows, canonical, self._columns.marker)
 
     def columns_of(self, spark: "SparkSession") -> "FileColumns | None":
         """The columnar way, for files whose values Arrow reads as Spark does, if tasks can run wmtop's Python.
@@ -121,7 +114,7 @@ class Files(Source):
         frame = files.load(local_uri(self._directory)).select("path", "length")
         schema = _schema(spark, file, columns, self.more)
         self.counted_by_spark = False  # it counts files
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         options = self._options(file) if file.format == "csv" else {}
 
         def rows(paths: list[str]) -> "DataFrame":
@@ -154,7 +147,6 @@ class Files(Source):
         return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
-        """With `once`: the existing files, then the end."""
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
     def _looked_at(self) -> list[TableFile]:
@@ -174,22 +166,22 @@ class Files(Source):
             if scheme.endswith(":"):
                 raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
-        found = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
+        paths = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
         if self._as_format is None:
-            found = [path for path in found if format_of(path.name) is not None]
-        found = [path for path in found if path.stat().st_size]
-        if not found:
-            what = self._as_format or "Parquet, CSV or JSON"
+            paths = [path for path in paths if format_of(path.name) is not None]
+        paths = [path for path in paths if path.stat().st_size]
+        if not paths:
+            formats = self._as_format or "Parquet, CSV or JSON"
             raise UsageError(
-                f"{directory} has no {what} file with records; add a first one, which defines the columns",
+                f"{directory} has no {formats} file with records; add a first one, which defines the columns",
                 code="no_files",
             )
-        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
+        return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def _options(self, file: TableFile) -> dict[str, str]:
         options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
         if self._as_format is None:
-            suffixes = [_any_case(suffix) for suffix, found in SUFFIXES.items() if found == file.format]
+            suffixes = [_any_case(suffix) for suffix, kind in SUFFIXES.items() if kind == file.format]
             options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
         if file.format == "csv":
             # Arrow's and Python's dialect: quotes are doubled, fields may contain line breaks. Headers must agree.
@@ -218,21 +210,15 @@ def _any_case(suffix: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
 
 
-def _needed(file: TableFile, columns: Columns, more: RecordColumns) -> list[str]:
-    """All columns that have to be read, each once."""
-    whole = file.columns if more.whole else ()
-    return list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
-
-
 def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: RecordColumns) -> "StructType":
     """The schema that Spark reads with: Parquet's own types; CSV all as text; JSON's times unchanged."""
     from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
-    needed = _needed(file, columns, more)
+    needed = columns.needed_of(file, more)
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(Path(str(file)))).select(*map(_quoted, needed)).schema
+        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(Path(str(file)))).select(*map(quoted, needed)).schema
     kinds: dict[str, DataType] = _marker_types(file, columns)
     if columns.channel is not None:
         kinds[columns.channel] = StringType()
@@ -257,7 +243,7 @@ def _marker_types(file: TableFile, columns: Columns) -> "dict[str, DataType]":
 
 
 def _time_sql(file: TableFile, name: str, types: "dict[str, DataType]", unit: TimeUnit) -> str:
-    column = _quoted(name)
+    column = quoted(name)
     if file.format == "csv":
         return untyped_to_ms_sql(column, unit)
     if file.format == "json":
@@ -278,7 +264,7 @@ def _channel_sql(file: TableFile, name: str | None, types: "dict[str, DataType]"
 
 def _text_sql(name: str, types: "dict[str, DataType]") -> str:
     """A column's value as text; a whole number has no `.0`."""
-    column, kind = _quoted(name), types[name].typeName()
+    column, kind = quoted(name), types[name].typeName()
     text = f"cast({column} as string)"
     if kind in ("float", "double"):
         whole = f"cast(cast({column} as bigint) as string)"
@@ -288,18 +274,10 @@ def _text_sql(name: str, types: "dict[str, DataType]") -> str:
 
 def _record_sql(file: TableFile, more: RecordColumns, types: "dict[str, DataType]") -> list[str]:
     """The values of the columns of `--explain`, and the whole record: text for files without types."""
-    columns: list[str] = []
-    if more.explain:
-        values = [_text_sql(name, types) for name in more.explain]
-        if file.format == "csv":
-            values = [f"nullif({value}, '')" for value in values]
-        columns.append(f"array({', '.join(values)}) as {EXPLAINED}")
-    if more.whole:
-        names = map(_quoted, file.columns)
-        fields = [name if file.format == "parquet" else f"cast({name} as string) as {name}" for name in names]
-        columns.append(f"struct({', '.join(fields)}) as {RECORD}")
-    return columns
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    values = [_text_sql(name, types) for name in more.explain]
+    if file.format == "csv":
+        values = [f"nullif({value}, '')" for value in values]
+    fields = [quoted(name) for name in file.columns] if more.whole else []
+    if file.format != "parquet":
+        fields = [f"cast({name} as string) as {name}" for name in fields]
+    return record_sql(values, fields)

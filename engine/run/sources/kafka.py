@@ -1,4 +1,4 @@
-"""`run kafka`: topics by Spark's connector or by kafka-python, chosen once."""
+"""`run kafka`: topics by Spark's connector or by kafka-python, chosen once; where times and channels are in records."""
 
 import contextlib
 import shutil
@@ -8,59 +8,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
-from ...kafka.cluster import Cluster, Offsets, Positions, Topic, TopicPartition, may_not_read, offsets_of, positions_of
+from ...kafka.cluster import Cluster, Offsets, Positions, TopicPartition, may_not_read, offsets_of, positions_of
 from ...kafka.probe import Probe
 from ...kafka.records import look_for_times
 from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
+from ...system.event_time import TimeUnit
 from ...system.files import replace_file
-from ...system.json_path import JsonPath
-from ..cluster import TaskNeeds, runs_wmtop
-from .base import MARKER, NOTHING_MORE, Source, SourceNotes, marked
-from .kafka_columns import KafkaColumns, explained_sql
-from .kafka_progress import KafkaBalancer, KafkaProgress, KafkaRetries
-from .rate import start_workers
-
-
-class KnownTopics:
-    """The ids of the topics being read, in a file that outlives the query.
-
-    A new id is saved only once Spark's offsets are back at 0, so that a crash in between loses nothing.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._ids: dict[str, str] = {}
-        if path.exists():
-            self._ids = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-        self._recreated: dict[str, str] = {}
-
-    def look(self, topics: dict[str, Topic]) -> None:
-        """Compare with the present topics; old brokers give no ids, so a recreated topic goes unnoticed there."""
-        for name, topic in topics.items():
-            if topic.id is None:
-                continue
-            if name not in self._ids:
-                self._ids[name] = topic.id
-                self._write()
-            elif self._ids[name] != topic.id:
-                self._recreated[name] = topic.id
-
-    def rewind(self, start: Positions) -> None:
-        """Given Spark's offsets: topics that are back at their start have their new id from now on."""
-        for name in [name for name in self._recreated if not any(at for p, at in start.items() if p.topic == name)]:
-            self._ids[name] = self._recreated.pop(name)
-            self._write()
-
-    def was_recreated(self, partition: TopicPartition) -> bool:
-        """Whether offsets of the partition belong to a deleted topic."""
-        return partition.topic in self._recreated
-
-    def _write(self) -> None:
-        replace_file(self._path, msgspec.json.encode(self._ids))
-
+from ...system.json_path import JsonPath, parse_json_path
+from ..tasks import TaskNeeds, runs_wmtop, start_workers
+from .base import (
+    CHANNEL,
+    NO_CHANNEL,
+    NOTHING_MORE,
+    OFFSET,
+    PART,
+    RECORD,
+    TIME,
+    WATERMARK,
+    RecordColumns,
+    Source,
+    SourceNotes,
+    canonical_rows,
+    record_sql,
+)
+from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
+from .kafka_progress import KafkaBalancer, KafkaProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +60,99 @@ _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
 
-class _Started(msgspec.Struct, frozen=True):
+class KafkaColumns(Struct, frozen=True):
+    """The places of event time and channel in a record."""
+
+    time: JsonPath | None = None
+    """The event time's path in the value; None: the record's own timestamp."""
+    unit: TimeUnit | None = None
+    """The unit of times in the value; None: recognised for each value."""
+    channel: JsonPath | Literal["partition", "key"] = "partition"
+    watermark: JsonPath | None = None
+    """`source`: the path of the producer's own watermark."""
+    marker: str | None = None
+    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether any column is read from the value."""
+        return self.marker is not None or any(
+            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
+        )
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether any column is read from the key."""
+        return self.marker is not None or self.channel == "key"
+
+    @property
+    def plain(self) -> bool:
+        """Whether channels are partitions, and nothing is read from key and value."""
+        return self.by_partition and not self.needs_key and not self.needs_value
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether channels are partitions."""
+        return self.channel == "partition"
+
+    def text_sql(self, more: RecordColumns) -> list[str]:
+        """The raw columns, with key and value as text, and the whole record unchanged.
+
+        Confluent's five bytes before JSON of a schema are cut off.
+        """
+        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
+        # JSON.
+        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
+        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
+        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
+        if more.whole:
+            stamp = "timestamp_millis(timestamp_ms) as timestamp"
+            columns += record_sql((), ("topic", "partition", "offset", stamp, "key", "value", "headers"))
+        return columns
+
+    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
+        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
+        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
+        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
+        columns.append(f"offset as {OFFSET}")
+        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
+        if self.watermark is not None:
+            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
+        columns += record_sql([explained_sql(name) for name in more.explain], ())
+        return [*columns, RECORD] if more.whole else columns
+
+    def _channel_sql(self, several_topics: bool) -> str:
+        if self.channel == "partition":
+            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
+        text = "key" if self.channel == "key" else _field(self.channel)
+        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+
+    def _time_sql(self, path: JsonPath) -> str:
+        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+
+
+def _part_sql(topics: list[str]) -> str:
+    if len(topics) == 1:
+        return "cast(partition as bigint)"
+    names = ", ".join(text_literal(topic) for topic in topics)
+    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
+
+
+def explained_sql(name: str) -> str:
+    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
+    otherwise.
+    """
+    if name in ("partition", "key", "topic"):
+        return f"cast({name} as string)"
+    return _field(parse_json_path(name, "--explain"))
+
+
+def _field(path: JsonPath | str) -> str:
+    assert isinstance(path, JsonPath)
+    return f"get_json_object(value, {text_literal(path.sql())})"
+
+
+class _Started(Struct, frozen=True):
     """Where a run started that was asked to start there."""
 
     asked: str
@@ -127,45 +195,48 @@ class Kafka(Source):
         self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
-        self.journal = self._notes = SourceNotes()
+        self.notes = self._notes = SourceNotes()
         self._probe = Probe(self._topics, self._notes.add, self._look_ahead)
-        self.retries = KafkaRetries(self._probe, self._notes.add)
-        self.backlog = self._progress = KafkaProgress(
+        self.progress = self._progress = KafkaProgress(
             self._topics, self._probe, self._notes.add, channels_are_partitions=columns.by_partition, once=once
         )
+        self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
-            self.known_channels = self.leaving_channels = self._progress
             self.channel_of_part = self._progress.channel_of_part
         else:
             self.part_name = self._progress.part_name
         self._balancer: KafkaBalancer | None = None
         if max_drift_ms is not None:
-            self.balancer = self._balancer = KafkaBalancer(
-                config, columns, self._progress, self._probe, max_drift_ms=max_drift_ms, file=directory / _HELD_BACK
+            self._balancer = KafkaBalancer(
+                config,
+                self._progress,
+                self._probe,
+                time=columns.time,
+                unit=columns.unit,
+                max_drift_ms=max_drift_ms,
+                file=directory / _HELD_BACK,
             )
             self._balancer.enforced = reader == "python"
+            self.balance = self._balancer.balance
 
     def check(self) -> None:
         """Check the cluster, the topics and their latest records; `UsageError` for anything that cannot be read."""
         for name in self.more.explain:
             explained_sql(name)
-        cluster = Cluster(self._config)
-        try:
+        with contextlib.closing(Cluster(self._config)) as cluster:
             self._cluster_id = cluster.id()
-            found = cluster.topics(self._topics)
-            missing = [topic for topic in self._topics if topic not in found]
+            existing = cluster.topics(self._topics)
+            missing = [topic for topic in self._topics if topic not in existing]
             if missing and self._once:
                 raise UsageError(f"no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}")
-            for topic in found.values():
+            for topic in existing.values():
                 if not topic.may_read:
                     raise UsageError(may_not_read(topic.name))
             if self._start == "committed" and not self._resuming and not cluster.committed(self._group or ""):
                 raise UsageError(
                     f"--from committed: the group {self._group} has committed nothing; use --from earliest"
                 )
-            self._recognise_times(cluster, [p for topic in found.values() for p in topic.partitions])
-        finally:
-            cluster.close()
+            self._recognise_times(cluster, [p for topic in existing.values() for p in topic.partitions])
 
     def identity(self) -> dict[str, Any]:
         """Cluster, topics and columns; not the reader, since both read the same records."""
@@ -176,7 +247,6 @@ class Kafka(Source):
         return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
 
     def describe(self) -> SourceView:
-        """The topics, the cluster, and how they are read."""
         balancer = self._balancer
         return SourceView(
             kind="kafka",
@@ -196,13 +266,10 @@ class Kafka(Source):
         self._directory.mkdir(parents=True, exist_ok=True)
         if self._balancer is not None:
             self._balancer.begin()
-        cluster = Cluster(self._config)
-        try:
+        with contextlib.closing(Cluster(self._config)) as cluster:
             partitions = self._wait_for_topics(cluster, report)
             self._progress.begin(self._start_offsets(cluster, partitions))
             self._probe.earliest = cluster.earliest(partitions)
-        finally:
-            cluster.close()
         self._probe.start(self._config)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
@@ -233,23 +300,15 @@ class Kafka(Source):
 
     def _canonical(self, raw: "DataFrame") -> "DataFrame":
         text = raw.selectExpr(*self._columns.text_sql(self.more))
-        canonical = self._columns.canonical_sql(self._topics, self.more)
-        if self._columns.marker is not None:
-            return marked(text, self._columns.marker, canonical, MARKER)
-        return text.selectExpr(*canonical)
+        return canonical_rows(text, self._columns.canonical_sql(self._topics, self.more), self._columns.marker)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """With kafka-python, its data source."""
         modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
         return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
-        """With `once`: the existing records, then the end."""
-        return (
-            {"availableNow": True}
-            if self._once
-            else {"processingTime": f"{_POLL_MS[self._reader or 'python']} milliseconds"}
-        )
+        poll_ms = _POLL_MS[self._reader or "python"]
+        return {"availableNow": True} if self._once else {"processingTime": f"{poll_ms} milliseconds"}
 
     def close(self) -> None:
         """Stop probing the cluster, and delete the temporary files of this run."""
@@ -263,10 +322,10 @@ class Kafka(Source):
         noted, failures = False, 0
         while True:
             try:
-                found = cluster.topics(self._topics)
-                missing = [topic for topic in self._topics if topic not in found]
+                existing = cluster.topics(self._topics)
+                missing = [topic for topic in self._topics if topic not in existing]
                 if not missing:
-                    return [partition for topic in found.values() for partition in topic.partitions]
+                    return [partition for topic in existing.values() for partition in topic.partitions]
                 if not noted:
                     self._notes.add("topic_missing", topic=missing[0], near=cluster.near(missing[0]))
                     noted = True
@@ -336,7 +395,7 @@ class Kafka(Source):
     def _from_python(self, spark: "SparkSession") -> "DataFrame":
         from .kafka_stream import FORMAT, KafkaDataSource
 
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         spark.dataSource.register(KafkaDataSource)
         options = msgspec.json.encode(self._reader_options(spark)).decode()
         return spark.readStream.format(FORMAT).option("reader", options).load()

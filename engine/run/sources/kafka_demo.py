@@ -5,21 +5,18 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from kafka.admin import KafkaAdminClient
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster
-from ...kafka.feeder import Feed, feeder_command
+from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...system.json_path import JsonPath
-from .kafka import Kafka
-from .kafka_columns import KafkaColumns
+from .kafka import Kafka, KafkaColumns
 
 USUAL = "127.0.0.1:9092"
 """Address of a broker that may already run; used if none can be started."""
@@ -53,18 +50,12 @@ class KafkaDemo(Kafka):
         """Nothing to check before the broker runs."""
 
     def describe(self) -> SourceView:
-        """The topic, and its pace."""
         return replace(super().describe(), speed=self._speed)
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Start a broker, or find one that runs, and make the topic."""
         self._config = KafkaConfig(self._find_broker(report))
-        admin: Any = KafkaAdminClient(**self._config.for_python())
-        try:
-            topic = {"num_partitions": _PARTITIONS, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
-            admin.create_topics({self._topics[0]: topic})
-        finally:
-            admin.close()
+        make_topic(self._config.bootstrap, self._topics[0], _PARTITIONS)
         super().prepare(report)
 
     def starting(self) -> None:
@@ -84,7 +75,6 @@ class KafkaDemo(Kafka):
             self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def close(self) -> None:
-        """Stop feeder and broker, and delete their files."""
         super().close()
         if self._feeder is not None and self._feeder.stdin is not None:
             self._feeder.stdin.close()

@@ -9,11 +9,11 @@ from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Positions, TopicPartition, parse_offsets
 from ...kafka.probe import Probe, TakeNote
 from ...kafka.records import Peek, time_in
+from ...system.event_time import TimeUnit
 from ...system.files import replace_file
 from ...system.json_path import JsonPath
 from ...watermarks.channels import Unread
 from ...watermarks.times import MIN
-from .kafka_columns import KafkaColumns
 
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
@@ -21,7 +21,7 @@ _RETRY_S = 0.5
 
 
 class KafkaProgress:
-    """A source's `Backlog`, `KnownChannels` and `LeavingChannels`, from its batches' offsets and the probe."""
+    """A `SourceProgress`, from the offsets of batches and the probe; it knows channels only if they are partitions."""
 
     def __init__(
         self, topics: list[str], probe: Probe, note: TakeNote, *, channels_are_partitions: bool, once: bool
@@ -68,12 +68,14 @@ class KafkaProgress:
         return f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
 
     def channels(self) -> list[str]:
-        """The present partitions."""
+        if not self._channels_are_partitions:
+            return []
         there = self._probe.there
         return [self.channel_of(partition) for partition in (self.start if there is None else there)]
 
     def gone_channels(self) -> list[str]:
-        """Partitions that no longer exist, and those that were recreated since the last call."""
+        if not self._channels_are_partitions:
+            return []
         there = self._probe.there
         gone = set[TopicPartition]() if there is None else self.read_to.keys() - there
         recreated, self._recreated = self._recreated | self._recreated_unseen() - self._left, set()
@@ -82,7 +84,7 @@ class KafkaProgress:
 
     def finished_channels(self, latest: list[str]) -> list[str]:
         """With `--once`: partitions that are read to the offsets found at the start, unless all are."""
-        ends = _positions(latest) if self._once else None
+        ends = _positions(latest) if self._once and self._channels_are_partitions else None
         if ends is None:
             return []
         finished = [p for p, end in ends.items() if self.read_to.get(p, 0) >= end]
@@ -100,7 +102,6 @@ class KafkaProgress:
         return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
 
     def resumed(self, ends: list[str]) -> None:
-        """Note how far each partition was read in the earlier run."""
         self._probe.read_to = _positions(ends) or self._probe.read_to
 
     def applied(self, ends: list[str]) -> None:
@@ -119,13 +120,20 @@ class KafkaProgress:
         self._probe.read_to = read_to
 
     def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
-        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         read_to = _positions(ends)
         return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
 
     def unread(self) -> Unread:
         """The records between the reading position and the end of each partition."""
         return self._unread(self._probe.fresh_ends(), self._probe.read_to)
+
+    def retry_after_s(self, failures: int, why: str) -> float | None:
+        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again."""
+        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
+            return None
+        if failures == 1:
+            self._note("read_failed", why=why[:200])
+        return _RETRY_S * min(2**failures, 16)
 
     def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
         there = read_to.keys() if self._probe.there is None else read_to.keys() & self._probe.there
@@ -142,22 +150,6 @@ class KafkaProgress:
         )
 
 
-class KafkaRetries:
-    """A source's `Retries`: a query that fails because the cluster does not answer always starts again."""
-
-    def __init__(self, probe: Probe, note: TakeNote) -> None:
-        self._probe = probe
-        self._note = note
-
-    def retry_after_s(self, failures: int, why: str) -> float | None:
-        """Seconds until the query starts again after its n-th failure since its last batch; None: it stays failed."""
-        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
-            return None
-        if failures == 1:
-            self._note("read_failed", why=why[:200])
-        return _RETRY_S * min(2**failures, 16)
-
-
 def _positions(ends: list[str]) -> Positions | None:
     """The offsets of the query's one source."""
     return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
@@ -172,14 +164,17 @@ class KafkaBalancer:
     def __init__(
         self,
         config: KafkaConfig,
-        columns: KafkaColumns,
         progress: KafkaProgress,
         probe: Probe,
         *,
+        time: JsonPath | None,
+        unit: TimeUnit | None,
         max_drift_ms: int,
         file: Path,
     ) -> None:
-        self._columns = columns
+        """`time` and `unit`: the event time's path in a record's value (`KafkaColumns`)."""
+        self._time = time
+        self._unit: TimeUnit | None = unit
         self._progress = progress
         self._probe = probe
         self._peek = Peek(config)
@@ -216,7 +211,8 @@ class KafkaBalancer:
         held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
         if held != self._progress.held_back:
             self._progress.held_back = held
-            self._write([f"{p.topic}-{p.partition}" for p in read_to if self._progress.channel_of(p) in held])
+            names = [f"{p.topic}-{p.partition}" for p in read_to if self._progress.channel_of(p) in held]
+            replace_file(self.file, msgspec.json.encode(names))
 
     def drift_ms(self) -> int | None:
         """The distance (event time, ms) between the partitions now; None: nothing is read yet."""
@@ -229,22 +225,20 @@ class KafkaBalancer:
     def look_ahead(self, cluster: Cluster, ends: Positions) -> None:
         """Find the greatest event time in each partition with unread records."""
         unread = {p: end for p, end in ends.items() if end > self._progress.read_to.get(p, 0)}
-        newest = self._newest_of(self._columns.time, cluster, unread)
+        newest = self._newest_of(cluster, unread)
         self._newest = {self._progress.channel_of(partition): time_ms for partition, time_ms in newest.items()}
 
     def close(self) -> None:
         """Disconnect."""
         self._peek.close()
 
-    def _newest_of(self, path: JsonPath | None, cluster: Cluster, unread: Positions) -> Positions:
+    def _newest_of(self, cluster: Cluster, unread: Positions) -> Positions:
+        path = self._time
         if path is None:
             return {partition: stamp for partition, (stamp, _) in cluster.greatest_timestamps(unread).items()}
         last = self._peek.before(unread, self._probe.earliest)
-        times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
+        times = {partition: time_in(record, path, self._unit) for partition, record in last.items()}
         return {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
-
-    def _write(self, partitions: list[str]) -> None:
-        replace_file(self.file, msgspec.json.encode(partitions))
 
 
 def _spread(times_ms: Iterable[int]) -> int | None:

@@ -1,15 +1,16 @@
-"""A Spark data source that reads Kafka with kafka-python, as rows."""
+"""Reads Kafka with kafka-python in Spark's tasks: a data source of rows, and ranges of offsets as Arrow columns."""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (kafka-python and pyarrow are only partly typed.)
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from kafka import KafkaConsumer
 from kafka.errors import OffsetOutOfRangeError
 from msgspec import Struct
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -17,33 +18,29 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
 from ...kafka.cluster import (
-    BACKOFF,
     Cluster,
     Offsets,
     Positions,
+    Topic,
     TopicPartition,
+    consumer_of,
     limited,
     offsets_of,
     parse_offsets,
     positions_of,
 )
 from ...system.errors import RunError, UsageError
-from .base import CHANNEL, OFFSET, TIME, divided
-from .capabilities import Batch
-from .kafka import KnownTopics
-from .kafka_columns import HEADERS as _HEADERS_TYPE
-from .kafka_columns import DecodedRecords, deliver_batches, records_of
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python and pyarrow are only partly typed.)
-
+from ...system.files import replace_file
+from .base import CHANNEL, OFFSET, TIME, Batch, divided, parts_of
+from .kafka_batches import HEADERS, DecodedRecords, deliver_batches, records_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 FORMAT = "wmtop-kafka"
-SCHEMA = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
-HEADERS = ", headers array<struct<key: string, value: binary>>"
+_SCHEMA_SQL = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
+_HEADERS_SQL = ", headers array<struct<key: string, value: binary>>"
 _ARROW = pa.schema(
     [
         ("topic", pa.string()),
@@ -66,6 +63,47 @@ _BEYOND_S = 2.0
 """How long (s) records polled beyond a range may be used."""
 _SILENT_S = 30.0
 """Time (s) without a record of a partition after which a task gives up: the engine then starts the query again."""
+
+_consumers: dict[bytes, Any] = {}
+"""A worker's consumers by configuration: connecting costs more than reading a small range."""
+
+
+class KnownTopics:
+    """The ids of the topics being read, in a file that outlives the query.
+
+    A new id is saved only once Spark's offsets are back at 0, so that a crash in between loses nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._ids: dict[str, str] = {}
+        if path.exists():
+            self._ids = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        self._recreated: dict[str, str] = {}
+
+    def look(self, topics: dict[str, Topic]) -> None:
+        """Compare with the present topics; old brokers give no ids, so a recreated topic goes unnoticed there."""
+        for name, topic in topics.items():
+            if topic.id is None:
+                continue
+            if name not in self._ids:
+                self._ids[name] = topic.id
+                self._write()
+            elif self._ids[name] != topic.id:
+                self._recreated[name] = topic.id
+
+    def rewind(self, start: Positions) -> None:
+        """Given Spark's offsets: topics that are back at their start have their new id from now on."""
+        for name in [name for name in self._recreated if not any(at for p, at in start.items() if p.topic == name)]:
+            self._ids[name] = self._recreated.pop(name)
+            self._write()
+
+    def was_recreated(self, partition: TopicPartition) -> bool:
+        """Whether offsets of the partition belong to a deleted topic."""
+        return partition.topic in self._recreated
+
+    def _write(self) -> None:
+        replace_file(self._path, msgspec.json.encode(self._ids))
 
 
 class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,15 +142,13 @@ class KafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `readStream.format`."""
         return FORMAT
 
     def schema(self) -> str:
         """A record's place, time, key and value, null unless needed; headers only if needed."""
-        return SCHEMA + (HEADERS if self._options().headers else "")
+        return _SCHEMA_SQL + (_HEADERS_SQL if self._options().headers else "")
 
     def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
-        """The reader; Spark makes one for planning, and one in every task."""
         return KafkaStreamReader(self._options())
 
     def _options(self) -> ReaderOptions:
@@ -129,11 +165,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics = KnownTopics(Path(options.known_topics))
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        """The run's requested start."""
         return self._options.start
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit that Spark passes to `latestOffset`."""
         return ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -182,7 +216,6 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster.latest(p for topic in topics.values() for p in topic.partitions)
 
     def stop(self) -> None:
-        """Disconnect."""
         if self._cluster is not None:
             self._cluster.close()
 
@@ -205,12 +238,8 @@ def ranges_of(start: Positions, end: Positions, tasks: int) -> list[OffsetRange]
 
 def _parts(partition: TopicPartition, start: int, end: int, most: int) -> list[OffsetRange]:
     count = max(1, -(-(end - start) // most))
-    edges = [start + (end - start) * i // count for i in range(count + 1)]
-    return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in pairwise(edges) if low < high]
-
-
-_consumers: dict[bytes, Any] = {}
-"""A worker's consumers by configuration: connecting costs more than reading a small range."""
+    edges = parts_of(start, end, count)
+    return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in edges if low < high]
 
 
 class Beyond(NamedTuple):
@@ -235,34 +264,30 @@ _beyond: dict[bytes, Beyond] = {}
 def _consumer(config: KafkaConfig) -> Any:
     key = msgspec.json.encode(config)
     if key not in _consumers:
-        none: Any = "none"  # kafka-python's types do not include it
-        consumer = _consumers[key] = KafkaConsumer(
-            **BACKOFF | config.for_python(),
+        consumer = _consumers[key] = consumer_of(
+            config,
             client_id="wmtop-reader",
-            enable_auto_commit=False,
-            auto_offset_reset=none,
-            isolation_level="read_committed",
+            auto_offset_reset="none",
             max_partition_fetch_bytes=_FETCH_BYTES,
             fetch_max_wait_ms=FETCH_WAIT_MS,
-            allow_auto_create_topics=False,
         )
         deliver_batches(consumer)
     return _consumers[key]
 
 
-def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[DecodedRecords]:
+def read_range(options: ReaderOptions, offsets: OffsetRange) -> Iterator[DecodedRecords]:
     """The records of a range, in order, some polls' worth at a time; none of aborted transactions."""
     consumer = _consumer(options.config)
-    partition = TopicPartition(wanted.topic, wanted.partition)
+    partition = TopicPartition(offsets.topic, offsets.partition)
     consumer.assign([partition])
     key = msgspec.json.encode(options.config)
     beyond = _beyond.pop(key, None)
-    left = [] if beyond is None else beyond.of(partition, wanted.start)
+    left = [] if beyond is None else beyond.of(partition, offsets.start)
     if not left:
-        consumer.seek(partition, wanted.start)
+        consumer.seek(partition, offsets.start)
     polled: list[Any] = []
-    at, heard_s = wanted.start, time.monotonic()
-    while at < wanted.end:
+    at, heard_s = offsets.start, time.monotonic()
+    while at < offsets.end:
         try:
             polled, left = left, []
             polled = polled or consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCHES_PER_POLL).get(partition, [])
@@ -270,23 +295,23 @@ def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[DecodedR
         except OffsetOutOfRangeError:
             # Retention deleted records, or the topic was recreated: continue with the rest of the range.
             first = consumer.beginning_offsets([partition])[partition]
-            if not at < first < wanted.end:
+            if not at < first < offsets.end:
                 return
             polled, moved = [], first
             consumer.seek(partition, first)
         if moved is not None and moved > at:
             at, heard_s = moved, time.monotonic()
-        elif time.monotonic() - heard_s > _GONE_S and wanted.partition not in _partitions(consumer, wanted.topic):
+        elif time.monotonic() - heard_s > _GONE_S and offsets.partition not in _partitions(consumer, offsets.topic):
             return  # deleted before it was read: the engine's probe notes that
         elif time.monotonic() - heard_s > _SILENT_S:
             raise TimeoutError(
-                f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
+                f"partition {offsets.partition} of {offsets.topic} delivers no records; check that its broker is up"
             )
         yield from records_of(
-            polled, wanted.start, wanted.end, keys=options.keys, values=options.values, headers=options.headers
+            polled, offsets.start, offsets.end, keys=options.keys, values=options.values, headers=options.headers
         )
-    if rest := [batch for batch in polled if batch.offset >= wanted.end]:
-        _beyond[key] = Beyond(partition, wanted.end, time.monotonic(), rest)
+    if later := [batch for batch in polled if batch.offset >= offsets.end]:
+        _beyond[key] = Beyond(partition, offsets.end, time.monotonic(), later)
 
 
 def _partitions(consumer: Any, topic: str) -> set[int]:
@@ -294,11 +319,11 @@ def _partitions(consumer: Any, topic: str) -> set[int]:
     return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
 
 
-def _batch(options: ReaderOptions, wanted: OffsetRange, records: DecodedRecords) -> pa.RecordBatch:
+def _batch(options: ReaderOptions, offsets: OffsetRange, records: DecodedRecords) -> pa.RecordBatch:
     count = len(records.offsets)
     columns = [
-        pa.nulls(count, pa.string()).fill_null(wanted.topic),
-        pa.nulls(count, pa.int32()).fill_null(wanted.partition),
+        pa.nulls(count, pa.string()).fill_null(offsets.topic),
+        pa.nulls(count, pa.int32()).fill_null(offsets.partition),
         pa.array(records.offsets, pa.int64()),
         pa.array(records.timestamps, pa.int64(), mask=records.timestamps < 0),
         records.keys,
@@ -306,17 +331,7 @@ def _batch(options: ReaderOptions, wanted: OffsetRange, records: DecodedRecords)
     ]
     if not options.headers:
         return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
-    return pa.RecordBatch.from_arrays(
-        [*columns, records.headers], schema=_ARROW.append(pa.field("headers", _HEADERS_TYPE))
-    )
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (pyarrow is only partly typed.)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    return pa.RecordBatch.from_arrays([*columns, records.headers], schema=_ARROW.append(pa.field("headers", HEADERS)))
 
 
 class ChannelRange(NamedTuple):
@@ -331,12 +346,12 @@ class KafkaRows(Struct, frozen=True):
 
     options: ReaderOptions
 
-    def __call__(self, wanted: ChannelRange) -> "Iterator[pa.Table]":
+    def __call__(self, part: ChannelRange) -> "Iterator[pa.Table]":
         """The records of the range as tables, at least one."""
         nothing = np.zeros(0, np.int64)
-        yield _table(wanted.channel, nothing, nothing)
-        for records in read_range(self.options, wanted.offsets):
-            yield _table(wanted.channel, records.offsets, records.timestamps)
+        yield _table(part.channel, nothing, nothing)
+        for records in read_range(self.options, part.offsets):
+            yield _table(part.channel, records.offsets, records.timestamps)
 
 
 def _table(channel: str, offsets: Any, timestamps: Any) -> "pa.Table":
@@ -371,7 +386,6 @@ class KafkaRanges(Struct, frozen=True):
         return divided(named, tasks, lambda part: part.offsets.end - part.offsets.start)
 
     def rows(self, batch: Batch) -> "DataFrame":
-        """The batch's records as Spark reads them."""
         return self.rows_of(batch.frame)
 
     def _positions(self, offsets: list[str]) -> Positions:

@@ -1,10 +1,7 @@
 """`run rate`: synthetic records for load tests, with Zipf rates, disorder and stalling channels."""
 
-import contextlib
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,30 +10,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
-from ..cluster import TaskNeeds
-from .base import CHANNEL, EXPLAINED, OFFSET, RECORD, TIME, Source
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-def start_workers(spark: "SparkSession") -> None:
-    """Start a worker for each core in the background, while Spark plans, so that the first batch finds them running."""
-    threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
-
-
-def _run_in_all(spark: "SparkSession") -> None:
-    cores = spark.sparkContext.defaultParallelism
-    with contextlib.suppress(Exception):  # a worker that cannot start fails again when it is needed
-        spark.sparkContext.parallelize(range(cores), cores).mapPartitions(_import_sources).collect()
-
-
-def _import_sources(rows: Iterable[Any]) -> Iterator[Any]:
-    from .. import column_groups  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from . import staged  # noqa: F401 # pyright: ignore[reportUnusedImport]
-
-    yield from rows
-
+from ..tasks import TaskNeeds, start_workers
+from .base import CHANNEL, OFFSET, TIME, Source, parts_of, record_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +55,6 @@ class Rate(Source):
         self.rows_in_all = rows
 
     def check(self) -> None:
-        """`UsageError` for numbers out of range."""
         if self._channels < 1:
             raise UsageError(f"--channels: {self._channels} is not above 0; give a number, as in 16")
         if not 0 < self._rate < float("inf"):
@@ -92,7 +66,6 @@ class Rate(Source):
             raise UsageError(f"--rows: {self._rows} is not above 0; give a number, as in 1000000, or a longer --for")
 
     def identity(self) -> dict[str, Any]:
-        """Everything that determines the rows."""
         return {
             "kind": "rate",
             "channels": self._channels,
@@ -103,13 +76,11 @@ class Rate(Source):
         }
 
     def describe(self) -> SourceView:
-        """The number of channels and rows."""
         description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of records."""
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         spark.dataSource.register(RateDataSource)
         blocks = (
             spark.readStream.format(FORMAT)
@@ -120,27 +91,19 @@ class Rate(Source):
             .load()
         )
         rows = blocks.selectExpr("start_ms", "explode(sequence(first, last)) as row")
-        for step in record_sql(self._channels, self._rate, self._seed):
+        for step in synthetic_sql(self._channels, self._rate, self._seed):
             rows = rows.selectExpr("*", *step)
-        return rows.selectExpr(CHANNEL, TIME, OFFSET, *self._record_sql())
-
-    def _record_sql(self) -> list[str]:
-        """All columns of a record, and those of `--explain`."""
-        more = self.more
-        explained = [f"array({', '.join(f'cast({name} as string)' for name in more.explain)}) as {EXPLAINED}"]
-        whole = [f"struct({', '.join(_COLUMNS)}) as {RECORD}"]
-        return (explained if more.explain else []) + (whole if more.whole else [])
+        explained = [f"cast({name} as string)" for name in self.more.explain]
+        return rows.selectExpr(*_COLUMNS, *record_sql(explained, _COLUMNS if self.more.whole else ()))
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """Its data source."""
         return TaskNeeds((__name__,), required=True)
 
     def trigger(self) -> dict[str, Any]:
-        """A look now and then; a batch has the rows that are due."""
         return {"processingTime": f"{_POLL_MS} milliseconds"}
 
 
-def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
+def synthetic_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
     """The steps that make a record from `row` and `start_ms`, each a list of SQL columns over the earlier ones."""
 
     def uniform(salt: int) -> str:
@@ -182,15 +145,12 @@ class RateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name to give to `readStream.format`."""
         return FORMAT
 
     def schema(self) -> str:
-        """Blocks of row numbers."""
         return "first bigint, last bigint, start_ms bigint"
 
     def streamReader(self, schema: Any) -> "RateStreamReader":  # noqa: N802 (Spark's name)
-        """The reader; Spark makes one to plan, and one in every task."""
         options = self.options
         return RateStreamReader(
             float(options["rows_per_second"]),
@@ -211,7 +171,6 @@ class RateStreamReader(DataSourceStreamReader):
         self._first_look: tuple[int, float] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """The first row."""
         return {"row": 0, "start_ms": self._start_ms or 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
@@ -231,11 +190,9 @@ class RateStreamReader(DataSourceStreamReader):
         """Rows in order, as many parts as there are cores, fewer for a small batch."""
         first, last = start["row"], end["row"]
         count = min(self._tasks, -(-(last - first) // _BLOCK))
-        edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
-        return [Blocks(low, high, end["start_ms"]) for low, high in pairwise(edges)]
+        return [Blocks(low, high, end["start_ms"]) for low, high in parts_of(first, last, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The blocks of a task."""
         assert isinstance(partition, Blocks)
         firsts = range(partition.start, partition.stop, _BLOCK)
         lasts = [min(first + _BLOCK, partition.stop) - 1 for first in firsts]

@@ -1,9 +1,9 @@
 """`run replay`: a file of events in the order of arrival, at the replay's own clock."""
 
 import hashlib
+import shutil
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,37 +11,36 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...watermarks.times import MIN
-from ..arrow_tasks import map_in_arrow
-from ..cluster import TaskNeeds, runs_wmtop
+from ..tasks import TaskNeeds, map_in_arrow, runs_wmtop, start_workers
 from . import staging
 from .base import (
     ARRIVAL,
     CHANNEL,
     EXPLAIN,
-    EXPLAINED,
-    MARKER,
     NOTHING_MORE,
     OFFSET,
     ONE_CHANNEL,
     TIME,
     WATERMARK,
+    Batch,
     Source,
-    marked,
+    canonical_rows,
+    parts_of,
+    record_sql,
 )
-from .capabilities import Batch
-from .columns import Columns, check_alike, check_columns
+from .columns import Columns, check_alike, check_columns, check_record_columns
 from .data_files import DataFile, in_parallel
-from .event_time_sql import check_record_columns, text_literal
-from .rate import start_workers
+from .event_time_sql import text_literal
 from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_rows, with_records
 from .table_files import TableFile, look_at
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
 
 BOUND = 1_000_000
 """Rows per batch at full speed: large enough that a batch's fixed cost (0.2 s) is a few percent, small enough that the
@@ -49,9 +48,12 @@ screen moves and that the watermark, fixed at a batch's start, follows.
 """
 _ROWS_PER_TASK = 50_000
 
+BATCH_EVERY_S = 0.2
+"""Least time (s) between two batches of a paced replay without batches of exact size."""
+
 
 def next_end(
-    arrivals: "NDArray[np.int64]", start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
+    arrivals: NDArray[np.int64], start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
 ) -> int:
     """The row before which a batch that begins at `start` ends; `start`: no batch yet.
 
@@ -68,14 +70,7 @@ def next_end(
 
 def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     """The rows `first <= row < last` in at most `tasks` parts, each large enough for a task."""
-    count = min(tasks, -(-(last - first) // _ROWS_PER_TASK))
-    edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
-    return list(pairwise(edges))
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    return parts_of(first, last, min(tasks, -(-(last - first) // _ROWS_PER_TASK)))
 
 
 class ReplayClock(Struct, frozen=True):
@@ -111,7 +106,7 @@ class ReplayTime:
         self._arrivals: NDArray[np.int64] | None = None
         self._clock = ReplayClock(0, 0)
 
-    def begin(self, arrivals: "NDArray[np.int64]") -> None:
+    def begin(self, arrivals: NDArray[np.int64]) -> None:
         """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
         self._arrivals = arrivals
         self._clock = ReplayClock(self._arrived_by(0), self._speed or 0)
@@ -155,16 +150,6 @@ class ReplayTime:
         if usable == len(self._arrivals):
             return 0
         return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from pyspark.sql import DataFrame, SparkSession
-
-
-BATCH_EVERY_S = 0.2
-"""Least time (s) between two batches of a paced replay without batches of exact size."""
 
 
 class StagedColumns(Struct, frozen=True):
@@ -244,7 +229,6 @@ class Replay(Source):
         return self._identity
 
     def describe(self) -> SourceView:
-        """The files, the speed and the number of rows."""
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
         return SourceView(
             kind="replay",
@@ -255,7 +239,6 @@ class Replay(Source):
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
-        """Stage the rows, unless they are staged already."""
         made_of = {key: value for key, value in self.identity().items() if key != "batch_rows"}
         made_of["layout"] = LAYOUT
         if self.more != NOTHING_MORE:
@@ -268,7 +251,7 @@ class Replay(Source):
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         self.rows(spark, 0, 0)
         return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
 
@@ -296,12 +279,8 @@ class Replay(Source):
         staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
         channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
         canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
-        if self.more.explain:
-            values = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))]
-            canonical.append(f"array({', '.join(values)}) as {EXPLAINED}")
-        if columns.marker is not None:
-            return marked(rows, columns.marker, canonical, MARKER)
-        return rows.selectExpr(*canonical)
+        canonical += record_sql([f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))], ())
+        return canonical_rows(rows, canonical, columns.marker)
 
     def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
         """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
@@ -320,15 +299,13 @@ class Replay(Source):
         return TaskNeeds(modules, (self._directory,), required=True)
 
     def trigger(self) -> dict[str, Any]:
-        """Batch after batch: each waits for its rows."""
         return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
-        """Delete the staged rows, unless they belong to a state directory."""
         self._arrivals = None
         self._time.close()
         if not self._keep:
-            staging.remove(self._directory)
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _check_file(self, file: TableFile) -> None:
         check_columns(file, self._columns)

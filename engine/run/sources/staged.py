@@ -1,5 +1,8 @@
 """A staged replay: memory-mapped, sorted records, a batch is a range of rows."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +13,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...watermarks.times import MIN
-from ..arrow_tasks import map_in_arrow
+from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, OFFSET, ONE_CHANNEL
-from .event_time_sql import plain_type
+from .columns import plain_type
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 BATCH_ROWS = 65_536
 """Rows per IPC batch."""
@@ -25,6 +27,9 @@ PREFIX = "_wmtop_"
 LAYOUT = 2
 """Version of the files: rows staged with another one are staged again."""
 ROWS, NAMES, ARRIVALS = "rows.arrow", "channels.arrow", "arrivals.npy"
+
+_RECORDS = "records.arrow"
+_ROWS = 16_384
 
 
 def arrivals_of(directory: Path) -> NDArray[np.int64]:
@@ -45,10 +50,7 @@ def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
         reader = pa.ipc.open_file(source)
         schema = _plain_schema(reader.schema)
         names = _names(directory) if PREFIX + CHANNEL in schema.names else None
-        for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
-            first = number * BATCH_ROWS
-            low, high = max(start, first), min(stop, first + BATCH_ROWS)
-            batch = reader.get_batch(number).slice(low - first, high - low)
+        for low, high, batch in _batches(reader, start, stop):
             plain = [
                 names.take(values) if names is not None and name == PREFIX + CHANNEL else _plain(values)
                 for name, values in zip(batch.schema.names, batch.columns, strict=True)
@@ -81,17 +83,21 @@ class StagedRows(Struct, frozen=True):
         names = _names(Path(self.directory)) if self.channel else pa.array([ONE_CHANNEL])
         arrivals = arrivals_of(Path(self.directory))
         with pa.memory_map(str(Path(self.directory, ROWS))) as source:
-            reader = pa.ipc.open_file(source)
-            for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
-                first = number * BATCH_ROWS
-                low, high = max(start, first), min(stop, first + BATCH_ROWS)
-                batch = reader.get_batch(number).slice(low - first, high - low)
+            for low, high, batch in _batches(pa.ipc.open_file(source), start, stop):
                 columns = {name.removeprefix(PREFIX): batch.column(name) for name in batch.schema.names}
                 codes = columns[CHANNEL] if self.channel else np.zeros(high - low, np.int32)
                 columns[CHANNEL] = pa.DictionaryArray.from_arrays(codes, names)
                 columns[ARRIVAL] = _known(arrivals[low:high])
                 columns[OFFSET] = pa.array(np.arange(low, high, dtype=np.int64))
                 yield pa.table(columns)
+
+
+def _batches(reader: Any, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+    """The rows `start <= row < stop` by IPC batch, each with its first row and the row before which it ends."""
+    for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
+        first = number * BATCH_ROWS
+        low, high = max(start, first), min(stop, first + BATCH_ROWS)
+        yield low, high, reader.get_batch(number).slice(low - first, high - low)
 
 
 def _names(directory: Path) -> Any:
@@ -124,17 +130,6 @@ def _plain_schema(schema: Any) -> Any:
     return pa.schema(
         [*zip(schema.names, types, strict=True), (PREFIX + ARRIVAL, pa.int64()), (PREFIX + OFFSET, pa.int64())]
     )
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_RECORDS = "records.arrow"
-_ROWS = 16_384
 
 
 def write_records(directory: Path, table: Any) -> None:
@@ -178,8 +173,8 @@ def _records(reader: Any, rows: Any) -> Any:
     for number in np.unique(numbers):
         batch = reader.get_batch(int(number))
         first = ends[number] - batch.num_rows
-        wanted: Any = rows[order][numbers == number] - first
-        parts.append(batch.take(pa.array(wanted, pa.int64())))
+        in_batch: Any = rows[order][numbers == number] - first
+        parts.append(batch.take(pa.array(in_batch, pa.int64())))
     back: Any = np.empty(len(rows), dtype=np.int64)
     back[order] = np.arange(len(rows))
     return pa.Table.from_batches(parts).take(pa.array(back, pa.int64()))

@@ -1,7 +1,9 @@
 """Stages a replay: sorts its records by arrival into memory-mapped files, and reports how far it is."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +22,18 @@ from ...system.errors import RunError, UsageError, first_line
 from ...system.files import replace_file
 from ...watermarks.times import MIN
 from .base import ARRIVAL, CHANNEL, EXPLAIN, NOTHING_MORE, TIME, WATERMARK, RecordColumns
-from .columns import Columns, channels, spark_type, texts, times, typed_text
+from .columns import Columns, channels, record_values, spark_type, texts, times, typed_text
 from .data_files import in_advance
-from .event_time_sql import record_values
 from .staged import ARRIVALS, BATCH_ROWS, NAMES, PREFIX, ROWS, write_records
 from .table_files import Chunk, TableFile, chunks, rows_of
 
 _SURE_S = 1.0
 """Time (s) after which the time left is reported: the first chunks take longer."""
+
+_MANIFEST = "staged.json"
+_RECORD = PREFIX + "record."
+_FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
+"""The number of files of a store that are read while those before them are staged, if they are not larger."""
 
 
 class StagingProgress:
@@ -69,10 +75,6 @@ class StagingProgress:
     def _share(self) -> float:
         inside = 0.0 if not self._rows_of_file else self._size * self._in_file / self._rows_of_file
         return (self._done + inside) / max(sum(self._sizes), 1)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 class StagedWriter:
@@ -158,16 +160,6 @@ class StagedWriter:
             self._writer = pa.ipc.new_file(self._sink, batches[0].schema)
         rows = pa.Table.from_batches(batches).combine_chunks()
         self._writer.write_table(rows)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-_MANIFEST = "staged.json"
-_RECORD = PREFIX + "record."
-_FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
-"""The number of files of a store that are read while those before them are staged, if they are not larger."""
 
 
 class Staged(Struct, frozen=True):
@@ -265,11 +257,6 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
     return {"name": file.file.name, "size": size, "digest": digest.hexdigest()[:16]}
 
 
-def remove(directory: Path) -> None:
-    """Delete the staged files."""
-    shutil.rmtree(directory, ignore_errors=True)
-
-
 def _read(manifest: Path) -> Staged | None:
     try:
         return msgspec.json.decode(manifest.read_bytes(), type=Staged)
@@ -294,10 +281,8 @@ def _parts(
 
 def _chunks_of(file: TableFile, columns: Columns, more: RecordColumns) -> Iterable[Chunk]:
     """The columns that are needed; a small file in a store is read here, others as the chunks are asked for."""
-    whole = file.columns if more.whole else ()
-    needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
     encoded = [*([] if columns.channel is None else [columns.channel]), *more.explain]
-    read = chunks(file, needed, encoded=encoded)
+    read = chunks(file, columns.needed_of(file, more), encoded=encoded)
     is_small = file.file.size <= _SMALL_BYTES and (file.rows or 0) <= _SMALL_ROWS
     return list(read) if file.file.is_remote and is_small else read
 

@@ -1,6 +1,6 @@
 """Parquet, CSV and JSON-lines files (the latter two also gzipped) as chunks of a few columns."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import codecs
@@ -60,18 +60,18 @@ def look_at(file: DataFile | Path, as_format: Format | None = None) -> TableFile
 def _recognised(file: DataFile, head: bytes, gzipped: bool, as_format: Format | None) -> TableFile:
     name = Path(file.name.lower())
     suffix = (name.with_suffix("") if gzipped and name.suffix == ".gz" else name).suffix
-    found = as_format or _recognise(head, suffix)
-    if found == "parquet":
+    file_format = as_format or _recognise(head, suffix)
+    if file_format == "parquet":
         content = _parquet(file)
         schema, rows = content.schema_arrow, content.metadata.num_rows
         types = dict(zip(schema.names, schema.types, strict=True))
-        return TableFile(file, found, False, tuple(schema.names), types, rows=rows)
-    if found == "csv":
+        return TableFile(file, file_format, False, tuple(schema.names), types, rows=rows)
+    if file_format == "csv":
         delimiter = _delimiter(head, suffix)
         with open_text(file, gzipped, AHEAD) as text:
             names = next(csv.reader(text, delimiter=delimiter), [])
-        return TableFile(file, found, gzipped, tuple(names), delimiter=delimiter)
-    return TableFile(file, found, gzipped, _json_columns(file, gzipped, head))
+        return TableFile(file, file_format, gzipped, tuple(names), delimiter=delimiter)
+    return TableFile(file, file_format, gzipped, _json_columns(file, gzipped, head))
 
 
 def chunks(

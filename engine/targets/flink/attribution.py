@@ -242,7 +242,7 @@ def snapshot_of(
         instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
-        flink=_job(moment, attribution, before),
+        target=_job(moment, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
         notes=[] if facts.broker_trouble is None else [Note(now_ms, "broker_silent", {"why": facts.broker_trouble})],

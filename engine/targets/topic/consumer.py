@@ -7,7 +7,17 @@ import time
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
-from ...snapshot import ChannelView, EngineState, Note, Snapshot, SourcePosition, SourceView, Windows
+from ...snapshot import (
+    ChannelView,
+    ConsumerGroup,
+    EngineState,
+    KafkaTopic,
+    Note,
+    Snapshot,
+    SourcePosition,
+    SourceView,
+    Windows,
+)
 from ...system.json_path import JsonPath
 from ...verdict.judge import RecordedPast
 from ...verdict.monitor_snapshot import snapshot_of
@@ -114,7 +124,7 @@ class TopicWatch:
             channels=_channels({view.channel: view for view in seen.channels}, facts),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
-            sources=[self._position(facts)],
+            target=(KafkaTopic if self._group is None else ConsumerGroup)([self._position(facts)]),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms),
         )
@@ -237,11 +247,8 @@ def _channel(seen: ChannelView | None, partition: PartitionFacts, *, silent: boo
     behind_end_ms = None
     if unread is not None and event_ms is not None and partition.newest_ms is not None:
         behind_end_ms = max(0, partition.newest_ms - event_ms)
-    return ChannelView(
-        channel=str(partition.partition),
-        watermark_ms=seen.watermark_ms if seen else None,
-        max_event_ms=event_ms,
-        state=seen.state if seen else "never_seen",
+    return replace(
+        seen or ChannelView(str(partition.partition), None, None, "never_seen"),
         records=None,
         behind_watermark=None,
         late=None,
@@ -249,14 +256,8 @@ def _channel(seen: ChannelView | None, partition: PartitionFacts, *, silent: boo
         future=None,
         backlog=unread,
         behind_end_ms=behind_end_ms,
-        quiet_ms=seen.quiet_ms if seen else None,
-        flaps=seen.flaps if seen else 0,
-        rate=seen.rate if seen else None,
-        since_ms=seen.since_ms if seen else None,
-        timer_ms=seen.timer_ms if seen else None,
-        aligned=seen.aligned if seen else None,
-        idle=seen.idle if seen else False,
-        at_zero_lateness_ms=seen.at_zero_lateness_ms if seen else None,
+        longest_quiet_ms=None,
+        round_ms=None,
     )
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmtop.engine.run.sources.capabilities import Batch
+from wmtop.engine.run.sources.base import Batch
 from wmtop.engine.run.sources.file_rows import files_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmtop.engine.run.sources.rate import Rate, RateStreamReader, record_sql
+from wmtop.engine.run.sources.rate import Rate, RateStreamReader, synthetic_sql
 
 from .streams import Row, read_batches
 
@@ -18,7 +18,7 @@ RATE, CHANNELS, ROWS = 100_000, 20, 30_000
 def records(spark: "SparkSession", rows: int, seed: int, rate: float = RATE) -> list[Row]:
     """The records by themselves, without a stream."""
     frame = spark.range(rows).selectExpr("id as row", f"{START}L as start_ms")
-    for step in record_sql(CHANNELS, rate, seed):
+    for step in synthetic_sql(CHANNELS, rate, seed):
         frame = frame.selectExpr("*", *step)
     return frame.select("channel", "ts", "offset").orderBy("offset").toArrow().to_pylist()
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from msgspec.structs import replace
 from wmtop.engine.system.java import find_java
 from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
 from wmtop.engine.targets.flink.facts import FlinkFacts
@@ -20,6 +19,8 @@ from wmtop.engine.targets.flink.rest import RestSecurity
 from wmtop.engine.targets.flink.watch import FlinkWatch
 from wmtop.engine.verdict.judge import SnapshotJudge
 from wmtop.engine.watermarks.times import MIN
+
+from tests.snapshots import replace
 
 FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")
 BASE_MS = 1_700_000_040_000

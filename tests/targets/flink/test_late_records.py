@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.feed.redaction import Redaction
@@ -11,6 +10,8 @@ from wmtop.engine.snapshot import Level, Snapshot
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Subtask, Vertex, VertexSample
 from wmtop.tui.words.wording import held_for
+
+from tests.snapshots import replace
 
 from .attributed import snapshot
 

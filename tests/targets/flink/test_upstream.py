@@ -1,6 +1,5 @@
 """Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.targets.flink.attribution import Attribution
 from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, learned
@@ -18,6 +17,8 @@ from wmtop.engine.targets.flink.samples import (
 )
 from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
+
+from tests.snapshots import replace
 
 from .attributed import attributed, snapshot
 

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
 from wmtop.engine.targets.spark.event_log import EventLogFacts, EventLogTap
 from wmtop.engine.targets.spark.query_runs import QueryRun
 from wmtop.engine.targets.spark.reports import Publication, Published, PublishedTap, list_published
@@ -103,7 +104,7 @@ def attach(*arguments: str | Path) -> Snapshot:
     command = [sys.executable, "-m", "wmtop.tui.cli", "attach", *map(str, arguments), "--once", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    return msgspec.json.decode(done.stdout, type=Snapshot)
+    return snapshot_of_line(msgspec.json.decode(done.stdout, type=SnapshotLine))
 
 
 def watch_rolled(job: SomebodysJob) -> Seen:

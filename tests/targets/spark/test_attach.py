@@ -19,7 +19,7 @@ from wmtop.engine.feed.client import request
 from wmtop.engine.feed.messages import Change, Stop
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import Note
-from wmtop.engine.targets.engine import NO_IDLE_TIMEOUT, NOT_FROM_HERE
+from wmtop.engine.targets.watch_engine import NO_IDLE_TIMEOUT, NOT_FROM_HERE
 from wmtop.tui.words.notes import note_text
 
 from .written import Written, state_by_spark

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
 from wmtop.tui.cli.listing import PUBLISHED
 
 from .jobs import ORDERS, RETURNS, Row, Seen, attach
@@ -95,7 +95,7 @@ def test_a_finished_log_is_a_recording_of_every_batch(seen: dict[str, Seen], tmp
     log, out = seen["rolled"].job.log, tmp_path / "windows.rec"
     done = wmtop("attach", log, "--query", "windows", "--json", "--record", out)
     assert done.returncode == 0, done.stderr
-    shown = [msgspec.json.decode(line, type=Snapshot) for line in done.stdout.splitlines()]
+    shown = [snapshot_of_line(msgspec.json.decode(line, type=SnapshotLine)) for line in done.stdout.splitlines()]
     said = [progress["batchId"] for progress in batches(seen["rolled"], "windows")]
     assert sorted({snapshot.batch or 0 for snapshot in shown}) == said
     assert [snapshot.state for snapshot in shown][-1] == "ended"

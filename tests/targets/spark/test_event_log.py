@@ -3,7 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.system.errors import UsageError
+from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark.event_log import (
     CUT_LINE,
     NO_EVENTS,
@@ -29,7 +31,7 @@ from wmtop.engine.targets.spark.event_log import (
 from wmtop.engine.targets.spark.files import NOT_THERE
 from wmtop.engine.targets.spark.post_mortem import look, record
 from wmtop.engine.targets.spark.query_runs import STARTS, PlanFacts, PlannedWatermark, QueryRun
-from wmtop.tui.cli.targets import query_of_log
+from wmtop.engine.targets.target import TargetOptions
 
 from ...tui.cli.checkpoints import checkpoint
 from .jobs import ORDERS, START_MS, Seen, query
@@ -513,15 +515,20 @@ def test_a_query_that_failed_in_the_first_batch_of_its_run_shows_that_batch(tmp_
     assert (last.state, last.batch, last.spark.in_flight) == ("failed", earlier, False)
 
 
+@contextmanager
+def no_progress(label: str) -> Generator[Callable[[int], object]]:
+    yield lambda left: None
+
+
 def test_an_attached_log_has_the_name_of_its_query_not_of_its_directory(tmp_path: Path) -> None:
     log = tmp_path / "local-1"
     written(log, of_query("orders by day", 2)[:-1])
-    assert query_of_log(log, None, None, None)[1] == "orders-by-day"
+    assert open_target(str(log)).name == "orders-by-day"
     [run] = look(log, lambda left: None).queries
-    assert query_of_log(log, run.id, None, None)[1] == "orders-by-day"
-    assert query_of_log(log, None, None, None, logged=look(log, lambda left: None))[1] == "orders-by-day"
+    assert open_target(str(log), TargetOptions(query=run.id)).name == "orders-by-day"
+    assert open_target(str(log), TargetOptions(log_progress=no_progress)).name == "orders-by-day"
     log.write_bytes(line_of({"Event": "SparkListenerApplicationStart", "App Name": "shop", "Timestamp": START_MS}))
-    assert query_of_log(log, None, None, None)[1] == "shop", "no query has started yet"
+    assert open_target(str(log)).name == "shop", "no query has started yet"
 
 
 def test_there_were_rows_to_compare(seen: dict[str, Seen]) -> None:

@@ -3,13 +3,14 @@
 import os
 from pathlib import Path
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import SourceView, Verdict
 from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.facts import QueryFacts, past_of
 from wmtop.engine.targets.spark.query_runs import ProgressPoint
 from wmtop.engine.targets.spark.watch import QueryWatch
 from wmtop.engine.verdict.judge import RecordedPast, SnapshotJudge
+
+from tests.snapshots import replace
 
 from ...tui.cli.checkpoints import course
 from .test_nodes import reported, run

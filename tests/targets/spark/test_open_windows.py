@@ -10,13 +10,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from wmtop.engine.run.state_reader import read_windows
-from wmtop.engine.snapshot import Snapshot, WindowsUnknown
+from wmtop.engine.snapshot import WindowsUnknown
+from wmtop.engine.snapshot.wire import SnapshotLine
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.open_windows import OpenWindows, OpenWindowsTap
+
+from tests.snapshots import replace
 
 from ...conftest import job_environment
 from .written import State, Written, state_by_spark
@@ -343,7 +345,7 @@ def test_the_command_reads_state_with_spark_where_it_is_told_to(written: dict[st
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
-        windows = (msgspec.json.decode(line, type=Snapshot).windows for line in process.stdout)
+        windows = (msgspec.json.decode(line, type=SnapshotLine).windows for line in process.stdout)
         read = next(told for told in windows if told.open_count is not None)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

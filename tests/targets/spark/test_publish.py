@@ -20,7 +20,9 @@ import pytest
 from msgspec.structs import replace
 from wmtop import engine
 from wmtop.engine.system.errors import UsageError
+from wmtop.engine.targets.follow import AttachedTarget
 from wmtop.engine.targets.job.publish import CANNOT_PUBLISH, OVER_CONNECT
+from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_runs import ChannelFacts, InputFacts, QueryRun, QueryStarted
 from wmtop.engine.targets.spark.reports import (
@@ -259,12 +261,10 @@ def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun
         fcntl.flock(file, fcntl.LOCK_EX)
         assert find_published("orders").path == running
         assert find_published("shop-1").path == old, "unless its own name is given"
-        from wmtop.tui.cli.targets import published_query
-
-        found = published_query("orders", None, None, None)
-        assert found is not None
-        assert found[1] == "orders"
-        report = found[0].poll().report
+        found = open_target("orders")
+        assert isinstance(found, AttachedTarget)
+        assert found.name == "orders"
+        report = found.target.poll().report
         assert report is not None
         assert report.run is None, "no other query of that job is shown instead"
         running.write_bytes(said_by(3, "shop", "views", id="another"))

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
+from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
 from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets
 from wmtop.engine.targets.spark.facts import QueryFacts
@@ -15,6 +15,8 @@ from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_o
 from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 from wmtop.engine.watermarks.settings import Tumbling
+
+from tests.snapshots import replace
 
 NOW = 1_700_000_000_000
 LEVEL = NOW - 60_000
@@ -119,7 +121,7 @@ def test_in_flight_the_level_is_the_one_in_force() -> None:
 
 
 def test_what_no_tap_tells_is_null_and_never_0() -> None:
-    told = msgspec.json.decode(msgspec.json.encode(picture(CheckpointFacts(query_id="q"), None)))
+    told = msgspec.json.decode(encode(picture(CheckpointFacts(query_id="q"), None)))
     assert set(told["totals"].values()) == {None}
     assert {told["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
     unknown = ("watermark_ms", "behind_fastest_ms", "behind_clock_ms", "holder", "moved_ms", "at_zero_lateness_ms")

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.system.errors import UsageError
@@ -20,6 +19,8 @@ from wmtop.engine.targets.spark.query_runs import (
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import Report, choose, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
+
+from tests.snapshots import replace
 
 from ...refusals import refused
 from .test_nodes import ORDERS, PLAN, run

@@ -12,7 +12,7 @@ from wmtop.engine.feed.alert_command import AlertCommand
 from wmtop.engine.feed.messages import FromEngine
 from wmtop.engine.snapshot import Reason, Verdict
 from wmtop.engine.system.errors import RunError
-from wmtop.tui.cli.engine_alerts import watch_alerts
+from wmtop.tui.cli.engines import watch_alerts
 
 from ..canned import HOUR, NOW, WALL, header, live
 
@@ -51,8 +51,8 @@ def test_an_engine_that_stops_is_no_alert(tmp_path: Path) -> None:
 
 def test_an_engine_that_hangs_is_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection stays open, and nothing comes."""
-    monkeypatch.setattr("wmtop.tui.cli.engine_alerts.LOST_AFTER_MS", 30)
-    monkeypatch.setattr("wmtop.tui.cli.engine_alerts._LOOK_S", 0.02)
+    monkeypatch.setattr("wmtop.tui.cli.engines.LOST_AFTER_MS", 30)
+    monkeypatch.setattr("wmtop.tui.cli.engines._LOOK_S", 0.02)
     said = asyncio.Event()
     silences: list[int | None] = []
 

@@ -85,7 +85,7 @@ def test_the_start_screen_needs_neither_the_other_screens_nor_the_engine() -> No
         "import sys",
         "from wmtop.tui.cli.main import command_line",
         "command_line(['demo'])",
-        "import wmtop.tui.screens.app, wmtop.engine.feed.client, wmtop.engine.run.durable_state",
+        "import wmtop.tui.screens.app, wmtop.engine.feed.client, wmtop.engine.system.files",
         "print(*sys.modules)",
     )
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)

@@ -1,10 +1,11 @@
 """How far a replay has been read, on standard error."""
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.tui.cli.output import LineWriter, SnapshotPrinter
 from wmtop.tui.cli.progress_line import ProgressLine
 from wmtop.tui.words.progress import share_read
+
+from tests.snapshots import replace
 
 from ..canned import live
 

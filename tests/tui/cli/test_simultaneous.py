@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.feed import run_directory
-from wmtop.tui.cli.targets import known_as
+from wmtop.engine.targets.own import known_as
 
 from .checkpoints import checkpoint
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.system.errors import UsageError
-from wmtop.tui.cli.targets import is_remote, local_path
+from wmtop.engine.targets.own import is_remote, local_path
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://", "file://localhost", "FILE:"])

@@ -18,7 +18,7 @@ def said(width: int) -> str:
     return "".join(text for text, _ in runs)
 
 
-def test_the_least_important_part_gives_way_first() -> None:
+def test_text_line_without_room_drops_the_least_important_part() -> None:
     assert said(40) == "name   batch 214 · 0.31 s          14:32"
     assert said(25) == "name   batch 214    14:32"
     assert said(12) == "name   14:32"
@@ -26,11 +26,11 @@ def test_the_least_important_part_gives_way_first() -> None:
     assert said(3) == "na…"
 
 
-def test_a_line_that_still_does_not_fit_is_cut() -> None:
+def test_text_line_too_long_is_cut() -> None:
     assert "".join(text for text, _ in clip([("漢字", "a"), ("abc", "b")], 5)) == "漢字…"
 
 
-def test_only_what_differs_is_repainted() -> None:
+def test_canvas_repaints_only_changed_cells() -> None:
     old = [("LEVEL ", "title"), ("13:47", "level"), ("  behind", "dim")]
     assert differ(old, old, 3, 40) is None
     assert differ(old, [old[0], ("13:48", "level"), old[2]], 3, 40) == Region(6, 3, 5, 1)

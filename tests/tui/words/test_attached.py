@@ -4,17 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.engine.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOperator, WatermarkNode
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.text.codes import unknown_text
 from wmtop.tui.words.notes import note_text
 
+from tests.snapshots import replace
+
 from ..attached import LEVEL, NOW, group, query, stale, tapped, two_nodes
 from ..canned import MINUTE, header
 from ..drive import Driven, drive
-from ..test_pictures import DRAWN, SMALL, shown
+from ..screens.test_main_pictures import DRAWN, SMALL, shown
 
 Scenario = Callable[[Driven], Any]
 

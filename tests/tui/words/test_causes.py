@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Cause, Holder, Level, Note, Snapshot
 from wmtop.engine.text.causes import CAUSES
 from wmtop.engine.text.formatting import DAY
@@ -13,6 +12,8 @@ from wmtop.tui.words import presenter
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.wording import cause, window
+
+from tests.snapshots import replace
 
 from ..canned import MINUTE, NOW, SETTINGS, channel, live
 

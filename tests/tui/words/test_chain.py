@@ -2,10 +2,11 @@
 
 from datetime import UTC
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Holder, Level, Snapshot, SourcePosition, SparkProgress, WatermarkNode
 from wmtop.tui.words.operators import Stage, rows
 from wmtop.tui.words.presenter import presenter_of
+
+from tests.snapshots import replace
 
 from .. import canned
 from ..canned import LEVEL, MINUTE, NOW, SETTINGS, attached, channel, instances, live

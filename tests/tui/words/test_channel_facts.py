@@ -2,9 +2,10 @@
 
 import re
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Offender, Snapshot
 from wmtop.tui.words.channels import facts, story
+
+from tests.snapshots import replace
 
 from .. import canned
 from ..canned import HOUR, MINUTE, NOW, channel, instances, live

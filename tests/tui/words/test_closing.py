@@ -3,11 +3,12 @@
 from datetime import UTC
 from typing import Any
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Cause, FiredWindow, Holder, Level, OpenWindow, Snapshot, StatefulOperator
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.windows import Closing, blockers, closing, fired_words, kept_until_ms, needs_ms, pace
+
+from tests.snapshots import replace
 
 from ..canned import HOUR, LEVEL, MINUTE, NOON, NOW, SETTINGS, WALL, attached, empty, ended, live, never_seen, stalled
 

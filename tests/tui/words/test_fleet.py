@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Reason, Snapshot, Verdict
 from wmtop.tui.words.fleet import fleet_row, kind_of, layout, ordered, row_line
 from wmtop.tui.words.spans import cells
+
+from tests.snapshots import replace
 
 from .. import attached, canned
 

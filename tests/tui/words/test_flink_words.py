@@ -3,7 +3,6 @@
 from datetime import UTC
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.doctor.blocking import SilentChannels
@@ -26,7 +25,6 @@ from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.history import history_point
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.cli.summary import summary
-from wmtop.tui.words.blockers import steps
 from wmtop.tui.words.channels import facts
 from wmtop.tui.words.flink import NO_WHAT_IF, NO_WHAT_IF_HERE, delay_words, stages_of_job
 from wmtop.tui.words.incident import Case, Clip, markdown
@@ -35,7 +33,10 @@ from wmtop.tui.words.preview import lateness
 from wmtop.tui.words.progress import NO_BACKLOG, cells_of
 from wmtop.tui.words.spans import Part
 from wmtop.tui.words.verdict import offer_of, verdict_line
+from wmtop.tui.words.windows import steps
 from wmtop.tui.words.wording import identity, whole_identity
+
+from tests.snapshots import replace, snapshot_for
 
 NOW_MS = 1_700_000_100_000
 LEVEL_MS = NOW_MS - 60_000
@@ -58,7 +59,7 @@ def job(
         spread_ms=0, late=3, busy=0.9, windowed=True,
     )  # fmt: skip
     sink = FlinkVertex(id="k", name="Sink", parallelism=1, status="RUNNING", inputs=["w"], input_ms=LEVEL_MS)
-    return Snapshot(
+    return snapshot_for(
         name="orders",
         state="live",
         now_ms=NOW_MS,

@@ -7,9 +7,9 @@ import pytest
 from textual.binding import Binding
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.app import WmtopApp
-from wmtop.tui.screens.further import FURTHER
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.preferences import CHANGES_ENGINE, WRITES_FILES, denied_to
+from wmtop.tui.screens.target_screen import FURTHER
 from wmtop.tui.words import keys
 from wmtop.tui.words.keys import ROWS, WRITING_ACTIONS, binds, rows
 

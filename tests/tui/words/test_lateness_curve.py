@@ -2,10 +2,9 @@
 
 from math import isclose
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelLateness, Snapshot, Totals, WhatIf
 from wmtop.engine.text.formatting import horizon_words
-from wmtop.tui.words.lateness import (
+from wmtop.tui.words.preview import (
     Curve,
     curve_of,
     evidence,
@@ -18,6 +17,8 @@ from wmtop.tui.words.lateness import (
 )
 from wmtop.tui.words.preview_words import targets_line
 from wmtop.tui.words.spans import lay
+
+from tests.snapshots import replace
 
 from ..canned import DAY, EDGES, HOUR, MINUTE, attached, empty, live, recent
 

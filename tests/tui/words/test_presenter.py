@@ -5,33 +5,55 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from msgspec.structs import replace
-from wmtop.engine.snapshot import Holder, Level, Reason, Snapshot, Verdict, WatermarkNode
+from wmtop.engine.snapshot import (
+    ConsumerGroup,
+    FlinkJob,
+    Holder,
+    KafkaTopic,
+    Level,
+    Other,
+    OtherFact,
+    OwnRun,
+    Reason,
+    Snapshot,
+    SparkQuery,
+    TargetPart,
+    Verdict,
+    WatermarkNode,
+)
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui import words
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import lay
-from wmtop.tui.words.target import TargetKind, target_of
 from wmtop.tui.words.wording import is_close, late_drops
+
+from tests.snapshots import replace
 
 from ..attached import group, query, stale, tapped, two_nodes
 from ..canned import empty, ended, live, stalled
 
-FLINK = replace(group(), origin={"level": "flink", "channels": "flink"})
-OF: dict[str, Snapshot] = {"run": live(), "spark": query(), "broker": group(), "flink": FLINK}
+JOB = FlinkJob("c" * 32, "orders", "RUNNING", None, [])
+FLINK = replace(group(), origin={"level": "flink", "channels": "flink"}, flink=JOB)
+PLUGIN = replace(group(), other=Other("gauges", [OtherFact("spread", 7, "ms"), OtherFact("lag", None)]))
+OF: dict[type[TargetPart], Snapshot] = {
+    OwnRun: live(),
+    SparkQuery: query(),
+    KafkaTopic: group("topic"),
+    ConsumerGroup: group(),
+    FlinkJob: FLINK,
+    Other: PLUGIN,
+}
 
 
 def test_each_kind_is_recognised() -> None:
-    assert {kind: target_of(snapshot).kind for kind, snapshot in OF.items()} == {kind: kind for kind in OF}
-    assert set(OF) == set(get_args(TargetKind))
-    assert [target_of(OF[kind]).is_attached for kind in OF] == [False, True, True, True]
-    assert [target_of(snapshot).one_clock for snapshot in (live(), query(), tapped(), FLINK)] == [
-        False, True, True, False,
-    ]  # fmt: skip
+    assert {kind: type(snapshot.target) for kind, snapshot in OF.items()} == {kind: kind for kind in OF}
+    assert set(OF) == set(get_args(TargetPart))
+    assert [kind for kind, snapshot in OF.items() if not snapshot.is_attached] == [OwnRun]
+    assert [snapshot.one_clock for snapshot in (live(), query(), tapped(), FLINK)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize("kind", OF)
-def test_every_kind_has_words_for_every_state(kind: str) -> None:
+def test_every_kind_has_words_for_every_state(kind: type[TargetPart]) -> None:
     snapshot = OF[kind]
     nothing = replace(snapshot, channels=[], level=Level(), barrel=None, sources=None)
     for one in (snapshot, nothing, replace(snapshot, level=Level(idle=True)), replace(snapshot, ended=True)):
@@ -49,15 +71,10 @@ def test_only_what_is_attached_has_a_standing_of_its_own() -> None:
     assert all(presenter_of(snapshot).state_override() is None for snapshot in (live(), stalled(), empty(), ended()))
 
 
-def test_nothing_else_in_the_screen_asks_what_is_followed() -> None:
+def test_nothing_in_the_screen_asks_by_a_missing_value_what_is_followed() -> None:
     tui = Path(words.__file__).parent.parent
-    asks = re.compile(r"snapshot\.origin\b|strategy [!=]= .spark.")
-    allowed = {"target.py", "attached.py"}
-    found = {
-        str(path.relative_to(tui))
-        for path in tui.rglob("*.py")
-        if path.name not in allowed and "diagnosis" not in path.parts and asks.search(path.read_text())
-    }
+    asks = re.compile(r"snapshot\.(origin|flink) is |strategy [!=]= .spark.")
+    found = {str(path.relative_to(tui)) for path in tui.rglob("*.py") if asks.search(path.read_text())}
     assert found == set()
 
 

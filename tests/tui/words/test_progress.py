@@ -1,11 +1,12 @@
 """The figures of the Progress screen: what each column stands for."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot, SourcePosition, SparkProgress
 from wmtop.engine.verdict.history import HistoryPoint, Phases
 from wmtop.tui.widgets.charts import stacked
 from wmtop.tui.words.progress import Chart, UnreadPosition, cells_of, charts, step_ms, unread
+
+from tests.snapshots import replace
 
 from ...doctor.patients import channel, healthy
 from ..canned import WALL, attached, live

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import Fix
 from wmtop.engine.doctor.blocking import SilentChannels
 from wmtop.engine.doctor.condition import EngineFailed
@@ -16,6 +15,8 @@ from wmtop.tui.words import verdict as v
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import Part, lay
+
+from tests.snapshots import replace
 
 from ...doctor.streams import SETTINGS, Stream, traffic
 from .. import canned

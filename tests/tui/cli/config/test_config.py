@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from wmtop.engine.feed import run_directory
 from wmtop.engine.system.errors import UsageError
-from wmtop.tui.cli.config import force
-from wmtop.tui.cli.config.file import ConfigError, parse_config
-from wmtop.tui.cli.config.lines import line_of
+from wmtop.tui.cli import config
+from wmtop.tui.cli.config import line_of
+from wmtop.tui.cli.config_file import ConfigError, parse_config
 from wmtop.tui.words import keys
 from wmtop.tui.words.lists import THEMES
 
@@ -48,21 +48,21 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A file that has a bit of everything, in force."""
     path = tmp_path / "config.toml"
     path.write_text(FULL)
-    monkeypatch.setenv(force.FILE_VARIABLE, str(path))
+    monkeypatch.setenv(config.FILE_VARIABLE, str(path))
     monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, tempfile.mkdtemp(prefix="wmtop-"))
     yield path
     keys.use_keys({})
 
 
 def test_it_reads_what_may_stand_in_it(file: Path) -> None:
-    config = force.config()
-    orders = config.targets["orders"]
+    read = config.config()
+    orders = read.targets["orders"]
     assert orders.attach == str(file.parent / "checkpoints/orders")
-    assert orders.options() == {"bootstrap": "broker:9092", "kafka_config": file.parent / "client.properties"}
+    assert orders.options == {"bootstrap": "broker:9092", "kafka_config": file.parent / "client.properties"}
     assert orders.fail_if == "stalled_for > 5m"
-    assert config.targets["clicks"].options() == {"idle_after": -1}
-    assert force.appearance().refresh_ms == 2_000
-    assert force.defaults_for_run([])["lateness"] == "45m"
+    assert read.targets["clicks"].options == {"idle_after": -1}
+    assert config.appearance().refresh_ms == 2_000
+    assert config.defaults_for_run([])["lateness"] == "45m"
 
 
 @pytest.mark.parametrize(
@@ -108,22 +108,22 @@ def test_the_line_of_a_key() -> None:
 
 
 def test_the_environment_wins_over_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert force.ui()["theme"] == force.InForce("light", "file")
-    assert force.ui()["zone"].origin == "default"
+    assert config.ui()["theme"] == config.InForce("light", "file")
+    assert config.ui()["zone"].origin == "default"
     monkeypatch.setenv("WMTOP_THEME", "dark")
     monkeypatch.setenv("WMTOP_LATENESS", "10m")
-    assert force.ui()["theme"] == force.InForce("dark", "environment")
-    assert force.run_defaults()["lateness"] == force.InForce("10m", "environment")
+    assert config.ui()["theme"] == config.InForce("dark", "environment")
+    assert config.run_defaults()["lateness"] == config.InForce("10m", "environment")
     monkeypatch.setenv("WMTOP_THEME", "pink")
     with pytest.raises(UsageError, match="WMTOP_THEME"):
-        force.ui()
+        config.ui()
 
 
 def test_defaults_that_the_command_line_contradicts_give_way(file: Path) -> None:
     file.write_text("[defaults.run]\nlateness = '45m'\nwindow = '5m'\nmarker = 'x'")
-    assert set(force.defaults_for_run(["run", "rate"])) == {"lateness", "window", "marker"}
-    assert set(force.defaults_for_run(["run", "rate", "--session", "5m"])) == {"lateness", "marker"}
-    assert set(force.defaults_for_run(["run", "rate", "--strategy=none", "--strategy", "none"])) == {"window"}
+    assert set(config.defaults_for_run(["run", "rate"])) == {"lateness", "window", "marker"}
+    assert set(config.defaults_for_run(["run", "rate", "--session", "5m"])) == {"lateness", "marker"}
+    assert set(config.defaults_for_run(["run", "rate", "--strategy=none", "--strategy", "none"])) == {"window"}
 
 
 def test_the_command_shows_what_is_in_force(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,23 +1,24 @@
 """The fleet: dead and hanging targets delay nobody and are never fine; metrics are what Prometheus's parsers read."""
 
 import re
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
-from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 from wmtop.engine.snapshot import Cause, Holder, Snapshot
 from wmtop.engine.system.errors import RunError, UsageError
-from wmtop.engine.targets.fleet.watcher import Sight, Take, TargetWatch, Watcher, WatchTarget
-from wmtop.tui.cli.fleet.observe import FleetRows, age_ms
-from wmtop.tui.cli.fleet.prometheus import serve_metrics
+from wmtop.engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
+from wmtop.engine.targets.target import Message, Pace
+from wmtop.tui.cli.export import serve_metrics
+from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
 from wmtop.tui.words.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
 from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
+
+from tests.snapshots import replace
 
 from ....doctor.streams import Stream, traffic
 
@@ -27,23 +28,22 @@ HEALTHY = Stream().run(120, traffic("abcd")).published[-1]
 class Shows:
     """A target that shows one snapshot and then lives on."""
 
+    name = "shows"
+
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._stopped = threading.Event()
 
-    def follow(self, take: Take) -> None:
-        take(self._snapshot)
-        self._stopped.wait(30)
-
-    def stop(self) -> None:
-        self._stopped.set()
+    def follow(self, name: str, pace: Pace) -> Generator[Message]:
+        yield self._snapshot
+        pace.wait(30)
 
 
 class Hangs(Shows):
     """A target that never answers."""
 
-    def follow(self, take: Take) -> None:
-        self._stopped.wait(30)
+    def follow(self, name: str, pace: Pace) -> Generator[Message]:
+        pace.wait(30)
+        yield from ()
 
 
 def refuses() -> Shows:
@@ -84,8 +84,8 @@ def test_a_dead_or_hanging_target_is_unknown_and_delays_nobody(watcher: Watcher)
 
 def test_why_a_target_was_lost_stays_when_it_cannot_be_found_any_more() -> None:
     class Dies(Shows):
-        def follow(self, take: Take) -> None:
-            take(self._snapshot)
+        def follow(self, name: str, pace: Pace) -> Generator[Message]:
+            yield self._snapshot
             raise RunError("the engine was killed", code="engine_killed")
 
     looks = iter([lambda: Dies(HEALTHY)])
@@ -99,13 +99,13 @@ def test_why_a_target_was_lost_stays_when_it_cannot_be_found_any_more() -> None:
     watch = TargetWatch(WatchTarget("run", find))
     for _ in range(2):
         watch._lose(watch._follow())
-    assert watch.sight.lost == "the engine was killed"
+    assert watch.status.lost == "the engine was killed"
 
 
 def test_an_old_reason_does_not_hide_why_a_target_cannot_be_read_now() -> None:
     class Breaks(Shows):
-        def follow(self, take: Take) -> None:
-            take(self._snapshot)
+        def follow(self, name: str, pace: Pace) -> Generator[Message]:
+            yield self._snapshot
             raise KeyError("x")
 
     errors = iter(["no answer from http://x:8081", "no job orders on http://x:8081"])
@@ -120,7 +120,7 @@ def test_an_old_reason_does_not_hide_why_a_target_cannot_be_read_now() -> None:
     seen: list[str | None] = []
     for _ in range(3):
         watch._lose(watch._follow())
-        seen.append(watch.sight.lost)
+        seen.append(watch.status.lost)
     assert seen == ["unexpected KeyError: 'x'", "no answer from http://x:8081", "no job orders on http://x:8081"]
 
 
@@ -153,12 +153,12 @@ def test_what_was_silent_for_long_is_not_known_to_be_fine() -> None:
 
 
 def test_a_recording_is_as_old_as_its_last_snapshot_and_never_stale() -> None:
-    """Its looker sends that snapshot again and again."""
+    """Its snapshot is shown again and again."""
     assert HEALTHY.wall_ms is not None
-    old_ms = age_ms(Sight("a", "recording", HEALTHY, heard_s=9.0), 10.0)
+    old_ms = age_ms(TargetStatus("a", "recording", HEALTHY, heard_s=9.0), 10.0)
     assert old_ms is not None
     assert old_ms > 3_600_000
-    assert age_ms(Sight("a", "run", HEALTHY, heard_s=9.0), 10.0) == 1_000
+    assert age_ms(TargetStatus("a", "run", HEALTHY, heard_s=9.0), 10.0) == 1_000
     assert aged(FleetRow(target="a", kind="recording", verdict="moving"), old_ms).verdict == "moving"
 
 

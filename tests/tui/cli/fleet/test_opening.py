@@ -8,22 +8,21 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from textual.pilot import Pilot
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.host import Host
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
-from wmtop.engine.targets.fleet.watcher import TargetWatch, Watcher, WatchTarget
-from wmtop.tui.cli.attach import engine_of
-from wmtop.tui.cli.fleet.command import feed_of
-from wmtop.tui.cli.fleet.feed import WatchedFeed
-from wmtop.tui.cli.fleet.members import members
-from wmtop.tui.cli.fleet.observe import FleetRows, watcher_of
+from wmtop.engine.targets.fleet import TargetWatch, Watcher, WatchTarget
+from wmtop.engine.targets.own import running_engine
+from wmtop.tui.cli.fleet import FleetRows, WatchedFeed, feed_of, watcher_of
+from wmtop.tui.cli.members import members
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.words.lists import Appearance
+
+from tests.snapshots import replace
 
 from ....feed.hosts import host_alone
 from ....refusals import refused
@@ -112,7 +111,7 @@ def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine
 
     async def scenario() -> None:
         assert await opened_from(watcher) == "flights"
-        found = engine_of("flights")
+        found = running_engine("flights")
         assert found is not None
         app = WmtopApp(found.client(read_only=False), on_quit="leave")
 
@@ -124,7 +123,7 @@ def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine
         engine.publish(batch(3))  # the fleet still sees it
         watch = watcher.watch("flights")
         assert watch is not None
-        until(lambda: watch.sight.snapshot is not None and watch.sight.snapshot.batch == 3)
+        until(lambda: watch.status.snapshot is not None and watch.status.snapshot.batch == 3)
 
     try:
         asyncio.run(scenario())

@@ -1,0 +1,48 @@
+"""The one way from an address to a target: kinds in the order in which an address is tried, then plug-ins."""
+
+from ..system.errors import UsageError
+from .flink.kind import FLINK
+from .own import is_recording, own_run, scheme_of
+from .plugin import open_plugin, plugins
+from .spark.kind import SPARK
+from .target import NO_OPTIONS, NothingThereError, OpenedTarget, TargetOptions
+from .topic.kind import TOPIC
+
+KINDS = (FLINK, TOPIC)
+"""What an address that is not a run's or a recording's may be, in order; else it is a plug-in's, else a Spark query."""
+
+
+def open_target(
+    address: str, options: TargetOptions = NO_OPTIONS, configured: TargetOptions = NO_OPTIONS, *, runs: bool = True
+) -> OpenedTarget:
+    """What an address leads to: a running engine (with `runs`), a recording, or a target of another program.
+
+    Options that are not given are those `configured`. UsageError or RunError if there is no such target, it cannot be
+    reached, or an option has no effect on it.
+    """
+    if (own := own_run(address, runs=runs)) is not None:
+        return own
+    kind = None
+    for each in KINDS:
+        if kind is None and each.has(address):
+            kind = each
+    scheme = scheme_of(address) if kind is None else None
+    plugin = None if scheme is None else plugins().get(scheme)
+    options = options.over(configured)
+    if plugin is not None:
+        return open_plugin(plugin, address, options)
+    kind = kind or SPARK
+    options.only(kind.reads, kind.where, kind.joined)
+    try:
+        return kind.open(address, options)
+    except NothingThereError:
+        from .discover import nothing_there
+
+        raise UsageError(nothing_there(address)) from None
+
+
+def kind_at(address: str) -> str:
+    """The word for the kind of a target, as far as its address shows it."""
+    if is_recording(address):
+        return "recording"
+    return next((kind.name for kind in KINDS if kind.has(address)), "")

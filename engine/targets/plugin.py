@@ -1,0 +1,142 @@
+"""Kinds of target by plug-ins: how they are found and guarded, and the part of a snapshot that every kind has."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Totals, Windows
+from ..system.errors import RunError, UsageError, first_line, one_line
+from .follow import AttachedTarget
+from .own import name_of, without_scheme
+from .target import NOT_KNOWN, Target, TargetOptions
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "wmtop.targets"
+"""The group of entry points of plug-ins: each has the name of the scheme of its addresses."""
+MAX_STEPS, MAX_NAMED = 10, 100
+
+
+def plugins() -> "dict[str, EntryPoint]":
+    """The plug-ins that are installed, by the scheme of their addresses."""
+    from importlib.metadata import entry_points
+
+    return {each.name.lower(): each for each in entry_points(group=GROUP)}
+
+
+def open_plugin(entry: "EntryPoint", address: str, options: TargetOptions) -> AttachedTarget:
+    """The target that the entry point's object makes of address and options."""
+    target = cast(Target[Any], _Guarded(entry, address, options))
+    return AttachedTarget(target, name_of(without_scheme(address).strip("/").rpartition("/")[2] or entry.name))
+
+
+class _Guarded:
+    """A plug-in's target; each unforeseen error of it is a RunError, one line that names the plug-in."""
+
+    def __init__(self, entry: "EntryPoint", address: str, options: TargetOptions) -> None:
+        self._entry = entry
+        self._target = self._run(lambda: entry.load()(address, options))
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._run(lambda: getattr(self._target, name))
+        return partial(self._run, value) if callable(value) else value
+
+    def _run(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except (UsageError, RunError):
+            raise
+        except Exception as error:
+            words = one_line(f"{type(error).__name__}: {first_line(error)}")
+            raise RunError(f"the plug-in {self._entry.value} for {self._entry.name}:// failed: {words}") from error
+
+
+def snapshot_of_channels(
+    name: str, source: SourceView, watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot | None = None,
+    other: Other | None = None,
+) -> Snapshot:  # fmt: skip
+    """The snapshot of channels by their watermarks (epoch ms; None: none yet), whose minimum is the target's watermark.
+
+    `before` is the last one: since when a channel's watermark is unchanged, and since when a channel is the slowest.
+    """
+    views = _views(watermarks, now_ms, before)
+    level, blockers = _combined(views, now_ms, before)
+    return Snapshot(
+        name=name,
+        state="live",
+        now_ms=now_ms,
+        wall_ms=now_ms,
+        settings=NOT_KNOWN,
+        source=source,
+        level=level,
+        blockers=blockers,
+        channels=views,
+        windows=Windows(open_count=None, fired=None, late_firings=None),
+        totals=Totals(None, None, None, None, None, None),
+        target=Other(source.kind) if other is None else other,
+        origin={"channels": source.kind, "level": source.kind},
+    )
+
+
+def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot | None) -> list[ChannelView]:
+    last = {} if before is None else {view.channel: view for view in before.channels}
+
+    def since(channel: str, watermark_ms: int | None) -> int | None:
+        old = last.get(channel)
+        return old.since_ms if old is not None and old.watermark_ms == watermark_ms else now_ms
+
+    return [
+        ChannelView(
+            channel=channel,
+            watermark_ms=watermark_ms,
+            max_event_ms=None,
+            state="never_seen" if watermark_ms is None else "active",
+            records=None,
+            behind_watermark=None,
+            late=None,
+            malformed=None,
+            future=None,
+            flaps=None,
+            since_ms=since(channel, watermark_ms),
+            aligned=True,
+        )
+        for channel, watermark_ms in watermarks.items()
+    ]
+
+
+def _combined(views: list[ChannelView], now_ms: int, before: Snapshot | None) -> tuple[Level, list[Blocker] | None]:
+    """The minimum, the channel that holds it back, and the steps up to the fastest channel."""
+    missing = next((view.channel for view in views if view.watermark_ms is None), None)
+    if missing is not None:
+        return Level(holder=_holder(missing, "no_watermark", now_ms, before)), None
+    if not views:
+        return Level(), None
+    steps = [
+        (watermark_ms, [view.channel for view in found])
+        for watermark_ms, found in groupby(sorted(views, key=_watermark), key=_watermark)
+    ]
+    lowest_ms, fastest_ms = steps[0][0], steps[-1][0]
+    level = Level(
+        watermark_ms=lowest_ms,
+        behind_fastest_ms=fastest_ms - lowest_ms,
+        behind_clock_ms=now_ms - lowest_ms,
+        holder=_holder(steps[0][1][0], "behind", now_ms, before),
+        moved_ms=now_ms if before is None or before.level.watermark_ms != lowest_ms else before.level.moved_ms,
+    )
+    blockers = [
+        Blocker(channels[:MAX_NAMED], steps[place + 1][0] - lowest_ms, watermark_ms, "behind", len(channels))
+        for place, (watermark_ms, channels) in enumerate(steps[:-1][:MAX_STEPS])
+    ]
+    return level, blockers
+
+
+def _watermark(view: ChannelView) -> int:
+    return view.watermark_ms or 0
+
+
+def _holder(channel: str, cause: Cause, now_ms: int, before: Snapshot | None) -> Holder:
+    last = None if before is None else before.level.holder
+    is_same = last is not None and (last.channel, last.cause) == (channel, cause)
+    return last if last is not None and is_same else Holder(channel, now_ms, cause, at_least=before is None)

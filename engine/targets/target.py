@@ -1,0 +1,195 @@
+"""What a target is: the protocol of its kinds, the options that reach it, and the pace at which it is polled."""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from ..feed.messages import Header
+from ..snapshot import Snapshot, SourceView
+from ..system.errors import UsageError
+from ..verdict.judge import RecordedPast
+from ..watermarks.settings import Settings
+
+
+class Pace:
+    """How often a target is polled, and until when it is followed; belongs to one thread, except `stop`."""
+
+    def __init__(self, every_s: float = 0.0, for_s: float | None = None) -> None:
+        """Poll every `every_s` seconds, or less often if the target asks for it, for `for_s` (None: until `stop`)."""
+        self._every_s = every_s
+        self._until = None if for_s is None else time.monotonic() + for_s
+        self._stopping = threading.Event()
+        self._at_stop: Callable[[], object] = lambda: None
+
+    def wait(self, every_s: float) -> bool:
+        """Wait until the next poll of a target that wants one every `every_s`; False if there is none."""
+        every_s = max(self._every_s, every_s)
+        if self._until is None:
+            return not self._stopping.wait(every_s)
+        if time.monotonic() + every_s >= self._until:
+            self._stopping.set()
+        else:
+            time.sleep(every_s)
+        return not self._stopping.is_set()
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the target is no longer followed; None: no limit."""
+        return None if self._until is None else max(self._until - time.monotonic(), 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, or `stop` was called."""
+        return self._stopping.is_set() or self.left_s == 0
+
+    def stop(self) -> None:
+        """Follow no longer; from any thread."""
+        self._stopping.set()
+        self._at_stop()
+
+    def at_stop(self, call: Callable[[], object]) -> None:
+        """Call it at `stop`, on that thread; at once if `stop` was called."""
+        self._at_stop = call
+        if self._stopping.is_set():
+            call()
+
+
+Message = Header | Snapshot
+LogProgress = Callable[[str], AbstractContextManager[Callable[[int], object]]]
+"""Shows, under a label, how a long log is read; gets the number of bytes still to be read."""
+Facts = TypeVar("Facts")
+
+NOT_KNOWN = Settings(
+    strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=None
+)
+"""Settings of a target that computes its own watermarks by rules that are not visible."""
+
+
+class NothingThereError(LookupError):
+    """An address leads to nothing: the caller says which ones are near."""
+
+
+class Target(Protocol[Facts]):
+    """What another program runs: `poll` fetches facts, on a thread of its own; `picture` makes the snapshot from them.
+
+    A class that inherits from it needs `describe`, `poll` and `picture` only. What is not known from here is None in
+    the snapshot, whose `settings` and `origin` say what is known.
+    """
+
+    step: str = "connecting"
+    """What `open` does, as a step of the start."""
+
+    @property
+    def every_s(self) -> float:
+        """Seconds until the next poll."""
+        return 1.0
+
+    @property
+    def settings(self) -> Settings:
+        """The settings known before the first poll."""
+        return NOT_KNOWN
+
+    def describe(self) -> SourceView:
+        """The source as a screen shows it."""
+        ...
+
+    def open(self) -> None:
+        """Prepare for polls; UsageError for a target that cannot be read. May be called again after `close`."""
+
+    def poll(self) -> Facts:
+        """The present facts; temporary trouble is among them."""
+        ...
+
+    def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
+        """The snapshot of the facts at `now_ms` (epoch ms)."""
+        ...
+
+    def past(self, facts: Facts, now_ms: int) -> RecordedPast:
+        """The recorded past before `now_ms` (epoch ms), called after the first `picture`; empty: nothing."""
+        return RecordedPast()
+
+    def close(self) -> None:
+        """Stop polling."""
+
+
+class TargetOptions(Struct, frozen=True, kw_only=True):
+    """The options of `wmtop attach` that choose what is read and how; None: not given. Durations in ms, -1: off."""
+
+    operator: str | None = None
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    auth_file: Path | None = None
+    group: str | None = None
+    lateness: int | None = None
+    idle_after: int | None = None
+    time: str | None = None
+    kafka_config: Path | None = None
+    state_reader: str | None = None
+    bootstrap: str | None = None
+    query: str | None = None
+    spark_reader: Callable[[Path], Any] | None = None
+    """Makes the reader of a checkpoint's state for `state_reader` "spark"; like the next one no user's option."""
+    log_progress: LogProgress | None = None
+    """Given: the event log of an application that has ended opens as a `FinishedLog`."""
+
+    def over(self, others: "TargetOptions") -> "TargetOptions":
+        """These options, and those of `others` that are not given here."""
+        given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return TargetOptions(**{**{name: getattr(others, name) for name in OPTIONS}, **given})
+
+    def refuse(self, names: tuple[str, ...], where: str) -> None:
+        """UsageError for an option among `names` that is given: it has no effect `where`."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} has no effect {where}; leave it out")
+
+    def only(self, names: tuple[str, ...], where: str, joined: str = "") -> None:
+        """UsageError for a given option that is not among `names`, or that only reads the cluster of `bootstrap`, where
+        a `joined` target has none.
+        """
+        self.refuse(tuple(name for name in OPTIONS if name not in names), where)
+        if joined and self.bootstrap is None:
+            self.refuse(("time", "kafka_config"), f"{joined} without --bootstrap")
+
+
+NO_OPTIONS = TargetOptions()
+OPTIONS = TargetOptions.__struct_fields__[:-2]
+"""The names of the options, in the order in which they are refused."""
+
+
+class OpenedTarget(Protocol):
+    """What an address leads to: a target of another program, a running engine, a recording."""
+
+    @property
+    def name(self) -> str:
+        """A name derived from the address."""
+        ...
+
+    def follow(self, name: str, pace: Pace) -> Generator[Message]:
+        """Its snapshots, with their verdicts, under that name; an engine's and a recording's header comes first.
+
+        UsageError, RunError or OSError if it cannot be read.
+        """
+        ...
+
+
+class Kind(Struct, frozen=True):
+    """A kind of target: one entry in `open.KINDS`, or an entry point `wmtop.targets` whose name is its scheme."""
+
+    name: str
+    """The word for it in the fleet."""
+    has: Callable[[str], bool]
+    """Whether an address is of this kind, as the address alone shows."""
+    open: Callable[[str, TargetOptions], OpenedTarget]
+    """Opens an address of this kind; UsageError if there is no such target."""
+    reads: tuple[str, ...] = OPTIONS
+    """The options that have an effect."""
+    where: str = ""
+    """The words for where all others have none: `for flink://`."""
+    joined: str = ""
+    """The same for a target whose Kafka cluster the user may name by `bootstrap`, else its event times are not read."""

@@ -1,0 +1,191 @@
+"""What all further screens share: how they are reached and left, frozen, tuned, explained."""
+
+from pathlib import Path
+
+from wmtop.tui.screens.detail import DetailScreen
+from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.screens.late_records import LateRecordsScreen
+from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.target_screen import FURTHER
+from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
+from wmtop.tui.words.keys import LINKS
+
+from .. import canned
+from ..canned import MINUTE, late_burst, live, told
+from ..drive import Driven, drive
+from ..recorded import record, replay
+
+SIZES = ((80, 24), (120, 36), (200, 50), (20, 5))
+
+
+def test_detail_key_opens_it_and_escape_returns() -> None:
+    async def scenario(it: Driven) -> None:
+        for link in LINKS:
+            if link.name in FURTHER:
+                await it.press(link.key)
+                assert isinstance(it.app.screen, FURTHER[link.name])
+                await it.says(f"main › {link.name}", "#top")
+                await it.says("Esc back", "#keys")
+                await it.says("● LIVE", "#status")
+                await it.press("escape")
+                assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_any_snapshot_at_any_size_is_drawn() -> None:
+    builders = (canned.empty, canned.attached, canned.never_seen, canned.stalled, canned.ended, canned.failed,
+                canned.hostile, canned.instances, canned.many, canned.one)  # fmt: skip
+
+    by_size = sorted(zip(SIZES * len(builders), builders, strict=False), key=lambda pair: pair[0])  # few resizes
+
+    async def scenario(it: Driven) -> None:
+        for link in LINKS:
+            if link.name in FURTHER:
+                await it.press(link.key)
+                for size, build in by_size:
+                    if it.app.size != size:
+                        await it.pilot.resize_terminal(*size)
+                    await it.push(build())
+                    await it.type("down", "end", "T")
+                    said = it.said()
+                    assert "9223372036854775" not in said
+                    assert "\x1b" not in said
+                await it.pilot.resize_terminal(120, 36)
+                await it.press("escape")
+                await it.push(live())
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_already_open_is_returned_to() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "enter")
+        assert isinstance(it.app.screen, WindowScreen)
+        await it.says("main › Windows › 13:00–14:00", "#top")
+        await it.press("w")
+        assert isinstance(it.app.screen, WindowsScreen)
+        assert [type(screen) for screen in it.app.screen_stack[1:]] == [MainScreen, WindowsScreen]
+        await it.press("w")
+        assert isinstance(it.app.screen, WindowsScreen)
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_new_snapshot_is_shown_and_later_by_main() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        await it.push(late_burst())
+        await it.says("batch 240", "#status")
+        await it.press("escape")
+        await it.says("late 8.1 % (6,100)", "#tuning")
+        await it.says("F9", "Barrel")
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_freeze_freezes_all_screens() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "p")
+        await it.says("● FROZEN", "#status")
+        await it.says("p resume", "#keys")
+        before = it.said()
+        await it.push(late_burst())
+        assert it.said() == before
+        await it.press("escape")
+        await it.says("● FROZEN", "#status")
+        await it.press("w", "p")
+        await it.says("batch 240", "#status")
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_preview_is_changed_applied_and_dropped() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("plus", "w")
+        await it.says("▸ 45m?", "#tuning")
+        await it.says("Enter apply 45m", "#keys")
+        await it.says("Esc drop", "#keys")
+        await it.press("plus", "enter")
+        assert isinstance(it.app.screen, WindowsScreen)
+        assert [change.lateness_ms for change in it.client.sent] == [60 * MINUTE]  # type: ignore[union-attr]
+        await it.press("left_square_bracket")
+        await it.says("idle after 2h ▸ 1h?", "#tuning")
+        await it.press("escape")
+        assert "▸" not in it.said("#tuning")
+        assert isinstance(it.app.screen, WindowsScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_zone_changes_on_all_screens() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        await it.says("T local", "#keys")
+        await it.press("T", "escape", "b")
+        await it.says("T UTC", "#keys")
+
+    drive(scenario, *told(live()), size=(240, 50))
+
+
+def test_help_over_a_detail_explains_it() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "question_mark")
+        assert isinstance(it.app.screen, HelpScreen)
+        words = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
+        assert "Reading Windows" in words
+        assert "Reading the barrel" not in words
+        await it.press("escape")
+        assert isinstance(it.app.screen, WindowsScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_help_at_any_width_keeps_words_beside_keys() -> None:
+    async def scenario(it: Driven) -> None:
+        def words() -> str:
+            return "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
+
+        line = "  w       Windows: Open and fired windows, and why one does not fire\n"
+        await it.press("g", "question_mark")
+        assert line in words()
+        assert "Progress\n" not in words().replace("Reading Progress\n", "")
+        await it.pilot.resize_terminal(60, 24)
+        await it.until(lambda: line not in words())
+        assert "  w       Windows: Open and fired windows, and why\n          one does not fire\n" in words()
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_has_a_text_for_its_help() -> None:
+    for screen in (*FURTHER.values(), WindowScreen, LateRecordsScreen):
+        assert issubclass(screen, DetailScreen)
+        assert len(screen.READING) > 40
+
+
+def test_palette_offers_what_the_keys_do_on_a_detail() -> None:
+    async def scenario(it: Driven) -> None:
+        main = {command.title for command in it.app.get_system_commands(it.app.screen)}
+        assert {link.name for link in LINKS} <= main
+        await it.press("w")
+        there = {command.title for command in it.app.get_system_commands(it.app.screen)}
+        assert "Back" in there
+        assert "Windows" not in there
+
+    drive(scenario, *told(live()))
+
+
+def test_detail_of_a_replay_has_the_timeline(tmp_path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        await it.until(lambda: bool(it.app.screen.query("ReplayBar")))
+        await it.says("REPLAY PAUSED", "#status")
+        assert "p freeze" not in it.said("#keys")
+        await it.press("full_stop", "full_stop")
+        await it.until(lambda: "batch 2" in it.said("#status"))
+        await it.press("p")
+        await it.until(lambda: "REPLAY ▶" in it.said("#status"))
+
+    replay(scenario, record(tmp_path / "x.rec"))

@@ -1,0 +1,101 @@
+"""The keys of the fleet that work everywhere: copies, files, the theme; and a terminal that is too small for it."""
+
+import asyncio
+import csv
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from wmtop.tui.screens.base_app import TooSmallScreen
+from wmtop.tui.screens.fleet import FleetApp
+from wmtop.tui.widgets.lines import TextLine
+from wmtop.tui.widgets.rows import text_of
+from wmtop.tui.widgets.themes import DARK
+from wmtop.tui.words.lists import Appearance
+
+from .test_fleet_pictures import rows
+
+
+def fleet(scenario: Callable[["Pilot[str]"], Awaitable[None]], preferences_file: Path | None = None) -> FleetApp:
+    app = FleetApp(rows, Appearance(refresh_ms=100), preferences_file=preferences_file)
+
+    async def run() -> None:
+        async with app.run_test(size=(120, 36)) as pilot:
+            await pilot.pause()
+            await scenario(pilot)
+
+    asyncio.run(run())
+    return app
+
+
+def test_fleet_copy_takes_the_selected_target() -> None:
+    async def scenario(pilot: "Pilot[str]") -> None:
+        await pilot.press("j", "k", "y")
+        assert pilot.app.clipboard == "flights"
+        await pilot.press("Y")
+        assert pilot.app.clipboard.startswith("● STALLED")
+        assert "flights" in pilot.app.clipboard
+        await pilot.press("slash", *"zzz", "enter", "y")
+        assert pilot.app.clipboard.startswith("● STALLED")  # nothing matches: nothing was copied
+
+    fleet(scenario)
+
+
+def test_fleet_save_writes_the_filtered_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def scenario(pilot: "Pilot[str]") -> None:
+        await pilot.press("X", "slash", *"cli", "enter", "J")
+
+    fleet(scenario)
+    with (tmp_path / "wmtop-fleet-targets-1.csv").open() as lines:
+        table = list(csv.DictReader(lines))
+    [one] = json.loads((tmp_path / "wmtop-fleet-targets-1.json").read_text())
+    assert {row["target"] for row in table} == {row.target for row in rows()}
+    assert (one["target"], one["verdict"]) == ("clicks", "moving")
+    [lost] = [row for row in table if row["target"] == "returns"]
+    assert lost["findings"] == lost["watermark_ms"] == ""  # not known is empty
+
+
+def test_fleet_theme_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+
+    async def scenario(pilot: "Pilot[str]") -> None:
+        await pilot.press("c")
+
+    chosen = fleet(scenario, path).theme
+    assert chosen != DARK.name
+    assert FleetApp(rows, Appearance(), preferences_file=path).theme == chosen
+
+
+def test_fleet_too_small_terminal_is_covered_until_it_grows() -> None:
+    async def scenario(pilot: "Pilot[str]") -> None:
+        await pilot.resize_terminal(40, 10)
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, TooSmallScreen)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert not isinstance(pilot.app.screen, TooSmallScreen)
+
+    fleet(scenario)
+
+
+def test_fleet_about_line_has_what_the_table_cuts() -> None:
+    async def scenario(pilot: "Pilot[str]") -> None:
+        line = pilot.app.screen.query_one("#about", TextLine)
+        await pilot.press("j")
+        assert "access denied; check the credentials" in text_of(line.draw(120, 1)[0])
+        await pilot.press("k")
+        assert "access denied" not in text_of(line.draw(120, 1)[0])
+
+    fleet(scenario)
+
+
+def test_fleet_wrong_filter_changes_nothing() -> None:
+    async def scenario(pilot: "Pilot[str]") -> None:
+        await pilot.press("slash", *"cli", "left_square_bracket")
+        assert "unterminated" in str(pilot.app.screen.query_one("#prompt-note").render())
+
+    fleet(scenario)

@@ -1,0 +1,207 @@
+"""The incident export: what is in it, and that nothing is overwritten or leaks."""
+
+import json
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
+from wmtop.tui import cli
+from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
+from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
+
+from ..canned import CARRIERS, WALL, header, hostile, live, told
+from ..drive import Driven, drive
+from ..recorded import COUNT, record, replay, story
+
+NAMES = {TEXT, PICTURE, RECORDING, SNAPSHOT}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def report(*arguments: str) -> int:
+    sys.argv = ["wmtop", "report", *arguments]
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def unpacked(path: Path, into: Path) -> dict[str, Path]:
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(into)
+    return {file.name: file for file in into.rglob("*") if file.is_file()}
+
+
+def test_a_recording_becomes_a_zip(here: Path) -> None:
+    record(here / "a.rec")
+    assert report("a.rec", "-o", "out.zip") == 0
+    files = unpacked(here / "out.zip", here / "out")
+    assert set(files) == NAMES
+    text = files[TEXT].read_text()
+    for title in ("Verdict", "Findings", "Timeline", "Evidence", "Settings", "Versions"):
+        assert f"## {title}" in text
+    assert "F9" in text
+    assert re.search(r"\| Textual \| \d", text)
+    picture = files[PICTURE].read_text()
+    assert "<svg" in picture
+    assert "url(http" not in picture  # it opens where there is no network
+    assert json.loads(files[SNAPSHOT].read_text())["batch"] == COUNT - 1
+    with RecordingReader(files[RECORDING]) as reader:
+        assert not reader.truncated
+        assert reader.at(len(reader) - 1) == story(COUNT - 1)
+        assert len(reader) == COUNT  # all of it lies within the last minutes
+
+
+def test_a_moment_of_it_in_a_directory(here: Path) -> None:
+    record(here / "a.rec")
+    moment = story(70).now_ms
+    assert report("a.rec", "-o", "out", "--at", str(moment)) == 0
+    assert {path.name for path in (here / "out").iterdir()} == NAMES
+    with RecordingReader(here / "out" / RECORDING) as reader:
+        assert reader.at(len(reader) - 1) == story(70)
+
+
+def test_only_the_last_minutes_are_recorded(tmp_path: Path) -> None:
+    every = CLIP_MS // 10
+    snapshots = [live(batch=n, wall_ms=WALL + n * every) for n in range(200)]
+    with RecordingReader(record(tmp_path / "a.rec", *snapshots)) as reader:
+        assert len(incident_of(reader, 150).snapshots) == MIN_SNAPSHOTS
+        assert len(incident_of(reader, 5).snapshots) == 6
+    fast = [live(batch=n, wall_ms=WALL + n * CLIP_MS // 100) for n in range(200)]
+    with RecordingReader(record(tmp_path / "b.rec", *fast)) as reader:
+        assert len(incident_of(reader, 150).snapshots) == 101
+
+
+def test_a_screen_keeps_the_last_minutes_within_bounds() -> None:
+    minutes = LastMinutes()
+    for n in range(1_000):
+        minutes.add(live(wall_ms=WALL + n * 1_000))
+    last = live(wall_ms=WALL + 999_000)
+    assert len(minutes.until(last)) == CLIP_MS // 1_000 + 1
+    assert minutes.until(live(wall_ms=WALL + 900_000))[-1].wall_ms == WALL + 900_000
+
+
+def test_redacted_there_is_no_name_in_any_part(here: Path) -> None:
+    record(here / "a.rec")
+    assert report("a.rec", "-o", "out.zip", "--redact") == 0
+    files = unpacked(here / "out.zip", here / "out")
+    with RecordingReader(files[RECORDING]) as reader:
+        recorded = "".join(repr(snapshot) for snapshot in reader) + repr(reader.header)
+    everything = [files[TEXT].read_text(), files[PICTURE].read_text(), files[SNAPSHOT].read_text(), recorded]
+    for text in everything:
+        for name in ("flights", *CARRIERS):
+            assert not re.search(rf"\b{name}\b", text), name
+    assert "c001" in everything[0]
+    holder = json.loads(everything[2])["level"]["holder"]["channel"]
+    assert f" {holder}" in everything[0]  # the same name in all of them
+    assert holder in everything[1]
+
+
+@pytest.mark.parametrize("out", ["out.zip", "out"])
+def test_nothing_is_overwritten_without_force(here: Path, capsys: pytest.CaptureFixture[str], out: str) -> None:
+    record(here / "a.rec")
+    assert report("a.rec", "-o", out) == 0
+    before = (here / out).stat().st_mtime_ns
+    assert report("a.rec", "-o", out) == 2
+    assert (here / out).stat().st_mtime_ns == before
+    assert report("a.rec", "-o", out, "--force") == 0
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_the_input_is_never_the_output(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "in").mkdir()
+    path = record(here / "in" / RECORDING)
+    before = path.read_bytes()
+    assert report(str(path), "-o", "in", "--force") == 2
+    record(here / "a.zip")
+    assert report("a.zip", "-o", "a.zip", "--force") == 2
+    assert path.read_bytes() == before
+    assert len(capsys.readouterr().err.strip().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nothing-here", "-o", "x.zip"),
+        ("a.rec", "-o", "no/such/dir/x.zip"),
+        ("a.rec", "-o", "x.zip", "--at", "1970-01-01"),
+        ("a.rec", "-o", "x.zip", "--at", "soon"),
+        ("a.rec", "-o", "x.zip", "--group", "g"),
+        ("a.rec",),
+        ("text", "-o", "x.zip"),
+    ],
+)
+def test_errors_are_one_line(here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    record(here / "a.rec")
+    (here / "text").write_text("no recording")
+    assert report(*arguments) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not (here / "x.zip").exists()
+
+
+def test_names_from_outside_are_no_markup(tmp_path: Path) -> None:
+    snapshot = hostile()
+    write_incident(Incident(header=header(), snapshots=[snapshot], points=[]), tmp_path / "out")
+    text = (tmp_path / "out" / TEXT).read_text()
+    assert "\x1b" not in text
+    assert "[bold]" not in text.replace("\\[bold\\]", "")
+    assert not re.search(r"(?<!\\)<", text)
+
+
+def test_it_says_which_values_the_late_records_have(tmp_path: Path) -> None:
+    values = [ExplainedValue("4.2", 600, 4_000, 15.0, 13.9, 16.1, sure=True), ExplainedValue("5.0", 0, 60_000, 0.0)]
+    column = ExplainedColumn("firmware", values, late=1_000, records=100_000)
+    with RecordingReader(record(tmp_path / "a.rec", live(explain=[column]))) as reader:
+        write_incident(incident_of(reader, 0), tmp_path / "out")
+    text = (tmp_path / "out" / TEXT).read_text()
+    assert "| firmware | 4.2 | 600, 60.0 % | 4,000, 4.0 % | 15.0× (13.9–16.1) |" in text
+    assert "| firmware | 5.0" not in text
+
+
+def test_a_lost_engine_is_said(tmp_path: Path) -> None:
+    incident = Incident(header=header(), snapshots=[live()], points=[], lost="the engine was killed")
+    write_incident(incident, tmp_path / "out")
+    text = (tmp_path / "out" / TEXT).read_text()
+    assert "UNKNOWN" in text
+    assert "engine lost" in text
+    assert "killed" in (tmp_path / "out" / PICTURE).read_text()
+
+
+def zips(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.zip"))
+
+
+def test_the_key_writes_what_is_shown(here: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.push(replace(live(), batch=300, wall_ms=WALL + 1_000))
+        await it.press("E")
+        await it.until(lambda: any(str(here) in toast for toast in it.toasts()))
+
+    drive(scenario, *told(live()))
+    files = unpacked(zips(here)[0], here / "out")
+    assert set(files) == NAMES
+    assert json.loads(files[SNAPSHOT].read_text())["batch"] == 300
+    with RecordingReader(files[RECORDING]) as reader:
+        assert len(reader) == 2
+
+
+def test_the_key_works_in_a_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record(tmp_path / "a.rec")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    async def scenario(it: Driven) -> None:
+        await it.press("right_curly_bracket", "e", "E")
+        await it.until(lambda: any("here" in toast for toast in it.toasts()))
+
+    replay(scenario, path)
+    assert len(zips(tmp_path / "here")) == 1

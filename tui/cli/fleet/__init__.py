@@ -1,1 +1,0 @@
-"""Many targets at once: their list, their watcher, and its output."""
