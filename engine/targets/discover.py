@@ -15,7 +15,7 @@ from ..system.errors import one_line
 from .own import known_as
 from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .spark.files import UnreadableError, names
-from .spark.published import list_published
+from .spark.reports import list_published
 
 WHAT = "a run, a checkpoint directory or an event log (or its URI), a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
 

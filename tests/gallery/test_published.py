@@ -8,8 +8,7 @@ import pytest
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
-from wmtop.engine.targets.spark.published import SUFFIX, Published, PublishedTap
-from wmtop.engine.targets.spark.reports import JobReports
+from wmtop.engine.targets.spark.reports import SUFFIX, JobReports, Published, PublishedTap
 from wmtop.engine.targets.spark.watch import QueryWatch
 
 from .conftest import Gallery

@@ -13,8 +13,8 @@ PUBLISHED = "published queries: wmtop attach NAME"
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.targets.discover import Found
-    from ...engine.targets.spark.published import Published
     from ...engine.targets.spark.query_runs import QueryRun
+    from ...engine.targets.spark.reports import Published
 
 _MAX_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
@@ -24,7 +24,7 @@ def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
     from ...engine.targets.discover import WHAT, discover
     from ...engine.targets.plugin import plugins
-    from ...engine.targets.spark.published import list_published
+    from ...engine.targets.spark.reports import list_published
 
     lines = lines_of_runs()
     if lines:

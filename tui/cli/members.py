@@ -60,7 +60,7 @@ def some_members(names: Iterable[str], *, every: bool) -> list[Member]:
 
 def _published(taken: set[str]) -> list[Member]:
     """Published queries that run, failed, or whose job died; unless a job that runs publishes them again."""
-    from ...engine.targets.spark.published import list_published
+    from ...engine.targets.spark.reports import list_published
 
     jobs = sorted(list_published(), key=lambda job: not job.publication.alive)
     out: dict[str, Member] = {}

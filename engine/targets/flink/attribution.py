@@ -1,15 +1,35 @@
-"""The states and causes of an operator's inputs, who holds back its watermark, and the steps to free it. Pure."""
+"""The states and causes of an operator's inputs, who holds back its watermark, and the steps to free it; and the
+snapshot that shows them. Pure.
+"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from ...snapshot import Blocker, Cause, ChannelState, InstanceView
+from ...snapshot import (
+    Blocker,
+    Cause,
+    ChannelState,
+    ChannelView,
+    EngineState,
+    Holder,
+    InstanceView,
+    Level,
+    Note,
+    Snapshot,
+    SourceView,
+    Totals,
+    Windows,
+)
+from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...verdict.blockers import steps_below
+from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
-from .evidence import Evidence, InputEvidence, OperatorEvidence
+from .evidence import Evidence, InputEvidence
+from .facts import FlinkFacts, Moment
 from .rules import HOLDER_RULES, Minimum, first_match, is_paused, judged
-from .samples import Unread, or_min
+from .samples import Unread, VertexSample, or_min
+from .upstream import OperatorEvidence
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
@@ -190,3 +210,215 @@ def _blockers(
         )
         for step in steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
     ]
+
+
+STALE_AFTER_MS = 15_000
+"""Metrics are stale if they are this much (ms) older than their interval."""
+TWO_PHASE = "GlobalWindowAggregate"
+"""Flink SQL's second phase of a window aggregate (`StreamExecGlobalWindowAggregate`)."""
+_STATES: dict[str, EngineState] = {
+    "INITIALIZING": "starting", "CREATED": "starting", "RUNNING": "live", "FAILED": "failed", "CANCELED": "ended",
+    "FINISHED": "ended",
+}  # fmt: skip
+
+
+def snapshot_of(
+    moment: Moment, attribution: Attribution | None, *, name: str, source: SourceView, settings: Settings,
+    before: Snapshot | None,
+) -> Snapshot:  # fmt: skip
+    """The snapshot at one moment; `attribution` is None while no sample has the operator, `before` is the last one."""
+    facts, now_ms, late = moment.facts, moment.now_ms, moment.late
+    return Snapshot(
+        name=name,
+        state=_state(moment),
+        now_ms=now_ms,
+        wall_ms=now_ms,
+        ended=attribution is not None and attribution.ended,
+        settings=settings,
+        source=source,
+        level=Level() if attribution is None else _level(attribution, moment, before),
+        blockers=None if attribution is None or not moment.runs else attribution.blockers,
+        channels=[] if attribution is None else _channel_views(attribution, now_ms, before),
+        instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
+        totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
+        target=_job(moment, attribution, before),
+        origin={"level": "flink", "channels": "flink", "totals": "flink"}
+        | ({} if facts.unread is None else {"backlog": "broker"}),
+        notes=[] if facts.broker_trouble is None else [Note(now_ms, "broker_silent", {"why": facts.broker_trouble})],
+        error=_error(moment),
+    )
+
+
+def _state(moment: Moment) -> EngineState:
+    facts = moment.facts
+    if moment.operator_gone:
+        return "stale"
+    state = _STATES.get(facts.graph.job.state, "stale")
+    if (facts.trouble is not None or facts.interval_ms == 0) and state in ("live", "starting"):
+        return "stale"
+    if state != "live":
+        return state
+    if facts.sample is None:
+        return "starting"
+    if moment.clock_ms - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
+        return "stale"
+    return "live" if facts.sample.whole else "partial"
+
+
+def _error(moment: Moment) -> str | None:
+    facts = moment.facts
+    if moment.operator_gone:
+        return f"--operator {moment.operator}: the job has no such operator any more"
+    if facts.trouble is not None:
+        return facts.trouble
+    if facts.interval_ms == 0 and moment.runs:
+        return NO_METRICS
+    return facts.failure if facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") else None
+
+
+def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) -> Level:
+    watermark_ms, now_ms = attribution.watermark_ms, moment.now_ms
+    known = [channel.watermark_ms for channel in attribution.channels if channel.watermark_ms is not None]
+    last = None if before is None else before.level
+    # At the first poll it is not known when the watermark last moved.
+    has_moved = last is not None and last.watermark_ms != watermark_ms
+    return Level(
+        watermark_ms=watermark_ms,
+        behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),
+        behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
+        holder=_holder(attribution, now_ms, last) if moment.runs else None,
+        idle=bool(attribution.subtasks) and all(subtask.state == "idle" for subtask in attribution.subtasks),
+        moved_ms=now_ms if has_moved else None if last is None else last.moved_ms,
+    )
+
+
+def _holder(attribution: Attribution, now_ms: int, last: Level | None) -> Holder | None:
+    holder = attribution.held_back_by
+    if holder is None:
+        return None
+    before = last.holder if last is not None else None
+    if before is not None and before.channel == holder.channel:
+        return Holder(holder.channel, before.since_ms, holder.cause, holder.subtask, before.at_least)
+    # If there was no watermark before, it may have been held back for longer.
+    at_least = before is None and (last is None or last.watermark_ms is None)
+    return Holder(holder.channel, now_ms, holder.cause, holder.subtask, at_least)
+
+
+def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
+    last = {view.channel: view for view in before.channels} if before is not None else {}
+    return [
+        ChannelView(
+            channel=channel.name,
+            watermark_ms=channel.watermark_ms,
+            max_event_ms=None,
+            state=channel.state,
+            records=None,
+            behind_watermark=None,
+            late=None,
+            malformed=None,
+            future=None,
+            held_back=channel.paused,
+            backlog=None if channel.unread is None else channel.unread.backlog,
+            behind_end_ms=None if channel.unread is None else channel.unread.behind_end_ms,
+            quiet_ms=channel.quiet_ms,
+            flaps=None,  # changes between two samples are not seen
+            since_ms=_since(channel, last.get(channel.name), now_ms),
+            instance=channel.subtask if attribution.has_subtasks else None,
+        )
+        for channel in attribution.channels
+    ]
+
+
+def _since(channel: Channel, last: ChannelView | None, now_ms: int) -> int | None:
+    """When its watermark last changed, if that was seen."""
+    if last is None:
+        return None
+    return last.since_ms if last.watermark_ms == channel.watermark_ms else now_ms
+
+
+def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
+    facts = moment.facts
+    job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
+    holder = None if attribution is None else attribution.held_back_by
+    channels = () if attribution is None else attribution.channels
+    return FlinkJob(
+        id=job.id,
+        name=job.name,
+        state=job.state,
+        operator=None if attribution is None else attribution.operator,
+        vertices=_vertices(moment, None if before is None else before.flink),
+        sampled_ms=None if sample is None else sample.at_ms,
+        interval_ms=facts.interval_ms,
+        restarts=facts.restarts,
+        checkpoint_ms=checkpoint.completed_ms,
+        checkpoint_took_ms=checkpoint.took_ms,
+        checkpoint_bytes=checkpoint.size,
+        checkpoints_failed=checkpoint.failed,
+        topics=facts.topics or _topics(facts),
+        bootstrap=facts.bootstrap,
+        clock_ms=moment.clock_ms,
+        submitted_ms=job.submitted_ms,
+        running_ms=job.started_ms,
+        failure=facts.failure,
+        delays={channel.name: channel.delay_ms for channel in channels if channel.delay_ms},
+        held_in=None if holder is None else holder.vertex,
+        unanswered=facts.trouble is not None,
+        operator_gone=moment.operator_gone,
+    )
+
+
+def _topics(facts: FlinkFacts) -> list[str]:
+    """The Kafka topics as they are spelled in the metrics."""
+    vertices = facts.sample.vertices if facts.sample is not None else ()
+    splits = (split for vertex in vertices for subtask in vertex.subtasks for split in subtask.splits)
+    return sorted({split.topic for split in splits if split.topic is not None})
+
+
+def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:
+    """The tasks of the job's plan, each with the time of its watermark's last change."""
+    facts = moment.facts
+    samples = {vertex.vertex.id: vertex for vertex in (facts.sample.vertices if facts.sample is not None else ())}
+    is_same_job = before is not None and before.id == facts.graph.job.id
+    last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
+    return [
+        _vertex(samples.get(vertex.id) or VertexSample(vertex, ()), vertex.status, moment, last.get(vertex.id))
+        for vertex in facts.graph.vertices
+    ]
+
+
+def _vertex(vertex: VertexSample, status: str, moment: Moment, last: FlinkVertex | None) -> FlinkVertex:
+    id, name, restarts = vertex.vertex.id, vertex.vertex.name, moment.facts.restarts
+    outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
+    times = [output for output in outputs if output not in (MIN, MAX)]
+    lowest = min(outputs, default=None)
+    late = moment.late.get(id)
+    input_ms = time_of(min((task.input for task in vertex.subtasks if task.input is not None), default=None))
+    since_ms = moment.now_ms if last is None or last.input_ms != input_ms else last.since_ms
+    return FlinkVertex(
+        id=id,
+        name=name,
+        parallelism=vertex.vertex.parallelism,
+        status=status,
+        inputs=[edge.vertex for edge in vertex.vertex.inputs],
+        input_ms=input_ms,
+        output_ms=time_of(lowest),
+        spread_ms=max(times) - min(times) if len(times) == len(outputs) and times else None,
+        slowest=next((task.index for task in vertex.subtasks if task.output == lowest), None) if outputs else None,
+        late=late,
+        # A restart resets the counts, except those seen before.
+        late_at_least=late is not None and (bool(restarts) or (late > 0 and TWO_PHASE in name)),
+        busy=_greatest(subtask.busy for subtask in vertex.subtasks),
+        back_pressured=_greatest(subtask.back_pressured for subtask in vertex.subtasks),
+        windowed=vertex.windowed,
+        taken_per_second=vertex.rates.taken,
+        sent_per_second=vertex.rates.sent,
+        pending=vertex.rates.pending,
+        drift_ms=max((subtask.drift_ms for subtask in vertex.subtasks if subtask.drift_ms is not None), default=None),
+        delay_ms=moment.delays_ms[id],
+        since_ms=None if input_ms is None else since_ms,
+    )
+
+
+def _greatest(shares: Iterable[float | None]) -> float | None:
+    return max((share for share in shares if share is not None), default=None)

@@ -14,9 +14,8 @@ from urllib.parse import quote
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .metrics import rate_names, rates_of, sample_of, wanted
 from .rest import Metric, Rest, RestError
-from .samples import Checkpoint, Edge, Graph, Job, Sample, Vertex, VertexSample
+from .samples import Checkpoint, Edge, Graph, Job, Sample, Vertex, VertexSample, rate_names, rates_of, sample_of, wanted
 
 SETTLED_S = 0.6
 """Longest time (s) until a dump arrives after its date."""

@@ -11,42 +11,19 @@ from msgspec.structs import replace
 from ...watermarks.times import MAX, MIN
 from .facts import IDLE_STEP_MS, Moment
 from .samples import Split, Subtask, Unread, UnreadBySplit, VertexSample
-from .upstream import ASSIGNERS, Upstream, UpstreamSubtask, UpstreamVertex
+from .upstream import ASSIGNERS, OperatorEvidence, Upstream, UpstreamSubtask, UpstreamVertex
 
 MIN_BACK_PRESSURED = 0.5
 """Share of time from which a subtask counts as back-pressured."""
-NEW_JOB_MS = 60_000
-"""Time (ms) after a job's start in which its first records may still be on their way."""
 
 
-class OperatorEvidence(Struct, frozen=True, kw_only=True):
-    """The operator in both samples."""
-
-    id: str
-    name: str
-    watermark: int | None
-    """Its own, the lowest of its subtasks."""
-    watermark_before: int | None
-    apart_ms: int
-    """The time between the samples; 0: there is only one."""
-    is_new: bool
-    """The job has run for less than a minute, so its first records may still be on their way."""
-    waits_in: str | None
-    """The name of the task on the way before which records wait; None: they wait before none."""
-
-
-class SubtaskEvidence(Struct, frozen=True, kw_only=True):
-    """An input of the operator's minimum in both samples; watermarks as they arrive, after delays on the way."""
+class SubtaskEvidence(UpstreamSubtask, frozen=True, kw_only=True):
+    """An input of the operator's minimum, and what both samples say of it."""
 
     operator: OperatorEvidence
     name: str
     vertex: str
     """The name of its vertex."""
-    now: Subtask
-    before: Subtask | None
-    source: Subtask
-    """The source subtask behind edges that are not shuffled; `now` itself if it has no such input."""
-    source_before: Subtask | None
     source_id: str
     """The id of the source's vertex."""
     delay_ms: int
@@ -123,22 +100,12 @@ class Evidence(Struct, frozen=True):
 
 def evidence_of(upstream: Upstream, moment: Moment) -> Evidence:
     """What is known of the chosen operator and its inputs."""
-    age_ms = moment.clock_ms - moment.facts.graph.job.started_ms
-    operator = OperatorEvidence(
-        id=upstream.operator.vertex.id,
-        name=upstream.operator.vertex.name,
-        watermark=upstream.watermark,
-        watermark_before=upstream.watermark_before,
-        apart_ms=upstream.apart_ms,
-        is_new=age_ms < NEW_JOB_MS,
-        waits_in=upstream.waits_in,
-    )
     inputs = [
         (input, vertex.source_label)
         for vertex in upstream.vertices
-        for input in _inputs(vertex, operator, moment.facts.unread or {})
+        for input in _inputs(vertex, upstream.operator, moment.facts.unread or {})
     ]
-    return Evidence(operator, _uniquely_named(inputs))
+    return Evidence(upstream.operator, _uniquely_named(inputs))
 
 
 def _uniquely_named(inputs: Sequence[tuple[InputEvidence, str]]) -> tuple[InputEvidence, ...]:

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING
 
 from ...kafka.cluster import Cluster
 from ...system.errors import RunError, UsageError
-from ..spark.offset_log import SourceOffsets
+from ..spark.checkpoint_files import SourceOffsets
 from ..topic.broker import BrokerTap
 from ..topic.topic_facts import TopicFacts
-from .metrics import operator_id
-from .samples import Sample, Split, Unread, UnreadBySplit, kafka_splits
+from .samples import Sample, Split, Unread, UnreadBySplit, kafka_splits, operator_id
 
 if TYPE_CHECKING:
     from ...kafka.client_settings import KafkaConfig

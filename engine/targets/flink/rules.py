@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from ...snapshot import Cause, ChannelState
 from ...watermarks.times import MAX, MIN
-from .evidence import ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
+from .evidence import ChannelEvidence, InputEvidence, SubtaskEvidence
 from .samples import or_min
+from .upstream import OperatorEvidence
 
 DUMP_MS = 1_000
 """Longest time (ms) between the values of one dump."""

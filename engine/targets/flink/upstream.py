@@ -12,16 +12,33 @@ from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
 from .facts import Moment, is_named
-from .metrics import OPERATOR_SEPARATOR, first_operator, is_sink_name
-from .samples import Sample, Subtask, VertexSample, or_min
+from .samples import OPERATOR_SEPARATOR, Sample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
 ASSIGNERS = ("Timestamps/Watermarks", "WatermarkAssigner")
 """Operators that assign watermarks themselves (DataStream API, SQL)."""
+NEW_JOB_MS = 60_000
+"""Time (ms) after a job's start in which its first records may still be on their way."""
 _Vertices = dict[str, VertexSample]
 """The vertices of a sample by id; empty: there is no such sample."""
 
 
-class UpstreamSubtask(Struct, frozen=True):
+class OperatorEvidence(Struct, frozen=True, kw_only=True):
+    """The operator in both samples."""
+
+    id: str
+    name: str
+    watermark: int | None
+    """Its own, the lowest of its subtasks."""
+    watermark_before: int | None
+    apart_ms: int
+    """The time between the samples; 0: there is only one."""
+    is_new: bool
+    """The job has run for less than a minute, so its first records may still be on their way."""
+    waits_in: str | None
+    """The name of the task on the way before which records wait; None: they wait before none."""
+
+
+class UpstreamSubtask(Struct, frozen=True, kw_only=True):
     """An input of the operator's minimum, in both samples, with its counterpart at the source; watermarks as they
     arrive at the operator, after delays on the way.
     """
@@ -49,16 +66,10 @@ class UpstreamVertex(Struct, frozen=True):
 
 
 class Upstream(Struct, frozen=True):
-    """An operator in both samples, and where it has its watermark from."""
+    """An operator, and where it has its watermark from."""
 
-    operator: VertexSample
-    watermark: int | None
-    watermark_before: int | None
-    apart_ms: int
-    """The time between the samples; 0: there is only one."""
+    operator: OperatorEvidence
     vertices: tuple[UpstreamVertex, ...]
-    waits_in: str | None
-    """The name of the task on the way before which records wait; None: they wait before none."""
 
 
 def operators(sample: Sample) -> list[VertexSample]:
@@ -92,14 +103,16 @@ def upstream_of(moment: Moment) -> Upstream | None:
     now, before = _with_branches(operator, sample, older)
     ends, passing = _ends(operator, now, before, moment.delays_ms)
     waiting = (vertex.vertex.name for vertex in (operator, *passing) if _records_wait(vertex, now, before))
-    return Upstream(
-        operator=operator,
+    known = OperatorEvidence(
+        id=operator.vertex.id,
+        name=operator.vertex.name,
         watermark=watermark_of(operator),
         watermark_before=watermark_of(before.get(operator.vertex.id)),
         apart_ms=0 if older is None else sample.at_ms - older.at_ms,
-        vertices=_upstream_vertices(ends, now, before),
+        is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),
     )
+    return Upstream(known, _upstream_vertices(ends, now, before))
 
 
 def _upstream_vertices(

@@ -11,7 +11,7 @@ from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import Settings
-from .attribution import attribution_of
+from .attribution import attribution_of, snapshot_of
 from .collector import (
     DEFAULT_INTERVAL_MS,
     Collector,
@@ -24,7 +24,6 @@ from .collector import (
 )
 from .evidence import evidence_of
 from .facts import FlinkFacts, lacks, late_of, moment_of, with_sample
-from .flink_snapshot import snapshot_of
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
 from .upstream import upstream_of

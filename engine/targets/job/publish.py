@@ -23,10 +23,17 @@ from ...system.errors import one_line
 from ...system.files import try_lock_file
 from ..spark.files import UnreadableError
 from ..spark.plan import lines_of_tree, read_plan
-from ..spark.published import SUFFIX, Publication, remove_leftovers
 from ..spark.queries import WATERMARK_POLICY, Queries
-from ..spark.query_events import QueryEvent, QueryIdle, QueryProgress, QueryStarted, QueryTerminated, decode_progress
-from ..spark.query_runs import PlanFacts
+from ..spark.query_runs import (
+    PlanFacts,
+    QueryEvent,
+    QueryIdle,
+    QueryProgress,
+    QueryStarted,
+    QueryTerminated,
+    decode_progress,
+)
+from ..spark.reports import SUFFIX, Publication, remove_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +65,7 @@ def publish(spark: "SparkSession") -> None:
             if session in _sessions:
                 return
             if _job is None:
-                _job = Job(run_dir(), spark.sparkContext.appName or "", spark.sparkContext.applicationId, spark.version)
+                _job = Job(run_dir(), spark.sparkContext.appName or "", spark.sparkContext.applicationId)
             spark.streams.addListener(_Listener(_job, spark))
             _sessions.add(session)
     except Exception as error:
@@ -68,15 +75,9 @@ def publish(spark: "SparkSession") -> None:
 class Job:
     """This process, as published: takes events, writes the newest state."""
 
-    def __init__(self, directory: Path, app: str, app_id: str | None, spark_version: str | None) -> None:
-        now_ms = time.time_ns() // 1_000_000
+    def __init__(self, directory: Path, app: str, app_id: str | None) -> None:
         self._publication = Publication(
-            app=one_line(app),
-            app_id=app_id,
-            spark_version=spark_version,
-            pid=os.getpid(),
-            started_ms=now_ms,
-            written_ms=now_ms,
+            app=one_line(app), app_id=app_id, pid=os.getpid(), written_ms=time.time_ns() // 1_000_000
         )
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", app).strip("._-")[:40] or "spark"
         self._path = directory / f"{name}-{os.getpid()}{SUFFIX}"

@@ -65,8 +65,8 @@ def tap(
             _by(_BUCKET, F.lit(1.0), "sum").alias("rows_by_bucket"),
         ]
     if sketches and channel is not None:
-        given = F.col(channel) if isinstance(channel, str) else channel
-        named = F.coalesce(F.nullif(given.cast("string"), F.lit("")), F.lit(NO_CHANNEL))
+        column = F.col(channel) if isinstance(channel, str) else channel
+        named = F.coalesce(F.nullif(column.cast("string"), F.lit("")), F.lit(NO_CHANNEL))
         steps[1] |= {_CHANNEL: F.when(ms.isNotNull(), named), _MS_DOUBLE: ms.cast("double")}
         steps.append({_CHANNEL_KEY: F.col(_CHANNEL).cast("binary")})
         names = F.expr(f"to_json(transform(approx_top_k({_CHANNEL}, {NAMES}, {2 * NAMES}), found -> found.item))")

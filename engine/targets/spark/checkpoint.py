@@ -10,9 +10,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...system.errors import UsageError, one_line
+from .checkpoint_files import (
+    SESSION_WINDOW,
+    TIME_WINDOW,
+    BatchOffsets,
+    Field,
+    SourceOffsets,
+    StateSchema,
+    decode_commit,
+    decode_offsets,
+    decode_query_id,
+    decode_schema,
+    delay_of,
+)
 from .files import Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head
-from .offset_log import BatchOffsets, SourceOffsets, decode_commit, decode_offsets, decode_query_id
-from .state_rows import SESSION_WINDOW, TIME_WINDOW, Field, StateSchema, decode_schema, delay_of
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"

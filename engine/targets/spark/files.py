@@ -1,4 +1,4 @@
-"""Reads files that another process writes, moves and deletes at the same time."""
+"""Reads files that another process writes, moves and deletes at the same time, and decodes JSON in them."""
 
 import os
 import re
@@ -6,6 +6,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
+
+import msgspec
 
 from ...system.errors import one_line
 
@@ -34,15 +36,22 @@ def read_bytes(path: Path, limit: int) -> bytes:
 def read_head(path: Path, size: int) -> bytes:
     """At most the first `size` bytes of a regular file; VanishedError or UnreadableError for anything else."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise UnreadableError(f"{_place(path)} is not a regular file")
+        with open(open_regular(path), "rb") as file:
             return file.read(size)
-    except FileNotFoundError:
-        raise VanishedError(f"{_place(path)} {NOT_THERE}") from None
     except OSError as error:
-        raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
+        raise _trouble(path, error) from None
+
+
+def open_regular(path: Path, place: str | None = None) -> int:
+    """The descriptor of a regular file, which errors call `place`; VanishedError or UnreadableError otherwise."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
+    except (OSError, ValueError) as error:  # a name with a NUL
+        raise _trouble(path, error, place) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise UnreadableError(f"{place or _place(path)} is not a regular file")
+    return fd
 
 
 def numbers(directory: Path) -> list[int]:
@@ -54,10 +63,16 @@ def names(directory: Path) -> list[str]:
     """The names in `directory`; VanishedError or UnreadableError if it cannot be listed."""
     try:
         return os.listdir(directory)
-    except FileNotFoundError:
-        raise VanishedError(f"{_place(directory)} {NOT_THERE}") from None
     except OSError as error:
-        raise UnreadableError(f"cannot read {one_line(str(directory.absolute()))}: {error.strerror}") from None
+        raise _trouble(directory, error) from None
+
+
+def decode_json(content: bytes | str, kind: type[T]) -> T:
+    """JSON as a record; UnreadableError if it is another record, too deeply nested, or not JSON."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(one_line(str(error))) from None
 
 
 class Cached(Generic[T]):
@@ -73,10 +88,8 @@ class Cached(Generic[T]):
         """The decoded file; VanishedError or UnreadableError, which are cached as well."""
         try:
             status = os.stat(path)
-        except FileNotFoundError:
-            raise VanishedError(f"{_place(path)} {NOT_THERE}") from None
         except OSError as error:
-            raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
+            raise _trouble(path, error) from None
         version = (status.st_ino, status.st_mtime_ns, status.st_size)
         known = self._known.get(path)
         if known is None or known[0] != version:
@@ -103,3 +116,11 @@ class Cached(Generic[T]):
 def _place(path: Path) -> str:
     """A file by its last two names: the checkpoint is known."""
     return one_line("/".join(path.parts[-2:]))
+
+
+def _trouble(path: Path, error: OSError | ValueError, place: str | None = None) -> UnreadableError:
+    """Why a file cannot be read, in one line; a VanishedError if it does not exist."""
+    if isinstance(error, FileNotFoundError):
+        return VanishedError(f"{place or _place(path)} {NOT_THERE}")
+    reason = error.strerror if isinstance(error, OSError) else error
+    return UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {reason}")

@@ -120,8 +120,7 @@ def _open_published(address: str, wanted: str | None, windows: "Windows", broker
     """A published query, by its own name or the job's."""
     if not is_published(address):
         raise NothingThereError(address)
-    from .published import find_published
-    from .reports import JobReports, sure_of
+    from .reports import JobReports, find_published, sure_of
     from .watch import QueryWatch
 
     job = find_published(address)
@@ -144,7 +143,7 @@ def is_log(path: Path) -> bool:
 
 def is_published(name: str) -> bool:
     """Whether a job publishes a query of that name, or did so until a day ago."""
-    from .published import list_published
+    from .reports import list_published
 
     return "/" not in name and any(name in job.names for job in list_published())
 

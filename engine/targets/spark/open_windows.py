@@ -5,9 +5,7 @@ Anything unreadable is named, never guessed: other state stores, other operators
 
 import heapq
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,26 +13,22 @@ from msgspec.structs import replace
 from ...snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
 from ...system.errors import one_line
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
-from .files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
-from .state_files import Layout, PartitionWindows, TooManyKeysError, Window
-from .state_rows import (
+from .checkpoint_files import (
     SESSION_WINDOW,
     TIME_WINDOW,
     RowType,
     StateSchema,
-    TextReader,
     decode_operator,
     decode_schema,
     delay_of,
     nested,
-    text_reader,
-    word_at,
 )
+from .files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
+from .state_files import Layout, PartitionWindows, TooManyKeysError, Window, word_at
 
 MAX_KEYS = 1_000_000
 """Keys of one operator, at most: about 250 MB of memory."""
 MAX_WINDOWS = 500
-TOP_KEYS = 10
 
 _PROVIDER = "HDFSBackedStateStoreProvider"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -61,13 +55,6 @@ _MAX_OPERATORS = 100
 _MAX_PARTITIONS = 10_000
 
 
-class KeyCount(Struct, frozen=True, gc=False):
-    """A key of a window, by its columns (None: SQL's null), and the records counted for it."""
-
-    key: tuple[str | None, ...]
-    records: int
-
-
 class OpenWindow(Struct, frozen=True):
     """A window that the state holds (ms); it covers `[start_ms, end_ms)`."""
 
@@ -77,8 +64,6 @@ class OpenWindow(Struct, frozen=True):
     """The number of its rows in the state."""
     records: int | None
     """The query's own `count` (the greatest one; counts of a column skip nulls); None without one."""
-    top: tuple[KeyCount, ...] = ()
-    """The keys with most records, in falling order; none without a count or another key column."""
 
 
 class OpenWindows(Struct, frozen=True, kw_only=True):
@@ -87,8 +72,6 @@ class OpenWindows(Struct, frozen=True, kw_only=True):
     operator: int
     batch: int | None = None
     """The batch after which this was the state; older than the last commit if newer state was not readable."""
-    key_columns: tuple[str, ...] = ()
-    """The columns of the keys in `top`; expressions have no names of their own."""
     windows: tuple[OpenWindow, ...] = ()
     """At most `MAX_WINDOWS` of them."""
     open: int = 0
@@ -121,10 +104,9 @@ def reason_of(error: UnreadableError) -> WindowsUnknown:
 class OpenWindowsTap:
     """Follows the state of every stateful operator of one checkpoint; a poll reads the deltas of new batches only."""
 
-    def __init__(self, path: Path, *, max_keys: int = MAX_KEYS, top: int = TOP_KEYS) -> None:
+    def __init__(self, path: Path, *, max_keys: int = MAX_KEYS) -> None:
         self._state = path / "state"
         self._max_keys = max_keys
-        self._top = top
         self._query_id: str | None = None
         self._operators: dict[int, _OperatorTap] = {}
 
@@ -146,21 +128,20 @@ class OpenWindowsTap:
 
     def _operator(self, number: int) -> "_OperatorTap":
         if number not in self._operators:
-            self._operators[number] = _OperatorTap(self._state / str(number), number, self._max_keys, self._top)
+            self._operators[number] = _OperatorTap(self._state / str(number), number, self._max_keys)
         return self._operators[number]
 
 
 class _OperatorTap:
     """One operator: the layout of its rows, its partitions, and its last windows."""
 
-    def __init__(self, directory: Path, number: int, max_keys: int, top: int) -> None:
+    def __init__(self, directory: Path, number: int, max_keys: int) -> None:
         self._directory = directory
         self._number = number
         self._max_keys = max_keys
-        self._top = top
         self._about = Cached(decode_operator, SCHEMA_LIMIT)
         self._schema = Cached(decode_schema, SCHEMA_LIMIT)
-        self._rows: _Rows | None = None
+        self._layout: Layout | None = None
         self._partitions: list[PartitionWindows] = []
         self._seen: OpenWindows | None = None
         self._answer: tuple[int, OpenWindows] | None = None
@@ -177,11 +158,11 @@ class _OperatorTap:
                 raise NotReadError("commits_unreadable")
             if batch is None:
                 raise NotReadError("no_batch")
-            rows, partitions = self._rows_of(facts), _partitions(facts)
+            layout, partitions = self._layout_of(facts), _partitions(facts)
         except UnreadableError as error:
             return self._nothing(reason_of(error))
         # A failure is kept too: damaged files are not read again before there are newer ones.
-        self._answer = batch, self._read(batch, partitions, rows)
+        self._answer = batch, self._read(batch, partitions, layout)
         return self._answer[1]
 
     def vanished(self, error: VanishedError) -> OpenWindows:
@@ -189,10 +170,10 @@ class _OperatorTap:
         reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
         return replace(self._seen, reason=reason) if self._seen else self._nothing(reason)
 
-    def _read(self, batch: int, partitions: int, rows: "_Rows") -> OpenWindows:
+    def _read(self, batch: int, partitions: int, layout: Layout) -> OpenWindows:
         try:
-            self._load(batch + 1, partitions, rows)
-            self._seen = self._look(batch, rows)
+            self._load(batch + 1, partitions, layout)
+            self._seen = self._look(batch, layout)
         except VanishedError as error:
             return self.vanished(error)
         except TooManyKeysError:
@@ -203,7 +184,7 @@ class _OperatorTap:
             return self._nothing(reason_of(error))
         return self._seen
 
-    def _rows_of(self, facts: CheckpointFacts) -> "_Rows":
+    def _layout_of(self, facts: CheckpointFacts) -> Layout:
         """The layout of the rows; UnreadableError if they are not rows of windows in files."""
         if self._too_many:
             raise NotReadError("too_many_keys", limit=self._max_keys)
@@ -213,11 +194,11 @@ class _OperatorTap:
         _check_settings(facts)
         schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
         self._evicts = _carries_watermark(schema)
-        rows = _rows(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
-        if self._rows is None or rows.layout != self._rows.layout:
+        layout = layout_of(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
+        if layout != self._layout:
             self._partitions = []
-        self._rows = rows
-        return rows
+        self._layout = layout
+        return layout
 
     def _ask_kind(self) -> OperatorKind | None:
         """The kind of operator; None if it is not recorded, as before Spark 4.0: its rows are enough."""
@@ -229,10 +210,10 @@ class _OperatorTap:
             return _kind_by_stores(self._directory / "0")
         return OPERATOR_KINDS.get(name, "other")
 
-    def _load(self, version: int, partitions: int, rows: "_Rows") -> None:
+    def _load(self, version: int, partitions: int, layout: Layout) -> None:
         if len(self._partitions) != partitions:
             directories = (self._directory / str(number) for number in range(partitions))
-            self._partitions = [PartitionWindows(path, rows.layout, self._max_keys) for path in directories]
+            self._partitions = [PartitionWindows(path, layout, self._max_keys) for path in directories]
         keys = 0
         for partition in self._partitions:
             partition.load(version)
@@ -240,82 +221,45 @@ class _OperatorTap:
             if keys > self._max_keys:
                 raise TooManyKeysError
 
-    def _look(self, batch: int, rows: "_Rows") -> OpenWindows:
-        if rows.layout.session:
-            return self._sessions(batch)
+    def _look(self, batch: int, layout: Layout) -> OpenWindows:
+        windows, count = self._sessions(layout) if layout.session else self._time_windows(layout)
+        return OpenWindows(
+            operator=self._number,
+            batch=batch,
+            windows=windows,
+            open=count,
+            keys=sum(partition.keys for partition in self._partitions),
+            kind="session" if layout.session else self._kind or "aggregation",
+            evicts=self._evicts,
+        )
+
+    def _time_windows(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
+        """The first windows, and how many there are; a window's keys are spread over the partitions."""
         windows = {window for partition in self._partitions for window in partition.windows}
         first = heapq.nsmallest(MAX_WINDOWS, windows, key=lambda window: (window[1], window[0]))
-        return OpenWindows(
-            operator=self._number,
-            batch=batch,
-            key_columns=tuple(column.name for column in rows.columns),
-            windows=tuple(self._window(window, rows) for window in first),
-            open=len(windows),
-            keys=sum(partition.keys for partition in self._partitions),
-            kind=self._kind or "aggregation",
-            evicts=self._evicts,
-        )
+        return tuple(self._time_window(window, layout) for window in first), len(windows)
 
-    def _sessions(self, batch: int) -> OpenWindows:
-        """Sessions by key: two keys may have sessions with the same begin and end."""
-        assert self._rows is not None
-        counted = bool(self._rows.layout.counts_at)
-        sessions = (
-            (window, number)
-            for partition in self._partitions
-            for window, counts in partition.windows.items()
-            for number in counts.values()
-        )
-        first = heapq.nsmallest(MAX_WINDOWS, sessions, key=lambda session: (session[0][1], session[0][0], session[1]))
-        keys = sum(partition.keys for partition in self._partitions)
-        return OpenWindows(
-            operator=self._number,
-            batch=batch,
-            windows=tuple(
-                OpenWindow(start // 1000, end // 1000, 1, number if counted else None) for (start, end), number in first
-            ),
-            open=keys,
-            keys=keys,
-            kind="session",
-            evicts=self._evicts,
-        )
-
-    def _window(self, window: Window, rows: "_Rows") -> OpenWindow:
+    def _time_window(self, window: Window, layout: Layout) -> OpenWindow:
         parts = [part for partition in self._partitions if (part := partition.windows.get(window))]
-        counted = bool(rows.layout.counts_at)
-        start, end = window
-        return OpenWindow(
-            start_ms=start // 1000,
-            end_ms=end // 1000,
-            keys=sum(map(len, parts)),
-            records=sum(sum(part.values()) for part in parts) if counted else None,
-            top=tuple(rows.top(parts, self._top)) if counted else (),
+        records = sum(sum(part.values()) for part in parts) if layout.counts_at else None
+        return OpenWindow(window[0] // 1000, window[1] // 1000, keys=sum(map(len, parts)), records=records)
+
+    def _sessions(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
+        """The first sessions, and how many there are: two keys may have sessions with the same begin and end."""
+        sessions = (
+            (end, start, records)
+            for partition in self._partitions
+            for (start, end), counts in partition.windows.items()
+            for records in counts.values()
         )
+        first = tuple(
+            OpenWindow(start // 1000, end // 1000, keys=1, records=records if layout.counts_at else None)
+            for end, start, records in heapq.nsmallest(MAX_WINDOWS, sessions)
+        )
+        return first, sum(partition.keys for partition in self._partitions)
 
     def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
         return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)
-
-
-class _Column(NamedTuple):
-    name: str
-    text: TextReader
-
-
-class _Rows(Struct, frozen=True):
-    """The rows of a windowed aggregation: the places of window and counts, and the other key columns."""
-
-    layout: Layout
-    columns: tuple[_Column, ...]
-
-    def top(self, parts: list[dict[bytes, int]], most: int) -> Iterator[KeyCount]:
-        """The keys of a window with most records; they are spread over the partitions, and each is in one only."""
-        if not self.columns:
-            return
-        # Ties always give the same keys, whatever the order of the files.
-        best = [heapq.nlargest(most, part.items(), key=lambda item: (item[1], item[0])) for part in parts]
-        merged = heapq.merge(*best, key=lambda item: (item[1], item[0]), reverse=True)
-        for key, records in islice(merged, most):
-            yield KeyCount(tuple(column.text.read(key) for column in self.columns), records)
 
 
 def _check_settings(facts: CheckpointFacts) -> None:
@@ -357,7 +301,7 @@ def _partitions(facts: CheckpointFacts) -> int:
     return partitions
 
 
-def _rows(schema: StateSchema, *, checksummed: bool) -> _Rows:
+def layout_of(schema: StateSchema, *, checksummed: bool) -> Layout:
     """The places in the rows; UnreadableError if they have no time window."""
     sessions = _places(schema.value, SESSION_WINDOW)
     at = sessions or _places(schema.key, TIME_WINDOW)
@@ -367,13 +311,12 @@ def _rows(schema: StateSchema, *, checksummed: bool) -> _Rows:
     window = nested(row.fields[at[0]])
     if window is None or [field.type for field in window.fields] not in (["timestamp"] * 2, ["timestamp_ntz"] * 2):
         raise NotReadError("time_window_form")
-    layout = Layout(
+    return Layout(
         window_at=word_at(len(row.fields), at[0]),
         counts_at=tuple(_counts_at(schema.key, schema.value)),
         checksummed=checksummed,
         session=bool(sessions),
     )
-    return _Rows(layout, tuple(_other_columns(schema.key, len(schema.key.fields) - 1 if sessions else at[0])))
 
 
 def _places(row: RowType, mark: str) -> list[int]:
@@ -390,9 +333,3 @@ def _counts_at(key: RowType, value: RowType) -> Iterator[int]:
     for index, field in enumerate(value.fields):
         if field.name == "count" and field.type == "long" and not (has_key and index < width):
             yield word_at(len(value.fields), index)
-
-
-def _other_columns(key: RowType, window: int) -> Iterator[_Column]:
-    for index, field in enumerate(key.fields):
-        if index != window:
-            yield _Column(one_line(field.name, 60), text_reader(key, index))

@@ -240,7 +240,8 @@ def _kind(text: str) -> OperatorKind | None:
 def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: tuple[int, ...]) -> PlannedOperator:
     number = _OPERATOR_ID.search(text)
     _, _, rest = text.rpartition("state info [")
-    mode = _MODES.get(found[1]) if (found := _MODE.search(rest if kind != "transform_with_state" else text)) else None
+    mode_match = _MODE.search(rest if kind != "transform_with_state" else text)
+    mode = _MODES.get(mode_match[1]) if mode_match is not None else None
     keys = _KEYS.match(text)
     names = _KEY.findall(keys[1]) if keys else []
     timed = any(suffix for _, suffix in names)

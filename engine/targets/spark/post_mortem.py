@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,8 +17,7 @@ from .event_log import EventLogFacts, EventLogTap
 from .facts import QueryFacts
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import window_spec_of
-from .query_events import QueryEvent, QueryProgress, QueryTerminated
-from .query_runs import QueryRun
+from .query_runs import QueryEvent, QueryProgress, QueryRun, QueryTerminated
 from .query_snapshot import settings_of_query, snapshot_of_query
 from .reports import Report, checkpoint_of, choose, name_in, siblings_of, sure_of
 
@@ -36,11 +36,8 @@ def is_finished(facts: EventLogFacts, now_ms: int) -> bool:
 
 def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
     """All facts in the log; `step` gets the number of bytes still to be read."""
-    tap = EventLogTap(path)
-    try:
+    with closing(EventLogTap(path)) as tap:
         return tap.poll_all(step)
-    finally:
-        tap.close()
 
 
 def record(

@@ -12,31 +12,29 @@ from msgspec import UNSET
 from ...system.errors import one_line
 from .files import UnreadableError
 from .plan import TAP, Line, read_plan
-from .query_events import (
-    ExecutionStart,
-    PlanNode,
-    Progress,
-    QueryEvent,
-    QueryIdle,
-    QueryProgress,
-    QueryStarted,
-    QueryTerminated,
-    Rate,
-    SourceReport,
-    decode_plan,
-    time_ms,
-)
 from .query_runs import (
     BatchProgress,
     EventMax,
+    ExecutionStart,
     PlanFacts,
+    PlanNode,
+    Progress,
     ProgressPoint,
+    QueryEvent,
+    QueryIdle,
+    QueryProgress,
     QueryRun,
+    QueryStarted,
+    QueryTerminated,
+    Rate,
     RunningBatch,
     SourceProgress,
+    SourceReport,
     StateFacts,
+    decode_plan,
+    time_ms,
 )
-from .tapped import TappedInput, columns_of
+from .tapped import TappedInput
 
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 MAX_QUERIES = 200
@@ -45,8 +43,6 @@ MAX_INPUTS = 64
 _MAX_COMBINATIONS = 64
 OFFSETS_LIMIT = 256 * 1024
 """Longest offsets (characters) of a source; longer ones are truncated."""
-OBSERVED_LIMIT = 64 * 1024
-"""Longest JSON (characters) of the query's own observes; longer ones are left out."""
 
 _ERROR_LIMIT = 4_000
 _OPERATORS_SHOWN = 64
@@ -144,7 +140,6 @@ class _Run:
         self._id = id
         self._run_id = run_id
         self._name: str | None = None
-        self._started_ms: int | None = None
         self._last_ms: int | None = None
         self._pause_ms: int | None = None
         self._pauses = 0
@@ -163,8 +158,7 @@ class _Run:
 
     def started(self, event: QueryStarted) -> None:
         self._name = event.name and one_line(event.name)
-        self._started_ms = time_ms(event.timestamp)
-        self._heard(self._started_ms)
+        self._heard(time_ms(event.timestamp))
 
     def began(self, batch: int, at_ms: int) -> None:
         self._paused(at_ms)
@@ -221,7 +215,6 @@ class _Run:
             id=self._id,
             run_id=self._run_id,
             name=self._name or None,
-            started_ms=self._started_ms,
             last_event_ms=self._last_ms,
             idle_ms=self._idle_ms,
             ended=self.ended,
@@ -238,7 +231,6 @@ class _Run:
             history=self._batches.points(),
             recent=tuple(self._batches.recent),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
-            observed={} if self._last is None else _observed(self._last),
             continuous=self.continuous,
             pause_ms=self._pause_ms,
         )
@@ -284,19 +276,15 @@ def _lines(plan: PlanNode) -> Iterator[Line]:
 
 
 def _shown(progress: Progress) -> BatchProgress:
-    times = {name: time_ms(text) for name, text in progress.event_time.items()}
     phases = {one_line(name, 60): ms for name, ms in progress.duration_ms.items() if name != "triggerExecution"}
     return BatchProgress(
         batch=progress.batch_id,
         timestamp_ms=time_ms(progress.timestamp),
         duration_ms=_duration(progress),
         phases_ms=phases,
-        rows=_rows(progress),
         input_rows_per_second=_sum(source.input_rows_per_second for source in progress.sources),
         processed_rows_per_second=_sum(source.processed_rows_per_second for source in progress.sources),
         watermark_ms=_watermark(progress),
-        min_event_ms=times.get("min"),
-        max_event_ms=times.get("max"),
         sources=tuple(map(_source, progress.sources)),
         states=tuple(
             StateFacts(
@@ -312,13 +300,7 @@ def _shown(progress: Progress) -> BatchProgress:
 
 def _source(source: SourceReport) -> SourceProgress:
     return SourceProgress(
-        description=one_line(source.description),
-        start=_offsets(source.start_offset),
-        end=_offsets(source.end_offset),
-        latest=_offsets(source.latest_offset),
-        rows=source.num_input_rows,
-        input_rows_per_second=_rate(source.input_rows_per_second),
-        processed_rows_per_second=_rate(source.processed_rows_per_second),
+        description=one_line(source.description), end=_offsets(source.end_offset), latest=_offsets(source.latest_offset)
     )
 
 
@@ -328,18 +310,6 @@ def _offsets(offsets: Any) -> str | None:
         return None
     text = offsets if isinstance(offsets, str) else _json(offsets)
     return None if text is None else one_line(text, OFFSETS_LIMIT)
-
-
-def _observed(progress: Progress) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    for name, observed in progress.observed_metrics.items():
-        if not name.startswith(TAP):
-            try:
-                shown[one_line(name)] = columns_of(observed)
-            except UnreadableError:
-                continue
-    text = _json(shown)
-    return shown if text is not None and len(text) <= OBSERVED_LIMIT else {}
 
 
 def _json(value: Any) -> str | None:

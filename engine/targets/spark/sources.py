@@ -8,8 +8,8 @@ from msgspec import Struct
 from ...snapshot import SourcePosition
 from ..topic.topic_facts import TopicFacts
 from .checkpoint import CheckpointFacts
+from .checkpoint_files import SourceOffsets, decode_source
 from .facts import QueryFacts
-from .offset_log import SourceOffsets, decode_source
 from .query_runs import SourceProgress
 
 _DESCRIPTIONS = {

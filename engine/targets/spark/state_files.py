@@ -15,7 +15,6 @@ from lz4 import block as lz4  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
 from .files import UnreadableError, VanishedError, names, read_bytes
-from .state_rows import long_at, window_at
 
 Window = tuple[int, int]
 """A window's start and end in the state (us)."""
@@ -28,6 +27,38 @@ _END = -1
 _CHECKSUM_BYTES = 4
 _SNAPSHOT = re.compile(r"([0-9]{1,18})\.snapshot")
 _RELOADS = 3  # after a purge between listing and reading, list again
+
+
+_WORD = 8
+_U64 = struct.Struct("<Q")
+_I64 = struct.Struct("<q")
+_WINDOW = struct.Struct("<Qqq")  # null bits, start, end
+_OUTSIDE = "it is cut short or damaged: a value lies outside its row"
+
+
+def word_at(fields: int, index: int) -> int:
+    """The place of the word of field `index` in a row of `fields` fields (bytes from the row's start)."""
+    return ((fields + 63) // 64 + index) * _WORD
+
+
+def long_at(row: bytes, at: int) -> int:
+    """The long in the word at `at`; UnreadableError if the row has none."""
+    try:
+        return _I64.unpack_from(row, at)[0]
+    except struct.error:
+        raise UnreadableError(_OUTSIDE) from None
+
+
+def window_at(row: bytes, at: int) -> tuple[int, int]:
+    """Start and end (us) of the window whose word is at `at`; UnreadableError if it is null or outside the row."""
+    try:
+        (word,) = _U64.unpack_from(row, at)
+        nulls, start, end = _WINDOW.unpack_from(row, word >> 32)
+    except struct.error:
+        raise UnreadableError(_OUTSIDE) from None
+    if nulls or word & 0xFFFFFFFF != _WINDOW.size:
+        raise UnreadableError("a key has no window")
+    return start, end
 
 
 class TooManyKeysError(UnreadableError):

@@ -1,8 +1,9 @@
 """A directory in an object store or another file system: few requests, errors of one line."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,39 +54,32 @@ class Store:
 
     def entries(self, below: str = "") -> list[Entry] | None:
         """The entries of a directory; None: there is no such directory. RemoteError."""
-        self.requests += 1
-        try:
-            infos = self._fs.get_file_info(fs.FileSelector(self._path(below)))
-        except NotADirectoryError:
-            return None
-        except Exception as error:  # noqa: BLE001 - each store raises what its library does
-            if is_missing(error):
-                return None
-            raise RemoteError(self._reason(error)) from None
+        with self._asking():
+            try:
+                infos = self._fs.get_file_info(fs.FileSelector(self._path(below)))
+            except Exception as error:
+                if isinstance(error, NotADirectoryError) or is_missing(error):
+                    return None
+                raise
         return [
             Entry(info.base_name, info.type == fs.FileType.Directory, info.size or 0, _ms(info.mtime)) for info in infos
         ]
 
     def is_file(self) -> bool:
         """Whether the URI itself is a file. RemoteError."""
-        self.requests += 1
-        try:
+        with self._asking():
             return self._fs.get_file_info(self._root).type == fs.FileType.File
-        except Exception as error:  # noqa: BLE001 - each store raises what its library does
-            raise RemoteError(self._reason(error)) from None
 
     def read(self, below: str, start: int = 0) -> Content | None:
         """A file from an offset (bytes) on; None: it does not exist. RemoteError."""
-        self.requests += 1
-        try:
-            with self._open(below, start) as file:
-                self.requests += 1
-                data: bytes = file.read()
-                written = _written_ms(file.metadata())
-        except FileNotFoundError:
-            return None
-        except Exception as error:  # noqa: BLE001 - each store raises what its library does
-            raise RemoteError(self._reason(error)) from None
+        with self._asking():
+            try:
+                with self._open(below, start) as file:
+                    self.requests += 1
+                    data: bytes = file.read()
+                    written = _written_ms(file.metadata())
+            except FileNotFoundError:
+                return None
         self.bytes_read += len(data)
         return Content(data, written)
 
@@ -96,11 +90,17 @@ class Store:
 
     def written_ms(self, below: str) -> int | None:
         """When a file was written (epoch ms); None: not known."""
+        with self._asking():
+            return _ms(self._fs.get_file_info(self._path(below)).mtime)
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Count a request; every error in it becomes a RemoteError."""
         self.requests += 1
         try:
-            return _ms(self._fs.get_file_info(self._path(below)).mtime)
+            yield
         except Exception as error:  # noqa: BLE001 - each store raises what its library does
-            raise RemoteError(self._reason(error)) from None
+            raise RemoteError(f"{one_line(self.uri)}: {words_of(error)}") from None
 
     def _open(self, below: str, start: int) -> Any:
         if not start:
@@ -111,9 +111,6 @@ class Store:
 
     def _path(self, below: str) -> str:
         return f"{self._root}/{below}" if below else self._root
-
-    def _reason(self, error: Exception) -> str:
-        return f"{one_line(self.uri)}: {words_of(error)}"
 
 
 def _ms(when: datetime | None) -> int | None:

@@ -18,8 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
 from .files import UnreadableError
-from .query_events import Count
-from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
+from .query_runs import ChannelFacts, Count, InputBatch, InputFacts, LatenessCounts, Sampled
 
 if TYPE_CHECKING:  # slow to load
     import numpy as np
@@ -28,7 +27,7 @@ if TYPE_CHECKING:  # slow to load
 MAX_CHANNELS = 8192
 MAX_RECENT = 64
 MAX_RECENT_ENTRIES = 20_000
-"""Channels and buckets in the recent batches, at most, together; the last batch is always kept."""
+"""Channels in the recent batches, at most; the last batch is always kept."""
 MAX_BUCKETS = 1 << 16
 """Buckets that are looked up, at most: at 10 s each, 7 days."""
 
@@ -61,11 +60,6 @@ class Sketch(Struct, frozen=True):
 
     values: dict[int, float]
     theta: int = ALL_KEYS
-
-    @property
-    def exact(self) -> bool:
-        """Whether it has every key."""
-        return self.theta == ALL_KEYS
 
     @property
     def share(self) -> float:
@@ -162,17 +156,16 @@ class Tapped(Struct, frozen=True):
 
 
 class _Buckets(Struct, frozen=True):
-    """Rows by the start (ms) of their bucket of `width` ms, and how many rows could not be placed."""
+    """Rows by the start (ms) of their bucket of `width` ms."""
 
     width: int
     rows: dict[int, int]
-    unplaced: int
 
 
 class _Batch(Struct, frozen=True):
     """A recent batch; channels by key."""
 
-    facts: InputBatch
+    timestamp_ms: int | None
     channels: dict[int, ChannelFacts]
 
 
@@ -197,7 +190,6 @@ class TappedInput:
         self.name = name
         self._rows = 0
         self._nulls = 0
-        self._min_ms: int | None = None
         self._max_ms: int | None = None
         self._channels: dict[int, ChannelFacts] = {}
         self._names: dict[int, str] = {}
@@ -241,10 +233,9 @@ class TappedInput:
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
-        self._min_ms = min(_known(self._min_ms, tapped.min_ms), default=None)
         self._max_ms = max(_known(self._max_ms, tapped.max_ms), default=None)
         self._barrel_ms = max(_known(self._barrel_ms, self._slowest_ms()), default=None)
-        self._remember(batch, timestamp_ms, tapped, channels, buckets)
+        self._remember(timestamp_ms, channels)
 
     def facts(self) -> InputFacts:
         """The sums so far."""
@@ -253,15 +244,12 @@ class TappedInput:
             name=self.name,
             rows=self._rows,
             nulls=self._nulls,
-            min_ms=self._min_ms,
             max_ms=self._max_ms,
             barrel_ms=None if sampled else self._barrel_ms,
             channels=self._named(self._channels),
             sampled=Sampled(len(self._channels), self._of) if sampled else None,
             lateness=self._lateness.facts(barrel=bool(self._channels) and not sampled) if self._lateness else None,
-            recent=tuple(
-                msgspec.structs.replace(batch.facts, channels=self._named(batch.channels)) for batch in self._recent
-            ),
+            recent=tuple(InputBatch(batch.timestamp_ms, self._named(batch.channels)) for batch in self._recent),
             trouble=self._trouble,
         )
 
@@ -308,37 +296,18 @@ class TappedInput:
         for key, start in zip(keys_of_longs(starts).tolist(), starts.tolist(), strict=True):
             if key in sketch.values:
                 rows[start] = _rows(sketch.values[key] / sketch.share)
-        placed = sum(rows.values())
-        return _Buckets(width, rows, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
+        return _Buckets(width, rows)
 
     def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
         if self._lateness is None or self._lateness.width != buckets.width:
             self._lateness = _Lateness(buckets.width)
         self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
 
-    def _remember(
-        self,
-        batch: int,
-        timestamp_ms: int | None,
-        tapped: Tapped,
-        channels: dict[int, ChannelFacts],
-        buckets: _Buckets | None,
-    ) -> None:
-        facts = InputBatch(
-            batch=batch,
-            timestamp_ms=timestamp_ms,
-            rows=tapped.rows,
-            nulls=tapped.nulls,
-            min_ms=tapped.min_ms,
-            max_ms=tapped.max_ms,
-            channels={},
-            buckets=buckets.rows if buckets else {},
-        )
-        self._recent.append(_Batch(facts, channels))
-        self._entries += len(channels) + len(facts.buckets)
+    def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
+        self._recent.append(_Batch(timestamp_ms, channels))
+        self._entries += len(channels)
         while len(self._recent) > 1 and (len(self._recent) > MAX_RECENT or self._entries > MAX_RECENT_ENTRIES):
-            gone = self._recent.popleft()
-            self._entries -= len(gone.channels) + len(gone.facts.buckets)
+            self._entries -= len(self._recent.popleft().channels)
 
     def _named(self, channels: dict[int, ChannelFacts]) -> dict[str, ChannelFacts]:
         return {self._names.get(key) or f"#{key:016x}": channel for key, channel in channels.items()}
@@ -352,11 +321,9 @@ class _Lateness:
         self._delays = [delay for delay in LADDER_MS if delay >= width]
         self._spark = Histogram([0] * len(self._delays))
         self._barrel = Histogram([0] * len(self._delays))
-        self._unplaced = 0
 
     def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> None:
         """Count a batch, given the watermarks (ms, lateness 0) before it."""
-        self._unplaced += buckets.unplaced
         for start, rows in buckets.rows.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:
@@ -369,7 +336,6 @@ class _Lateness:
             delays_ms=tuple(self._delays),
             spark=tuple(self._spark.at_least()),
             barrel=tuple(self._barrel.at_least()) if barrel else None,
-            unplaced=self._unplaced,
         )
 
 

@@ -6,9 +6,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, UnmovedReason, WatermarkNode
-from .channels import Channels
 from .facts import QueryFacts, RecordedBatch
-from .nodes import Node, Nodes
+from .nodes import Channels, Node, Nodes
 
 PinnedReason = Literal["no_input", "own_output"]
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from wmtop.engine.snapshot import Snapshot, SourceView
-from wmtop.engine.targets.flink.attribution import Attribution, attribution_of
+from wmtop.engine.targets.flink.attribution import Attribution, attribution_of, snapshot_of
 from wmtop.engine.targets.flink.evidence import evidence_of
 from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, moment_of
-from wmtop.engine.targets.flink.flink_snapshot import snapshot_of
 from wmtop.engine.targets.flink.samples import Graph, Job, Sample, Unread
 from wmtop.engine.targets.flink.upstream import upstream_of
 from wmtop.engine.watermarks.settings import Settings

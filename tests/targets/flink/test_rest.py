@@ -15,9 +15,8 @@ import trustme
 from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.flink.collector import JobsOverview, duration_ms
-from wmtop.engine.targets.flink.metrics import last_operator, sample_of, wanted
 from wmtop.engine.targets.flink.rest import LOGIN_VARIABLE, TOKEN_VARIABLE, Rest, RestError, RestSecurity, batches
-from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Vertex
+from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Vertex, last_operator, sample_of, wanted
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
 
 JOBS = b'{"jobs": []}'

@@ -3,8 +3,18 @@
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.targets.flink.attribution import Attribution
 from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, learned
-from wmtop.engine.targets.flink.metrics import sample_of
-from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Rates, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.samples import (
+    Edge,
+    Graph,
+    Job,
+    Rates,
+    Sample,
+    Split,
+    Subtask,
+    Vertex,
+    VertexSample,
+    sample_of,
+)
 from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
 from wmtop.engine.targets.spark.event_log import EventLogFacts, EventLogTap
-from wmtop.engine.targets.spark.published import Publication, Published, PublishedTap, list_published
 from wmtop.engine.targets.spark.query_runs import QueryRun
+from wmtop.engine.targets.spark.reports import Publication, Published, PublishedTap, list_published
 
 from ...conftest import job_environment
 
@@ -156,7 +156,7 @@ def watch_plain(job: SomebodysJob) -> Seen:
 READER = """
 import fcntl, sys
 from pathlib import Path
-from wmtop.engine.targets.spark.published import PublishedTap
+from wmtop.engine.targets.spark.reports import PublishedTap
 tap = PublishedTap(Path(sys.argv[1]))
 assert tap.poll().alive
 print("reading", flush=True)

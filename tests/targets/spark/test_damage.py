@@ -9,11 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from wmtop.engine.targets.spark.checkpoint import CheckpointTap
+from wmtop.engine.targets.spark.checkpoint_files import (
+    decode_commit,
+    decode_offsets,
+    decode_operator,
+    decode_query_id,
+    decode_schema,
+)
 from wmtop.engine.targets.spark.files import UnreadableError
-from wmtop.engine.targets.spark.offset_log import decode_commit, decode_offsets, decode_query_id
 from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
 from wmtop.engine.targets.spark.state_files import changes, decompress
-from wmtop.engine.targets.spark.state_rows import decode_operator, decode_schema
 
 from .written import Written
 

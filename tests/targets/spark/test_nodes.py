@@ -5,10 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, WatermarkNode
-from wmtop.engine.targets.spark.channels import Channels, channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
 from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.nodes import Node, Nodes, Policy, nodes_of
+from wmtop.engine.targets.spark.nodes import (
+    Channels,
+    Node,
+    Nodes,
+    Policy,
+    channels_of,
+    channels_of_taps,
+    channels_of_topics,
+    nodes_of,
+)
 from wmtop.engine.targets.spark.query_runs import (
     ChannelFacts,
     InputBatch,
@@ -29,7 +37,6 @@ def tap(name: str, channels: dict[str, int], **more: Any) -> InputFacts:
         "name": name,
         "rows": 10 * len(channels),
         "nulls": 0,
-        "min_ms": min(channels.values(), default=None),
         "max_ms": max(channels.values(), default=None),
         "barrel_ms": min(channels.values(), default=None),
         "channels": {channel: ChannelFacts(ms, 10) for channel, ms in channels.items()},
@@ -42,9 +49,9 @@ def tap(name: str, channels: dict[str, int], **more: Any) -> InputFacts:
 
 def run(*inputs: InputFacts, plan: PlanFacts | None = None) -> QueryRun:
     return QueryRun(
-        id="i", run_id="r", name="q", started_ms=0, last_event_ms=0, idle_ms=None, ended=False, error=None,
+        id="i", run_id="r", name="q", last_event_ms=0, idle_ms=None, ended=False, error=None,
         running=None, progress=None, plan=plan, watermark_policy="min", max_event_ms=None, dropped_at_least=0,
-        history=(), inputs=inputs, observed={},
+        history=(), inputs=inputs,
     )  # fmt: skip
 
 
@@ -115,8 +122,7 @@ def test_the_barrels_level_needs_every_channel() -> None:
 def test_channels_bear_their_inputs_name_where_there_are_several() -> None:
     rows = {"a": 30, "b": 0}
     batches = tuple(
-        InputBatch(batch=n, timestamp_ms=1_000 * n, rows=30, nulls=0, min_ms=0, max_ms=0,
-                   channels={name: ChannelFacts(0, n_rows) for name, n_rows in rows.items() if n_rows}, buckets={})
+        InputBatch(1_000 * n, {name: ChannelFacts(0, n_rows) for name, n_rows in rows.items() if n_rows})
         for n in range(3)
     )  # fmt: skip
     orders = tap("orders", {"a": 90_000, "b": 40_000}, recent=batches)

@@ -23,7 +23,8 @@ from tests.snapshots import replace
 from ...conftest import job_environment
 from .written import State, Written, state_by_spark
 
-ALL = 100_000
+Windows = dict[tuple[int, int], tuple[int, int]]
+"""Keys and records by start and end (ms)."""
 READ = ["counts", "purged", "types", "several", "checksummed", "uncounted", "chained", "restarted"]
 
 
@@ -32,8 +33,8 @@ def facts_of(written: Written, batch: int | None = None) -> CheckpointFacts:
     return facts if batch is None else replace(facts, committed=batch)
 
 
-def windows_of(written: Written, batch: int | None = None, top: int = ALL) -> tuple[OpenWindows, ...]:
-    return OpenWindowsTap(written.path, top=top).poll(facts_of(written, batch))
+def windows_of(written: Written, batch: int | None = None) -> tuple[OpenWindows, ...]:
+    return OpenWindowsTap(written.path).poll(facts_of(written, batch))
 
 
 def only(found: tuple[OpenWindows, ...]) -> OpenWindows:
@@ -41,24 +42,27 @@ def only(found: tuple[OpenWindows, ...]) -> OpenWindows:
     return one
 
 
-def by_key(found: OpenWindows) -> State:
-    """The counts as Spark's reader would give them; of a window without other key columns there is no `top`."""
-    counts: State = {}
-    for window in found.windows:
-        for count in window.top:
-            counts[window.start_ms, window.end_ms, count.key] = count.records
-        if not found.key_columns:
-            assert window.records is not None
-            counts[window.start_ms, window.end_ms, ()] = window.records
+def by_window(state: State) -> Windows:
+    """The records of each window, and its keys, of what Spark's reader finds key by key."""
+    counts: Windows = {}
+    for (start_ms, end_ms, _), records in state.items():
+        keys, so_far = counts.get((start_ms, end_ms), (0, 0))
+        counts[start_ms, end_ms] = keys + 1, so_far + records
     return counts
 
 
+def counted(found: OpenWindows) -> Windows:
+    """The same of the windows that were read."""
+    assert all(window.records is not None for window in found.windows)
+    return {(window.start_ms, window.end_ms): (window.keys, window.records or 0) for window in found.windows}
+
+
 @pytest.mark.parametrize("name", [name for name in READ if name != "uncounted"])
-def test_every_key_is_as_spark_reads_it(written: dict[str, Written], spark: SparkSession, name: str) -> None:
+def test_every_window_is_as_spark_reads_it(written: dict[str, Written], spark: SparkSession, name: str) -> None:
     for found in windows_of(written[name]):
         expected = state_by_spark(spark, written[name], written[name].last, found.operator)
         assert found.reason is None
-        assert by_key(found) == expected
+        assert counted(found) == by_window(expected)
         assert found.keys == len(expected) > 0
         assert found.open == len({key[:2] for key in expected})
 
@@ -71,27 +75,16 @@ def test_rows_are_as_many_as_the_query_reports(written: dict[str, Written], name
 
 def test_a_window_sums_its_keys_over_the_partitions(written: dict[str, Written]) -> None:
     found = only(windows_of(written["counts"]))
-    assert found.key_columns == ("key", "i")
     assert len(found.windows) > 2
     for window in found.windows:
         assert window.end_ms - window.start_ms == 10_000
-        assert window.keys == len(window.top)
-        assert window.records == sum(count.records for count in window.top)
     assert [window.end_ms for window in found.windows] == sorted(window.end_ms for window in found.windows)
-
-
-def test_the_top_keys_are_those_with_most_records(written: dict[str, Written]) -> None:
-    every, few = only(windows_of(written["purged"])), only(windows_of(written["purged"], top=2))
-    for all_keys, best in zip(every.windows, few.windows, strict=True):
-        assert best.top == all_keys.top[:2]
-        assert [count.records for count in all_keys.top] == sorted((c.records for c in all_keys.top), reverse=True)
-        assert best.records == all_keys.records
 
 
 def test_after_every_batch_the_followed_state_is_the_one_read_afresh(
     written: dict[str, Written], spark: SparkSession
 ) -> None:
-    follower = OpenWindowsTap(written["counts"].path, top=ALL)
+    follower = OpenWindowsTap(written["counts"].path)
     seen: set[tuple[int, int]] = set()
     for batch in range(written["counts"].last + 1):
         followed = only(follower.poll(facts_of(written["counts"], batch)))
@@ -100,7 +93,8 @@ def test_after_every_batch_the_followed_state_is_the_one_read_afresh(
         seen |= {(window.start_ms, window.end_ms) for window in followed.windows}
     assert len(seen) > only(follower.poll(facts_of(written["counts"]))).open  # some were opened and closed
     middle = written["counts"].last // 2
-    assert by_key(only(windows_of(written["counts"], middle))) == state_by_spark(spark, written["counts"], middle)
+    by_spark = by_window(state_by_spark(spark, written["counts"], middle))
+    assert counted(only(windows_of(written["counts"], middle))) == by_spark
 
 
 def test_snapshots_and_deltas_say_the_same(written: dict[str, Written], tmp_path: Path) -> None:
@@ -114,7 +108,7 @@ def test_snapshots_and_deltas_say_the_same(written: dict[str, Written], tmp_path
 
 def test_a_purge_of_what_comes_next_is_survived(written: dict[str, Written], tmp_path: Path) -> None:
     copy = written["counts"].copy(tmp_path / "copy")
-    tap = OpenWindowsTap(copy.path, top=ALL)
+    tap = OpenWindowsTap(copy.path)
     assert only(tap.poll(facts_of(copy, 0))).batch == 0
     purge(copy)
     assert tap.poll(facts_of(copy)) == windows_of(written["counts"])
@@ -144,7 +138,7 @@ def test_another_query_in_the_same_directory_is_read_from_the_start(
     written: dict[str, Written], tmp_path: Path
 ) -> None:
     copy = written["counts"].copy(tmp_path / "copy")
-    tap = OpenWindowsTap(copy.path, top=ALL)
+    tap = OpenWindowsTap(copy.path)
     batch = written["purged"].last
     tap.poll(facts_of(copy, batch))
     shutil.rmtree(copy.path)
@@ -184,8 +178,7 @@ def test_each_session_is_a_window_of_its_own(written: dict[str, Written], spark:
 
 def test_without_a_count_records_are_not_known(written: dict[str, Written]) -> None:
     found = only(windows_of(written["uncounted"]))
-    assert found.key_columns == ("key",)
-    assert [(window.records, window.top) for window in found.windows] == [(None, ())] * found.open
+    assert [window.records for window in found.windows] == [None] * found.open
     assert sum(window.keys for window in found.windows) == found.keys > 0
 
 
@@ -280,7 +273,7 @@ def test_damaged_state_is_read_again_when_there_is_a_newer_batch(written: dict[s
     broken = copy.path / "state/0/0/1.delta"
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-30])
-    tap = OpenWindowsTap(copy.path, top=ALL)
+    tap = OpenWindowsTap(copy.path)
     assert only(tap.poll(facts_of(copy, 0))).reason is not None
     broken.write_bytes(whole)
     assert only(tap.poll(facts_of(copy, 0))).reason is not None  # not before there is something new
@@ -323,7 +316,7 @@ def test_spark_reads_the_same_windows(written: dict[str, Written], spark: SparkS
     for found in windows_of(written[name]):
         assert found.batch is not None
         by_spark = read_windows(spark, written[name].path, found.operator, found.batch)
-        assert [replace(window, top=()) for window in found.windows] == list(by_spark.windows)
+        assert found.windows == by_spark.windows
         assert (by_spark.open, by_spark.keys) == (found.open, found.keys)
 
 

@@ -46,10 +46,10 @@ def holding(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) ->
 
 def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) -> list[WatermarkNode]:
     sources = 1 + max(max(places) for places in seen)
-    told = SourceProgress("s", None, None, None, 1, None, None)
+    told = SourceProgress("s", None, None)
     progress = BatchProgress(
-        batch=1, timestamp_ms=0, duration_ms=1, phases_ms={}, rows=1, input_rows_per_second=None,
-        processed_rows_per_second=None, watermark_ms=None, min_event_ms=None, max_event_ms=None,
+        batch=1, timestamp_ms=0, duration_ms=1, phases_ms={}, input_rows_per_second=None,
+        processed_rows_per_second=None, watermark_ms=None,
         sources=(told,) * sources, states=(),
     )  # fmt: skip
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())

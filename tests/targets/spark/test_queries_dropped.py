@@ -2,8 +2,14 @@
 
 import pytest
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_events import Progress, QueryProgress, SourceReport, StateReport
-from wmtop.engine.targets.spark.query_runs import PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.query_runs import (
+    PlanFacts,
+    PlannedWatermark,
+    Progress,
+    QueryProgress,
+    SourceReport,
+    StateReport,
+)
 
 ONE, TWO = (PlannedWatermark("ts", 5_000),), (PlannedWatermark("ts", 5_000), PlannedWatermark("at", 0))
 STAMP = "2024-03-01T10:{:02d}:{:02d}.000Z"

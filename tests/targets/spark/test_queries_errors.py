@@ -2,7 +2,7 @@
 
 import pytest
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_events import QueryStarted, QueryTerminated
+from wmtop.engine.targets.spark.query_runs import QueryStarted, QueryTerminated
 
 WORKER = "org.apache.spark.api.python.PythonException: "
 THROWN = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "

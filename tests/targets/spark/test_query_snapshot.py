@@ -7,12 +7,11 @@ import pytest
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
+from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets
 from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.offset_log import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
 from wmtop.engine.targets.spark.query_runs import QueryRun
-from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
-from wmtop.engine.targets.spark.query_state import STALE_AFTER_MS, state_of
+from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
 from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 from wmtop.engine.watermarks.settings import Tumbling
@@ -50,9 +49,9 @@ def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
     """Its checkpoint has the offsets of that batch a moment before."""
     began = NOW - 1_000 * began_s
     run = QueryRun(
-        id="q", run_id="r", name="orders", started_ms=began, last_event_ms=began, idle_ms=None, ended=False, error=None,
+        id="q", run_id="r", name="orders", last_event_ms=began, idle_ms=None, ended=False, error=None,
         running=None, progress=None, plan=None, watermark_policy=None, max_event_ms=None, dropped_at_least=0,
-        history=(), inputs=(), observed={},
+        history=(), inputs=(),
     )  # fmt: skip
     report = Report(tap="publish", app="a", run=run, alive=alive, trouble=None)
     first = BatchMark(0, began, None)

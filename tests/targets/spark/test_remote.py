@@ -13,7 +13,7 @@ from wmtop.engine.snapshot import SourceView
 from wmtop.engine.system import remote_files
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark import remote as remote_copy
-from wmtop.engine.targets.spark import remote_state, store
+from wmtop.engine.targets.spark import store
 from wmtop.engine.targets.spark import watch as query_watch
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.event_log import EventLogTap
@@ -201,7 +201,7 @@ def test_attach_and_check_show_the_query_by_its_uri(
 def test_too_much_state_is_left_out_with_the_reason(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_state, "MAX_PARTITIONS", 1)
+    monkeypatch.setattr(remote_copy, "MAX_PARTITIONS", 1)
     begin(s3, written["counts"], 1)
     remote = Remote(URI)
     watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.local, remote=remote)

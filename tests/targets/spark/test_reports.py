@@ -8,8 +8,14 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts
 from wmtop.engine.targets.spark.facts import QueryFacts
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_events import Progress, QueryProgress
-from wmtop.engine.targets.spark.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
+from wmtop.engine.targets.spark.query_runs import (
+    BatchProgress,
+    Progress,
+    ProgressPoint,
+    QueryProgress,
+    QueryRun,
+    RunningBatch,
+)
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import Report, choose, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
@@ -48,8 +54,8 @@ def test_several_that_run_must_be_told_apart() -> None:
 
 
 PROGRESS = BatchProgress(
-    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700}, rows=20,
-    input_rows_per_second=4.0, processed_rows_per_second=22.0, watermark_ms=40_000, min_event_ms=1, max_event_ms=2,
+    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700},
+    input_rows_per_second=4.0, processed_rows_per_second=22.0, watermark_ms=40_000,
     sources=(), states=(),
 )  # fmt: skip
 LAST = replace(
@@ -112,7 +118,7 @@ def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
 
 
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
-    fresh = replace(LAST, progress=None, history=(), started_ms=NOW - 90_000, last_event_ms=NOW - 90_000)
+    fresh = replace(LAST, progress=None, history=(), last_event_ms=NOW - 90_000)
     first = picture(fresh)
     assert (first.state, first.notes[0]) == ("live", Note(NOW, "no_batch_ended", {"silent_ms": 90_000}))
     assert "query-not-started" not in {finding.code for finding in diagnose(first, [])}

@@ -26,7 +26,7 @@ def partition(number: int, end: int, position: int) -> PartitionFacts:
     ],
 )
 def test_a_backlog_that_nobody_can_know_is_not_zero(topics: TopicFacts | None, backlog: int | None) -> None:
-    source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ, READ, 0, None, None)
+    source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ)
     run = SimpleNamespace(progress=SimpleNamespace(sources=(source,), input_rows_per_second=None))
     report: Any = SimpleNamespace(run=run)
     assert [one.backlog for one in sources_of(QueryFacts(report=report, topics=topics), None).positions] == [backlog]

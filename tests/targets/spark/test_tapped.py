@@ -13,7 +13,7 @@ def late_at(input: TappedInput, delay_ms: int) -> int:
 
 def test_after_a_restart_rows_behind_the_old_watermark_are_late() -> None:
     """The run before had reached START + 60 s; this one begins with rows far behind that, and one bucket near it."""
-    buckets = _Buckets(1_000, {START: 7, START + 58_000: 3}, 0)
+    buckets = _Buckets(1_000, {START: 7, START + 58_000: 3})
     fresh, restarted = TappedInput("t"), TappedInput("t")
     fresh._count_lateness(buckets, None, None)  # pyright: ignore[reportPrivateUsage]
     restarted._count_lateness(buckets, START + 60_000, None)  # pyright: ignore[reportPrivateUsage]
