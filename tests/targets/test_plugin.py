@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import urllib.request
@@ -29,17 +31,19 @@ BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site() -> Iterator[Path]:
     """The page's package, as an installer leaves it."""
+    place = Path(tempfile.mkdtemp(prefix="wm", dir="/tmp"))  # sockets need short paths
     blocks = dict(BLOCK.findall(PAGE.read_text()))
     entries = tomllib.loads(blocks["toml"])["project"]["entry-points"]["wmtop.targets"]
-    (tmp_path / "wmtop_gauges.py").write_text(blocks["python"])
-    about = tmp_path / "wmtop_gauges-1.0.dist-info"
+    (place / "wmtop_gauges.py").write_text(blocks["python"])
+    about = place / "wmtop_gauges-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: wmtop-gauges\nVersion: 1.0\n")
     lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
     (about / "entry_points.txt").write_text(f"[wmtop.targets]\n{lines}")
-    return tmp_path
+    yield place
+    shutil.rmtree(place)
 
 
 @pytest.fixture
