@@ -22,10 +22,7 @@ def open_target(
     """
     if (own := own_run(address, runs=runs)) is not None:
         return own
-    kind = None
-    for each in KINDS:
-        if kind is None and each.has(address):
-            kind = each
+    kind = next((kind for kind in KINDS if kind.has(address)), None)
     scheme = scheme_of(address) if kind is None else None
     plugin = None if scheme is None else plugins().get(scheme)
     options = options.over(configured)
