@@ -314,10 +314,12 @@ def _last_malformed(table: Any) -> Offender | None:
 
 
 def _last(table: Any) -> Offender | None:
-    """The offender with the greatest offset; any one if the source has no offsets."""
+    """The offender with the greatest offset, of equal ones (other topics, no offsets) the last channel by name: rows
+    come in any order.
+    """
     rows: list[dict[str, Any]] = table.to_pylist()
     if not rows:
         return None
-    row = max(rows, key=lambda row: -1 if row["last_offset"] is None else row["last_offset"])
+    row = max(rows, key=lambda row: (-1 if row["last_offset"] is None else row["last_offset"], row[CHANNEL]))
     part = row.get("last_part")
     return Offender(row[CHANNEL], row["last_offset"], row.get("future_ms"), None if part is None else str(part))
