@@ -15,7 +15,7 @@ from tests.snapshots import replace
 from ..attached import LEVEL, NOW, group, query, stale, tapped, two_nodes
 from ..canned import MINUTE, header
 from ..drive import Driven, drive
-from ..screens.test_main_pictures import DRAWN, SMALL, shown
+from .test_main_pictures import DRAWN, SMALL, shown
 
 Scenario = Callable[[Driven], Any]
 
