@@ -99,10 +99,10 @@ class Job:
         """Run it to its end, and say what Spark said of it."""
         query = self.start(df, mode, each, **conf)
         query.awaitTermination()
-        return told(query, mode)
+        return reported(query, mode)
 
 
-def told(query: StreamingQuery, mode: str) -> Truth:
+def reported(query: StreamingQuery, mode: str) -> Truth:
     """What the query's own progress says."""
     progress = [one if isinstance(one, dict) else json.loads(one.json) for one in query.recentProgress]  # 3.5: dicts
     states = [state for one in progress for state in one["stateOperators"]]

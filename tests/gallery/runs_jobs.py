@@ -5,7 +5,7 @@ import time
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .job import ALL, START_MS, STEADY, Job, Truth, by_window, job, ms, told, wait_for, windows
+from .job import ALL, START_MS, STEADY, Job, Truth, by_window, job, ms, reported, wait_for, windows
 
 
 def _raise(batch: DataFrame, number: int) -> None:
@@ -38,7 +38,7 @@ def failed_query(job: Job) -> Truth:
 
     query = job.start(job.late(STEADY), each=fail)
     wait_for(query)
-    return told(query, "append") | {"watermark_ms": ms(8), "open": None, "error": "no such customer: 17"}
+    return reported(query, "append") | {"watermark_ms": ms(8), "open": None, "error": "no such customer: 17"}
 
 
 @job
@@ -55,7 +55,7 @@ def failed_in_its_first_batch(job: Job) -> Truth:
     """It has reported no batch: only its end says why."""
     query = job.start(by_window(job.late(STEADY)), each=_raise)
     wait_for(query)
-    return told(query, "append") | {"watermark_ms": None, "open": None, "error": "the disk is full"}
+    return reported(query, "append") | {"watermark_ms": None, "open": None, "error": "the disk is full"}
 
 
 @job
@@ -92,7 +92,7 @@ def rate_source(job: Job) -> Truth:
     while len(running.recentProgress) < 3:
         time.sleep(0.05)
     running.stop()
-    return told(running, "append") | {"watermark_ms": "any", "open": "any"}
+    return reported(running, "append") | {"watermark_ms": "any", "open": "any"}
 
 
 @job

@@ -94,7 +94,7 @@ def test_attach_agrees_with_the_job(gallery: Gallery, job: str, tap: str) -> Non
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_the_event_log_tells_what_only_the_plan_knows(gallery: Gallery, job: str) -> None:
+def test_the_event_log_has_what_only_the_plan_knows(gallery: Gallery, job: str) -> None:
     truth = truth_of(gallery, job)
     spark = attach(gallery, job, "event log").spark
     assert spark.dropped_at_least == truth["dropped"]

@@ -122,7 +122,7 @@ def channels(picture: Snapshot) -> dict[str, ChannelView]:
     return {view.channel: view for view in picture.channels}
 
 
-def test_a_topic_s_partitions_stand_at_their_greatest_timestamps(
+def test_a_topic_s_partitions_are_at_their_greatest_timestamps(
     create_topic: CreateTopic, produce: Produce, look: Callable[..., Look], now_ms: int
 ) -> None:
     topic = create_topic(3)
@@ -161,7 +161,7 @@ def test_what_a_look_cannot_know_is_null(
     assert {(view.records, view.late, view.longest_quiet_ms) for view in picture.channels} == {(None, None, None)}
 
 
-def test_a_group_stands_where_it_has_committed(
+def test_a_group_is_where_it_has_committed(
     create_topic: CreateTopic, produce: Produce, commit: Callable[..., None], look: Callable[..., Look], now_ms: int
 ) -> None:
     topic = create_topic(3)
@@ -254,7 +254,7 @@ def test_timestamps_of_a_replay_are_no_arrivals(
     assert picture.level.watermark_ms == 1_360_000_000_000 - 1
 
 
-def test_a_broker_that_is_down_is_stale_and_nobody_is_quiet(
+def test_a_broker_that_is_down_is_stale_and_no_partition_is_quiet(
     broker: LocalBroker, create_topic: CreateTopic, produce: Produce, look: Callable[..., Look], now_ms: int
 ) -> None:
     topic = create_topic()
@@ -274,7 +274,7 @@ def test_a_broker_that_is_down_is_stale_and_nobody_is_quiet(
     it.until(lambda p: p.state == "live")
 
 
-def test_a_topic_that_is_made_anew_begins_anew(
+def test_a_recreated_topic_begins_again(
     broker: LocalBroker, create_topic: CreateTopic, produce: Produce, look: Callable[..., Look], now_ms: int
 ) -> None:
     from kafka.admin import KafkaAdminClient
@@ -316,21 +316,21 @@ def test_a_query_that_reads_from_kafka_shows_its_partitions(
     path = checkpoint(tmp_path / "q", {topic: {"0": 5, "1": 2, "2": 0}}, now_ms - 90_000, now_ms)
     done = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "timestamp", "--once", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert [(c["channel"], c["max_event_ms"], c["backlog"], c["state"]) for c in told["channels"]] == [
+    reported = json.loads(done.stdout)
+    assert [(c["channel"], c["max_event_ms"], c["backlog"], c["state"]) for c in reported["channels"]] == [
         ("0", now_ms - 60_000 + 4, 0, "active"),
         ("1", now_ms - 120_000 + 1, 3, "active"),
         ("2", None, 0, "never_seen"),
     ]
-    assert told["channels"][1]["behind_end_ms"] == 3
-    assert {c["watermark_ms"] for c in told["channels"]} == {None}  # the delay is not known
-    assert told["level"]["watermark_ms"] == now_ms - 90_000
-    assert (told["sources"][0]["backlog"], told["origin"]["channels"]) == (3, "broker")
+    assert reported["channels"][1]["behind_end_ms"] == 3
+    assert {c["watermark_ms"] for c in reported["channels"]} == {None}  # the delay is not known
+    assert reported["level"]["watermark_ms"] == now_ms - 90_000
+    assert (reported["sources"][0]["backlog"], reported["origin"]["channels"]) == (3, "broker")
     wrong = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "ts", "--once")
     assert wrong.returncode == 0  # no record has a value to look into
 
 
-def test_record_timestamps_are_no_event_times_unless_somebody_says_so(
+def test_record_timestamps_are_no_event_times_by_default(
     broker: LocalBroker,
     create_topic: CreateTopic,
     produce: Produce,
@@ -341,12 +341,12 @@ def test_record_timestamps_are_no_event_times_unless_somebody_says_so(
     topic = create_topic(1)
     produce(topic, [Record(timestamp_ms=now_ms - 7_200_000)])
     path = checkpoint(tmp_path / "q", {topic: {"0": 1}}, now_ms - 90_000, now_ms)
-    told = json.loads(wmtop(str(path), "--bootstrap", broker.bootstrap, "--once", "--json").stdout)
-    assert [(c["max_event_ms"], c["watermark_ms"], c["state"], c["backlog"]) for c in told["channels"]] == [
+    reported = json.loads(wmtop(str(path), "--bootstrap", broker.bootstrap, "--once", "--json").stdout)
+    assert [(c["max_event_ms"], c["watermark_ms"], c["state"], c["backlog"]) for c in reported["channels"]] == [
         (None, None, "active", 0)
     ]
-    assert told["barrel"] is None
-    assert "time_needed" in {note["code"] for note in told["notes"]}
+    assert reported["barrel"] is None
+    assert "time_needed" in {note["code"] for note in reported["notes"]}
 
 
 def test_one_late_record_at_the_end_does_not_make_its_partition_late(
@@ -361,9 +361,9 @@ def test_one_late_record_at_the_end_does_not_make_its_partition_late(
     times = [*(now_ms - 1_000 + n for n in range(100)), now_ms - 7_200_000]
     produce(topic, [Record(json.dumps({"at": ms}).encode()) for ms in times])
     path = checkpoint(tmp_path / "q", {topic: {"0": 101}}, now_ms - 90_000, now_ms)
-    told = json.loads(wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "at", "--once", "--json").stdout)
-    assert [c["max_event_ms"] for c in told["channels"]] == [max(times)]
-    assert told["barrel"]["below"] == []
+    reported = json.loads(wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "at", "--once", "--json").stdout)
+    assert [c["max_event_ms"] for c in reported["channels"]] == [max(times)]
+    assert reported["barrel"]["below"] == []
 
 
 def test_the_command_looks_once(
@@ -379,11 +379,11 @@ def test_the_command_looks_once(
     target = f"kafka://{broker.bootstrap}/{topic}"
     done = wmtop(target, "--group", "readers", "--lateness", "2s", "--once", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert (told["name"], told["source"]["kind"]) == ("readers", "group")
-    assert told["level"]["watermark_ms"] == now_ms - 3_000 - 2_000 - 1
-    assert (told["channels"][0]["backlog"], told["channels"][0]["behind_end_ms"]) == (1, 3_000)
-    assert told["origin"]["positions"] == "consumer group"
+    reported = json.loads(done.stdout)
+    assert (reported["name"], reported["source"]["kind"]) == ("readers", "group")
+    assert reported["level"]["watermark_ms"] == now_ms - 3_000 - 2_000 - 1
+    assert (reported["channels"][0]["backlog"], reported["channels"][0]["behind_end_ms"]) == (1, 3_000)
+    assert reported["origin"]["positions"] == "consumer group"
     assert "backlog 1" in wmtop(target, "--group", "readers", "--once").stdout
     for arguments, said in (
         ([target, "--group", "reader"], f"the group reader has committed nothing on {topic}; there are: readers"),

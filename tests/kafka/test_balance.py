@@ -71,7 +71,7 @@ def test_who_has_no_part_in_it(balanced: Source, ends: Positions, read_to: Posit
     assert balanced.held() == []
 
 
-def test_a_silent_cluster_lets_nobody_run_ahead_of_a_partition_that_may_have_records(balanced: Source) -> None:
+def test_a_cluster_without_an_answer_lets_no_partition_run_ahead_of_one_that_may_have_records(balanced: Source) -> None:
     for ends in ({SLOW: 100, FAST: 100}, None):
         balanced.know(ends, {SLOW: 0, FAST: 10})
         balanced.it.balance({"0": None, "1": 7})
@@ -82,7 +82,9 @@ def test_a_silent_cluster_lets_nobody_run_ahead_of_a_partition_that_may_have_rec
 
 
 @pytest.mark.parametrize("options", [{}, {"max_drift_ms": MINUTE, "reader": "connector"}])
-def test_nobody_waits_without_a_limit_or_where_it_cannot_be_enforced(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_no_partition_waits_without_a_limit_or_where_it_cannot_be_enforced(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     source = Source(tmp_path, **options)
     source.know({SLOW: 100, FAST: 100}, {SLOW: 10, FAST: 10})
     if source.it.balance is not None:

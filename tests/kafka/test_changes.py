@@ -41,7 +41,7 @@ def admin(broker: LocalBroker) -> Any:
     client.close()
 
 
-def told(it: Running, code: NoteCode) -> Note:
+def reported(it: Running, code: NoteCode) -> Note:
     """Wait for a note, and return it."""
     picture = it.until(lambda p: any(note.code == code for note in p.notes))
     return next(note for note in picture.notes if note.code == code)
@@ -54,7 +54,7 @@ def test_a_partition_is_added(
     with running(spark, broker, topic, tmp_path, KafkaColumns()) as it:
         it.read(10)
         admin.create_partitions({topic: 2})
-        assert told(it, "partition_added").args == {"topic": topic, "partition": 1}
+        assert reported(it, "partition_added").args == {"topic": topic, "partition": 1}
         picture = it.until(lambda p: len(p.channels) == 2)
         assert picture.channels[1].state == "never_seen"
         produce(topic, [at(20 + i, partition=1) for i in range(5)])
@@ -62,17 +62,17 @@ def test_a_partition_is_added(
         assert [c.records for c in picture.channels] == [10, 5]
 
 
-def test_a_topic_is_deleted_and_made_anew(
+def test_a_topic_is_deleted_and_recreated(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
     produce(topic, [at(i) for i in range(10)])
     with running(spark, broker, topic, tmp_path, KafkaColumns()) as it:
         it.read(10)
         admin.delete_topics([topic])
-        assert told(it, "topic_gone").args["topic"] == topic
+        assert reported(it, "topic_gone").args["topic"] == topic
         admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         produce(topic, [at(100 + i) for i in range(25)])
-        assert told(it, "topic_recreated").args["from_start"] == 1
+        assert reported(it, "topic_recreated").args["from_start"] == 1
         picture = it.read(35)
         assert picture.totals.records == 35
         assert picture.channels[0].max_event_ms == NOON_MS + 124
@@ -92,7 +92,7 @@ def test_a_topic_is_deleted_while_part_of_it_is_unread(
     with running(session_for(reader), broker, topic, tmp_path, COLUMNS[reader], reader=reader, batch_records=10) as it:
         it.until(lambda p: p.totals.records >= 10)
         admin.delete_topics([topic])
-        unread = told(it, "topic_gone").args["unread"]
+        unread = reported(it, "topic_gone").args["unread"]
         assert isinstance(unread, int)
         assert 0 < unread <= 90
         assert it.until(lambda p: not p.channels).totals.records < 100
@@ -130,7 +130,7 @@ def test_a_deleted_topic_no_longer_holds_the_watermark_and_comes_back_as_a_new_c
         level = it.until(lambda p: p.level.holder and p.level.holder.channel == f"{fast}-0").level.watermark_ms
         assert level == NOON_MS + 90_000 - LATENESS_MS - 1
         admin.create_topics({slow: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        told(it, "topic_recreated")
+        reported(it, "topic_recreated")
         picture = it.until(lambda p: {view.channel for view in p.channels} == {f"{slow}-0", f"{fast}-0"})
         back = next(view for view in picture.channels if view.channel == f"{slow}-0")
         assert (back.state, back.max_event_ms, back.watermark_ms) == ("never_seen", None, None)
@@ -215,7 +215,7 @@ def test_retention_deletes_what_was_not_read_yet(
         it.until(lambda p: p.totals.records >= 10)
     admin.delete_records({TopicPartition(topic, 0): 90})
     with running(spark, broker, topic, tmp_path, batch_records=30) as it:
-        told(it, "records_expired")
+        reported(it, "records_expired")
         picture = it.until(lambda p: p.channels and p.channels[0].backlog == 0)
         assert 20 <= picture.totals.records < 100
         assert picture.channels[0].max_event_ms == NOON_MS + 99
@@ -232,12 +232,12 @@ def test_the_broker_restarts_while_it_is_read(
         pid = broker.pid
         broker.kill()
         wait_until_gone(pid)
-        told(it, "cluster_silent")
+        reported(it, "cluster_silent")
         assert it.picture().channels[0].backlog is None
         broker.start()
         picture = it.read(200)
         assert picture.totals.records == 200
-        told(it, "cluster_answers")
+        reported(it, "cluster_answers")
 
 
 def test_a_producers_clock_in_2099_moves_nothing(

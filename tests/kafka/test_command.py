@@ -55,9 +55,9 @@ def facts(snapshot: dict[str, Any]) -> dict[str, Any]:
 
 def windows(snapshot: dict[str, Any]) -> dict[str, Any]:
     """All but when they fired."""
-    told = snapshot["windows"]
-    fired = [{name: value for name, value in one.items() if name != "fired_ms"} for one in told["last_fired"]]
-    return {**told, "last_fired": fired}
+    reported = snapshot["windows"]
+    fired = [{name: value for name, value in one.items() if name != "fired_ms"} for one in reported["last_fired"]]
+    return {**reported, "last_fired": fired}
 
 
 @pytest.fixture(scope="module")

@@ -218,9 +218,9 @@ def here(material: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("text", BAD)
 def test_bad_input_is_one_line_without_a_secret(text: str, file: Path, here: Path) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as reported:
         config_of(file, text)
-    line = str(told.value)
+    line = str(reported.value)
     assert BAD[text] in line
     assert MARK not in line
     assert "\n" not in line
@@ -264,11 +264,11 @@ def identity_files(kind: str, own: Issued) -> str:
 def test_an_own_certificate_has_many_forms(kind: str, file: Path, here: Path, own: Issued) -> None:
     config = config_of(file, f"security.protocol=SSL\n{identity_files(kind, own)}\nssl.ca.location=ca.pem\n")
     assert isinstance(config.for_python()["ssl_context"], ssl.SSLContext)
-    told = resolved(config)
-    assert told["kafka.ssl.keystore.type"] == "PEM"
-    assert told["kafka.ssl.keystore.certificate.chain"] == own.chain
-    assert told["kafka.ssl.keystore.key"] == own.key()
-    assert "kafka.ssl.key.password" not in told
+    reported = resolved(config)
+    assert reported["kafka.ssl.keystore.type"] == "PEM"
+    assert reported["kafka.ssl.keystore.certificate.chain"] == own.chain
+    assert reported["kafka.ssl.keystore.key"] == own.key()
+    assert "kafka.ssl.key.password" not in reported
     shown = str(config.for_connector())
     assert MARK not in shown
     assert "PRIVATE KEY" not in shown
@@ -285,17 +285,17 @@ def test_an_authority_has_many_forms(kind: str, file: Path, here: Path, authorit
     context: ssl.SSLContext = config.for_python()["ssl_context"]
     assert context.get_ca_certs(binary_form=True) == [ssl.PEM_cert_to_DER_cert(authority.certificate)]
     assert context.check_hostname
-    told = resolved(config)
-    assert told["kafka.ssl.truststore.type"] == "PEM"
+    reported = resolved(config)
+    assert reported["kafka.ssl.truststore.type"] == "PEM"
     if kind == "PEM":
-        assert told["kafka.ssl.truststore.location"] == str(here / "ca.pem")
+        assert reported["kafka.ssl.truststore.location"] == str(here / "ca.pem")
     else:
-        assert told["kafka.ssl.truststore.certificates"] == authority.certificate
-    assert MARK not in str(told)
+        assert reported["kafka.ssl.truststore.certificates"] == authority.certificate
+    assert MARK not in str(reported)
 
 
 @pytest.mark.parametrize("none", ["", "none"])
-def test_the_host_name_is_checked_unless_told_otherwise(none: str, file: Path, here: Path) -> None:
+def test_the_host_name_is_checked_by_default(none: str, file: Path, here: Path) -> None:
     text = f"security.protocol=SSL\nssl.ca.location=ca.pem\nssl.endpoint.identification.algorithm={none}\n"
     config = config_of(file, text)
     assert not config.for_python()["ssl_context"].check_hostname

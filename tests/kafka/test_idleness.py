@@ -101,7 +101,7 @@ def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
         it.until(lambda p: all(channel.state == "idle" for channel in p.channels))
 
 
-def test_a_backlog_is_told_from_silence(
+def test_a_backlog_differs_from_no_data(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = create_topic(2)

@@ -48,9 +48,7 @@ def test_records_come_out_as_they_went_in(broker: LocalBroker, create_topic: Cre
     assert found == [sent[0], sent[2], sent[1]]
 
 
-def test_what_was_aborted_is_read_by_nobody_who_asks_for_the_committed(
-    broker: LocalBroker, topic: str, transact: Transact
-) -> None:
+def test_aborted_records_are_not_read_with_read_committed(broker: LocalBroker, topic: str, transact: Transact) -> None:
     transact(topic, [Record(b"kept")])
     transact(topic, [Record(b"taken back")], commit=False)
     transact(topic, [Record(b"kept too")])
@@ -59,7 +57,7 @@ def test_what_was_aborted_is_read_by_nobody_who_asks_for_the_committed(
     assert [record.offset for record in read(broker, topic)] == [0, 2, 4]  # the others are the ends of transactions
 
 
-def test_a_topic_that_nobody_made_is_not_made_by_asking_for_it(broker: LocalBroker, topic: str) -> None:
+def test_a_missing_topic_is_not_created_by_asking_for_it(broker: LocalBroker, topic: str) -> None:
     admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     consumer: Any = KafkaConsumer(bootstrap_servers=broker.bootstrap)
     assert consumer.partitions_for_topic("no-such-topic") in (None, set())

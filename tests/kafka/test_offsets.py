@@ -74,7 +74,7 @@ class TestKnownTopics:
         assert again.was_recreated(B)
         assert not again.was_recreated(TopicPartition("other", 0))
 
-    def test_it_is_anew_until_all_of_sparks_offsets_are_back_at_the_start(self, tmp_path: Path) -> None:
+    def test_it_is_recreated_until_all_of_sparks_offsets_are_back_at_the_start(self, tmp_path: Path) -> None:
         known = KnownTopics(tmp_path / "topics.json")
         known.look(self.topic("one"))
         known.look(self.topic("two"))
@@ -99,7 +99,7 @@ class TestKnownTopics:
         later.look(self.topic("two"))
         assert not later.was_recreated(A)
 
-    def test_a_topic_that_is_made_anew_twice(self, tmp_path: Path) -> None:
+    def test_a_topic_that_is_recreated_twice(self, tmp_path: Path) -> None:
         known = KnownTopics(tmp_path / "topics.json")
         for key in ("one", "two", "three"):
             known.look(self.topic(key))
@@ -107,7 +107,7 @@ class TestKnownTopics:
         known.look(self.topic("three"))
         assert not known.was_recreated(A)
 
-    def test_a_topic_that_is_gone_or_has_no_id_tells_nothing(self, tmp_path: Path) -> None:
+    def test_a_topic_that_is_gone_or_has_no_id_shows_nothing(self, tmp_path: Path) -> None:
         known = KnownTopics(tmp_path / "topics.json")
         known.look(self.topic(None))
         known.look({})

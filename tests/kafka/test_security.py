@@ -137,9 +137,9 @@ REFUSED = {
 def test_a_refusal_says_which_in_one_line(case: str, secured: Secured) -> None:
     listener, properties, said = REFUSED[case]
     address = secured.broker.address(listener)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as reported:
         connect(address, properties)
-    line = str(told.value)
+    line = str(reported.value)
     assert address in line
     assert said in line
     assert MARK not in line

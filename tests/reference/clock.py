@@ -51,7 +51,7 @@ class Clock:
         self.since: dict[Any, int] = {}
         """When each valve input's watermark last changed; before that, when it came."""
         self.spark_level = MIN
-        self.told = 0
+        self.reported = 0
 
     @property
     def level(self) -> int:
@@ -73,9 +73,9 @@ class Clock:
 
     def know(self, batch: int, names: Iterable[str], now: int) -> None:
         """Channels that the source knows before their first record: never seen."""
-        self.told += 1
+        self.reported += 1
         for name in sorted(set(names) - self.channels.keys()):
-            self._new((batch, self.told), name)
+            self._new((batch, self.reported), name)
             self._join(self.channels[name], now)
 
     def paused(self, duration: int, names: Iterable[str] | None = None) -> None:

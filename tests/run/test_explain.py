@@ -167,7 +167,7 @@ def test_a_clock_that_is_ahead_is_found_by_its_future_timestamps() -> None:
     assert named(snapshot) == set()
 
 
-def test_nobody_is_named_where_lateness_depends_on_no_column() -> None:
+def test_no_value_is_named_where_lateness_depends_on_no_column() -> None:
     snapshot = planted("nothing")
     assert (snapshot.totals.late or 0) > 200
     assert named(snapshot) == set()

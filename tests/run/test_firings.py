@@ -35,7 +35,7 @@ def test_an_existing_file_is_refused_and_stays_as_it_is(path: Path, known: int) 
     assert path.read_bytes() == LINE * 3
 
 
-def test_it_is_replaced_only_when_told_to(path: Path) -> None:
+def test_it_is_replaced_only_when_asked(path: Path) -> None:
     path.write_bytes(LINE * 3)
     FiringsFile(path, 0, "replace").close()
     assert path.read_bytes() == b""

@@ -132,7 +132,7 @@ build_session(archive=False)
 
 
 @pytest.mark.matrix
-def test_a_machine_that_does_not_know_localhost_is_told_what_to_do() -> None:
+def test_a_machine_that_does_not_know_localhost_gets_the_fix() -> None:
     run = [sys.executable, "-c", UNKNOWN_LOCALHOST]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
     assert {"/etc/hosts", "localhost'"} <= set(done.stderr.split())

@@ -372,7 +372,7 @@ class Clock:
         return self.now
 
 
-def told(snapshot: Snapshot) -> list[FromEngine]:
+def reported(snapshot: Snapshot) -> list[FromEngine]:
     """A header with a history, and the snapshot."""
     return [header(lags()), snapshot]
 

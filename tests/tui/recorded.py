@@ -19,15 +19,15 @@ COUNT = 150
 STALL, BURST = range(40, 80), range(100, 104)
 
 
-def story(number: int) -> Snapshot:
+def timeline(number: int) -> Snapshot:
     """Snapshot `number`: MQ, then F9 holds; the watermark stands in `STALL`; in `BURST` one record in four is late."""
-    stood = min(max(number - STALL.start, 0), len(STALL) - 1)
-    moved = (number - stood) * MINUTE
+    frozen = min(max(number - STALL.start, 0), len(STALL) - 1)
+    moved = (number - frozen) * MINUTE
     late = 4 * number + 250 * min(max(number - BURST.start + 1, 0), len(BURST))
     snapshot = live(batch=number, now_ms=NOW + number * MINUTE, wall_ms=WALL + number * 1_000)
     holder = Holder("MQ" if number < STALL.start else "F9", NOW, "behind")
-    level = replace(snapshot.level, watermark_ms=LEVEL + moved, behind_fastest_ms=(10 + stood) * MINUTE, holder=holder)
-    channels = [_later(view, moved + (view.channel != "F9") * stood * MINUTE) for view in snapshot.channels]
+    level = replace(snapshot.level, watermark_ms=LEVEL + moved, behind_fastest_ms=(10 + frozen) * MINUTE, holder=holder)
+    channels = [_later(view, moved + (view.channel != "F9") * frozen * MINUTE) for view in snapshot.channels]
     totals = Totals(records=1_000 * (number + 1), late=late)
     return replace(snapshot, level=level, channels=channels, totals=totals)
 
@@ -40,7 +40,7 @@ def _later(view: ChannelView, by_ms: int) -> ChannelView:
 def record(path: Path, *snapshots: Snapshot) -> Path:
     """A recording of the snapshots, or of the whole story."""
     with RecordingWriter(path, header(), existing="replace") as writer:
-        for snapshot in snapshots or (story(number) for number in range(COUNT)):
+        for snapshot in snapshots or (timeline(number) for number in range(COUNT)):
             writer.append(snapshot)
     return path
 

@@ -50,7 +50,7 @@ def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
     assert [one.state for one in attributed(idle, before).channels] == ["idle", "active"]
 
 
-def test_one_sample_alone_leaves_nobody_out() -> None:
+def test_one_sample_alone_leaves_no_input_out() -> None:
     found = attributed(sample(0, 30, [15, 30], [[Split("a", 15)], [Split("c", 30)]]))
     assert [one.state for one in found.subtasks] == ["active", "active"]
     assert found.watermark_ms == 15  # a minimum is never drawn above what it is taken of
@@ -132,7 +132,7 @@ def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
     assert attributed(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
 
 
-def test_a_split_that_is_back_from_idle_holds_where_its_subtask_stands_at_it() -> None:
+def test_a_split_that_is_back_from_idle_holds_where_its_subtask_is_at_it() -> None:
     def at(time: int, back: int, idle_ms: int) -> Sample:
         splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
         return sample(time, 20, [20, 90], [splits, [Split("c", 90)]])
@@ -209,7 +209,7 @@ def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
     assert attributed(before).channels[0].quiet_ms == 10_000
 
 
-def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_apart() -> None:
+def test_a_back_pressured_source_differs_from_one_that_reads_as_fast_as_it_can() -> None:
     def cause(**load: float) -> str | None:
         before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], **load)
         now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], **load)
@@ -316,7 +316,7 @@ def test_idle_splits_and_records_in_flight_block_nothing() -> None:
     assert attributed(now, before).blockers == []
 
 
-def test_nobody_is_blamed_where_the_lowest_input_may_be_missing_from_the_dump() -> None:
+def test_no_channel_is_blamed_where_the_lowest_input_may_be_missing_from_the_dump() -> None:
     found = attributed(sample(0, 10, [30, None], [[Split("a", 30)], []]))  # type: ignore[list-item]
     assert found.held_back_by is None
     assert found.blockers is None

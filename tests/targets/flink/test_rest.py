@@ -126,7 +126,7 @@ def test_what_is_wrong_is_one_line(server: Server, answer: tuple[int, dict[str, 
     assert "\n" not in str(error.value)
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     with pytest.raises(RestError, match=r"no answer from http://127\.0\.0\.1:9: Connection refused"):
         jobs("http://127.0.0.1:9")
 

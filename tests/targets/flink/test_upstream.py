@@ -158,7 +158,7 @@ def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:
         assert (steps[0].channels, steps[0].channel_count) == ([f"s-1 ({label})"], 1)
 
 
-def test_subtasks_of_two_sources_of_one_name_are_told_apart() -> None:
+def test_subtasks_of_two_sources_of_one_name_are_distinct() -> None:
     bare = VertexSample(Vertex("s", "Source: in -> Map", 1, "RUNNING"), (Subtask(0, output=10),))
     twin = replace(bare, vertex=replace(bare.vertex, id="r"), subtasks=(Subtask(0, output=90),))
     found = attribution((bare, twin, task("w", "sr", 10, 10, windowed=True)))

@@ -57,15 +57,15 @@ def snapshot(*arguments: str | Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["counts", "several", "stateless"])
 def test_the_watermarks_are_spark_s_own(written: dict[str, Written], name: str, tmp_path: Path) -> None:
     copy = written[name].copy(tmp_path / "q", last=1)
-    told = snapshot(copy.path)
-    assert (told["name"], told["batch"], told["source"]["kind"]) == ("q", 1, "checkpoint")
-    assert told["spark"]["batch_watermark_ms"] == written[name].watermark_ms(1)
-    assert told["level"]["watermark_ms"] == told["spark"]["watermark_ms"]
+    reported = snapshot(copy.path)
+    assert (reported["name"], reported["batch"], reported["source"]["kind"]) == ("q", 1, "checkpoint")
+    assert reported["spark"]["batch_watermark_ms"] == written[name].watermark_ms(1)
+    assert reported["level"]["watermark_ms"] == reported["spark"]["watermark_ms"]
     # Nothing was retained of the batch after it: what it used is in the progress that the query reported.
     following = written[name].watermark_ms(2) if 2 in written[name].progress else None
-    assert following in (None, told["level"]["watermark_ms"])
-    assert told["spark"]["policy"] == ("max" if name == "stateless" else "min")
-    assert told["channels"] == []
+    assert following in (None, reported["level"]["watermark_ms"])
+    assert reported["spark"]["policy"] == ("max" if name == "stateless" else "min")
+    assert reported["channels"] == []
 
 
 def test_the_open_windows_are_those_of_the_state(
@@ -75,13 +75,13 @@ def test_the_open_windows_are_those_of_the_state(
     expected: dict[tuple[int, int], int] = {}
     for (start, end, _), records in state_by_spark(spark, copy, copy.last).items():
         expected[start, end] = expected.get((start, end), 0) + records
-    told = snapshot(copy.path)
-    assert {(w["start_ms"], w["end_ms"]): w["records"] for w in told["windows"]["open"]} == expected
-    assert told["windows"]["open_count"] == len(expected)
-    level = told["level"]["watermark_ms"]
-    assert all(w["short_ms"] == max(0, w["end_ms"] - level) for w in told["windows"]["open"])
-    assert told["settings"]["window"] == {"type": "tumbling", "size_ms": 10_000, "offset_ms": 0, "slide_ms": 10_000}
-    assert told["settings"]["lateness_ms"] == 30_000
+    reported = snapshot(copy.path)
+    assert {(w["start_ms"], w["end_ms"]): w["records"] for w in reported["windows"]["open"]} == expected
+    assert reported["windows"]["open_count"] == len(expected)
+    level = reported["level"]["watermark_ms"]
+    assert all(w["short_ms"] == max(0, w["end_ms"] - level) for w in reported["windows"]["open"])
+    assert reported["settings"]["window"] == {"type": "tumbling", "size_ms": 10_000, "offset_ms": 0, "slide_ms": 10_000}
+    assert reported["settings"]["lateness_ms"] == 30_000
     assert snapshot(copy.path, "--state-reader", "none")["windows"]["open_count"] is None
 
 
@@ -91,26 +91,26 @@ def test_the_open_windows_are_those_of_the_state(
 def test_what_cannot_be_read_is_null_with_its_reason(
     written: dict[str, Written], name: str, code: str, argument: str, tmp_path: Path
 ) -> None:
-    told = snapshot(written[name].copy(tmp_path / "q").path)
-    assert told["windows"]["open_count"] is None
-    assert told["windows"]["unknown"] == code
-    assert argument in told["windows"]["unknown_args"].values()
-    note = told["notes"][-1]
+    reported = snapshot(written[name].copy(tmp_path / "q").path)
+    assert reported["windows"]["open_count"] is None
+    assert reported["windows"]["unknown"] == code
+    assert argument in reported["windows"]["unknown_args"].values()
+    note = reported["notes"][-1]
     assert (note["code"], note["args"]["code"]) == ("windows_unknown", code)
-    assert told["level"]["watermark_ms"] is not None
+    assert reported["level"]["watermark_ms"] is not None
 
 
 def test_sessions_are_read(written: dict[str, Written], tmp_path: Path) -> None:
-    told = snapshot(written["sessions"].copy(tmp_path / "q").path)["windows"]
-    assert told["unknown"] is None
-    assert told["open_count"] == len(told["open"]) > 0
-    assert all(window["end_ms"] - window["start_ms"] >= 10_000 for window in told["open"])  # the gap
+    reported = snapshot(written["sessions"].copy(tmp_path / "q").path)["windows"]
+    assert reported["unknown"] is None
+    assert reported["open_count"] == len(reported["open"]) > 0
+    assert all(window["end_ms"] - window["start_ms"] >= 10_000 for window in reported["open"])  # the gap
 
 
 def test_each_input_s_delay_is_a_node(written: dict[str, Written], tmp_path: Path) -> None:
-    told = snapshot(written["join"].copy(tmp_path / "q").path)
-    assert sorted(node["delay_ms"] for node in told["spark"]["nodes"]) == [30_000, 60_000]
-    assert told["settings"]["lateness_ms"] is None
+    reported = snapshot(written["join"].copy(tmp_path / "q").path)
+    assert sorted(node["delay_ms"] for node in reported["spark"]["nodes"]) == [30_000, 60_000]
+    assert reported["settings"]["lateness_ms"] is None
 
 
 def test_without_json_a_few_lines(written: dict[str, Written], tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ class Watching:
         assert self.process.stdout is not None
         deadline = time.monotonic() + WITHIN_S
         for line in self.process.stdout:
-            told = json.loads(line)
-            if wanted(told):
-                return told
-            assert time.monotonic() < deadline, told
+            reported = json.loads(line)
+            if wanted(reported):
+                return reported
+            assert time.monotonic() < deadline, reported
         raise AssertionError("it ended")
 
     def end(self) -> tuple[int, str]:
@@ -170,16 +170,16 @@ def test_a_new_batch_is_seen_in_flight_and_committed(
 ) -> None:
     engine, copy = watching
     last = written["counts"].last
-    before = engine.until(lambda told: True)
+    before = engine.until(lambda reported: True)
     assert (before["batch"], before["spark"]["in_flight"]) == (last - 1, False)
     next_part(written["counts"], copy, "offsets")
-    begun = engine.until(lambda told: told["batch"] == last)
+    begun = engine.until(lambda reported: reported["batch"] == last)
     assert begun["spark"]["in_flight"] is True
     assert begun["level"]["watermark_ms"] == before["level"]["watermark_ms"] == written["counts"].watermark_ms(last)
     next_part(written["counts"], copy, "commits")
-    engine.until(lambda told: told["spark"]["in_flight"] is False)
+    engine.until(lambda reported: reported["spark"]["in_flight"] is False)
     shutil.rmtree(copy.path)
-    gone = engine.until(lambda told: any(note["code"] == "unreadable" for note in told["notes"]))
+    gone = engine.until(lambda reported: any(note["code"] == "unreadable" for note in reported["notes"]))
     assert (gone["batch"], gone["state"]) == (last, "stale")
     assert gone["level"]["watermark_ms"] is not None
     assert request(run_directory.socket_path("seen"), Stop(id=1)).ok
@@ -190,9 +190,9 @@ def test_a_new_batch_is_seen_in_flight_and_committed(
     assert batches[-1] == last
 
 
-def test_what_others_run_is_not_changed_and_the_line_to_change_is_told(watching: tuple[Watching, Written]) -> None:
+def test_an_attached_query_is_not_changed_and_the_line_to_change_is_shown(watching: tuple[Watching, Written]) -> None:
     engine, _ = watching
-    engine.until(lambda told: True)
+    engine.until(lambda reported: True)
     socket = run_directory.socket_path("seen")
     refused = request(socket, Change(id=7, lateness_ms=45_000, who="test"))
     assert (refused.ok, refused.id) == (False, 7)
@@ -206,7 +206,7 @@ def test_what_others_run_is_not_changed_and_the_line_to_change_is_told(watching:
 
 def test_an_engine_that_runs_is_a_target_by_name_and_by_socket(watching: tuple[Watching, Written]) -> None:
     engine, copy = watching
-    engine.until(lambda told: True)
+    engine.until(lambda reported: True)
     by_name, by_socket = snapshot("seen"), snapshot(run_directory.socket_path("seen"))
     assert by_name["name"] == by_socket["name"] == "seen"
     assert by_name["batch"] == by_socket["batch"] == copy.last
@@ -217,7 +217,7 @@ def test_an_engine_that_runs_is_a_target_by_name_and_by_socket(watching: tuple[W
 
 def test_without_a_target_it_lists_what_there_is(watching: tuple[Watching, Written], tmp_path: Path) -> None:
     engine, copy = watching
-    engine.until(lambda told: True)
+    engine.until(lambda reported: True)
     os.utime(copy.path / "offsets")
     done = wmtop("attach")
     assert done.returncode == 0
@@ -247,7 +247,7 @@ WRONG = {
 def test_a_wrong_target_is_one_line_and_exit_code_2(
     watching: tuple[Watching, Written], written: dict[str, Written], tmp_path: Path
 ) -> None:
-    watching[0].until(lambda told: True)
+    watching[0].until(lambda reported: True)
     written["plain"].copy(tmp_path / "orders" / "checkpoint")
     Path("file").touch()
     for arguments, said in WRONG.items():

@@ -117,7 +117,7 @@ def test_a_query_that_failed_says_why(seen: dict[str, Seen]) -> None:
 
 
 def test_of_several_queries_one_must_be_meant(seen: dict[str, Seen]) -> None:
-    for arguments, told in {
+    for arguments, reported in {
         (): "it has 3 queries: give --query with one of failing (failed), ticking (stopped), windows (stopped)",
         (
             "--query",
@@ -128,7 +128,7 @@ def test_of_several_queries_one_must_be_meant(seen: dict[str, Seen]) -> None:
         done = wmtop("attach", seen["rolled"].job.log, *arguments, "--once")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.count("\n") == 1
-        assert told in done.stderr
+        assert reported in done.stderr
 
 
 def test_what_a_job_has_published_is_seen_after_its_end(seen: dict[str, Seen], monkeypatch: pytest.MonkeyPatch) -> None:

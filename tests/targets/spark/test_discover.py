@@ -33,7 +33,7 @@ def test_a_root_within_another_is_not_found_twice(tmp_path: Path) -> None:
     assert paths(inside) == [inside]
 
 
-def test_no_further_down_than_asked_and_not_where_nobody_wants_to_look(tmp_path: Path) -> None:
+def test_no_further_down_than_asked_and_not_in_hidden_directories(tmp_path: Path) -> None:
     deep = checkpoint(tmp_path / "1" / "2" / "3")
     assert paths(tmp_path, depth=2) == []
     assert paths(tmp_path, depth=3) == [deep]

@@ -86,7 +86,7 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "level", "policy", "stands", "holds"),
+    ("inputs", "level", "policy", "is_at", "holds"),
     [
         ((ORDERS, RETURNS), 60_000, "min", (60_000, 65_000), 0),
         ((ORDERS, RETURNS), 65_000, "max", (60_000, 65_000), 1),
@@ -101,11 +101,11 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
     ],
 )
 def test_which_of_two_nodes_holds(
-    inputs: tuple[InputFacts, ...], level: int | None, policy: Any, stands: tuple[int | None, ...], holds: int | None
+    inputs: tuple[InputFacts, ...], level: int | None, policy: Any, is_at: tuple[int | None, ...], holds: int | None
 ) -> None:
     assert views_of(planned(*inputs, policy=policy), level) == [
-        WatermarkNode("ts", 30_000, stands[0], holds=holds == 0),
-        WatermarkNode("at", 5_000, stands[1], holds=holds == 1),
+        WatermarkNode("ts", 30_000, is_at[0], holds=holds == 0),
+        WatermarkNode("at", 5_000, is_at[1], holds=holds == 1),
     ]
 
 

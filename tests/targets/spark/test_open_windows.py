@@ -320,7 +320,7 @@ def test_spark_reads_the_same_windows(written: dict[str, Written], spark: SparkS
         assert (by_spark.open, by_spark.keys) == (found.open, found.keys)
 
 
-def test_spark_reads_state_that_no_file_tells(written: dict[str, Written], spark: SparkSession) -> None:
+def test_spark_reads_state_that_no_file_shows(written: dict[str, Written], spark: SparkSession) -> None:
     rocks = written["rocksdb"]
     batch = facts_of(rocks).committed
     assert batch is not None
@@ -336,7 +336,7 @@ def test_spark_reads_state_that_no_file_tells(written: dict[str, Written], spark
 
 
 @pytest.mark.matrix
-def test_the_command_reads_state_with_spark_where_it_is_told_to(written: dict[str, Written]) -> None:
+def test_the_command_reads_state_with_spark_when_asked(written: dict[str, Written]) -> None:
     rocks = written["rocksdb"]
     [operator] = rocks.progress[rocks.last]["stateOperators"]
     command = [sys.executable, "-m", "wmtop.tui.cli", "attach", str(rocks.path), "--state-reader", "spark", "--json"]
@@ -346,7 +346,7 @@ def test_the_command_reads_state_with_spark_where_it_is_told_to(written: dict[st
     ) as process:
         assert process.stdout is not None
         windows = (msgspec.json.decode(line, type=SnapshotLine).windows for line in process.stdout)
-        read = next(told for told in windows if told.open_count is not None)
+        read = next(view for view in windows if view.open_count is not None)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     assert read.open_count == operator["numRowsTotal"]

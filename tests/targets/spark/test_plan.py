@@ -46,11 +46,11 @@ def holding(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) ->
 
 def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) -> list[WatermarkNode]:
     sources = 1 + max(max(places) for places in seen)
-    told = SourceProgress("s", None, None)
+    source = SourceProgress("s", None, None)
     progress = BatchProgress(
         batch=1, timestamp_ms=0, duration_ms=1, phases_ms={}, input_rows_per_second=None,
         processed_rows_per_second=None, watermark_ms=None,
-        sources=(told,) * sources, states=(),
+        sources=(source,) * sources, states=(),
     )  # fmt: skip
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())
     last = replace(run(plan=plan), progress=progress, event_max=maxima, silent=())

@@ -329,7 +329,7 @@ def test_leftovers_go_after_a_day(job: "Job", run_dir: Path) -> None:
     assert left == {living.name, "new.published", "a.json"}
 
 
-def test_a_lock_is_what_tells_a_living_job(tmp_path: Path) -> None:
+def test_a_lock_shows_a_living_job(tmp_path: Path) -> None:
     path = tmp_path / "x.published"
     assert not is_held(path)
     path.write_text("{}")
@@ -406,7 +406,7 @@ def encoded(values: Values, theta: int | None = None) -> str:
     return base64.b64encode(compact(values, theta)).decode()
 
 
-def test_what_a_tap_says_wrongly_is_told_and_left_out() -> None:
+def test_a_wrong_report_of_a_tap_is_named_and_left_out() -> None:
     tapped = TappedInput("x")
     good = observed(3, {1: 5.0}, {1: 3.0})
     tapped.apply(0, 0, good)

@@ -44,7 +44,7 @@ def test_the_running_one_is_meant_else_the_last() -> None:
     assert choose((), None, None) is None
 
 
-def test_several_that_run_must_be_told_apart() -> None:
+def test_several_that_run_are_listed() -> None:
     sure_of(ORDER_RUNS, None)
     sure_of((), "not yet")
     with refused(UsageError, "which_query", "orders, returns"):
@@ -84,7 +84,7 @@ def test_without_a_checkpoint_one_node_s_clock_is_the_level() -> None:
     assert (shown.origin or {})["level"] == "publish"
 
 
-def test_how_a_query_stands() -> None:
+def test_the_status_of_a_query() -> None:
     assert picture(replace(LAST, ended=True)).state == "ended"
     failed = picture(replace(LAST, ended=True, error="no such thing"))
     assert (failed.state, failed.error) == ("failed", "no such thing")

@@ -111,7 +111,7 @@ def test_what_was_cut_is_refused() -> None:
     ("at", "byte", "why"),
     [(1, 2, "not a compact tuple"), (2, 3, "not a compact tuple"), (3, 0, "not a compact"), (6, 0, "seed")],
 )
-def test_other_sketches_are_told_apart(at: int, byte: int, why: str) -> None:
+def test_other_sketches_are_recognised(at: int, byte: int, why: str) -> None:
     content = bytearray(WHOLE)
     content[at] = byte
     with pytest.raises(UnreadableError, match=why):

@@ -25,7 +25,7 @@ def partition(number: int, end: int, position: int) -> PartitionFacts:
         (TopicFacts(partitions=(partition(0, 7, 40),)), None),  # recreated: the position is another topic's
     ],
 )
-def test_a_backlog_that_nobody_can_know_is_not_zero(topics: TopicFacts | None, backlog: int | None) -> None:
+def test_a_backlog_that_is_not_known_is_not_zero(topics: TopicFacts | None, backlog: int | None) -> None:
     source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ)
     run = SimpleNamespace(progress=SimpleNamespace(sources=(source,), input_rows_per_second=None))
     report: Any = SimpleNamespace(run=run)

@@ -18,11 +18,11 @@ SEEN: list[tuple[list[tuple[int, int]], WindowSpec | None]] = [
 
 
 @pytest.mark.parametrize(("windows", "spec"), SEEN)
-def test_what_windows_tell(windows: list[tuple[int, int]], spec: WindowSpec | None) -> None:
+def test_what_windows_show(windows: list[tuple[int, int]], spec: WindowSpec | None) -> None:
     assert WindowShape().add(windows) == spec
 
 
-def test_windows_seen_one_after_the_other_tell_as_well() -> None:
+def test_windows_seen_one_after_the_other_show_the_shape_too() -> None:
     shape = WindowShape()
     assert shape.add([(0, 10)]) is None
     assert shape.add([(10, 20)]) == Tumbling(10)

@@ -19,7 +19,7 @@ def checkpoint(path: Path, last: int) -> Path:
     return path
 
 
-def course(path: Path, *, now_ms: int, batches: int, every_ms: int, moves: int = 1, took_ms: int = 500) -> Path:
+def history(path: Path, *, now_ms: int, batches: int, every_ms: int, moves: int = 1, took_ms: int = 500) -> Path:
     """A checkpoint whose batches began every `every_ms`, each moving the watermark by `moves` times that."""
     for log in ("offsets", "commits"):
         (path / log).mkdir(parents=True)

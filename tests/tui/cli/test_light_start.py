@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .checkpoints import course
+from .checkpoints import history
 
 FLIGHTS = Path(__file__).parents[2] / "doctor" / "flights-lateness-3h.rec"
 
@@ -54,7 +54,7 @@ def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path, 
     words = command.split()
     places = {"CK": tmp_path / "orders", "REC": FLIGHTS}
     if "CK" in words or "--json" in words[:1]:
-        course(places["CK"], now_ms=time.time_ns() // 1_000_000, batches=100, every_ms=2_000)
+        history(places["CK"], now_ms=time.time_ns() // 1_000_000, batches=100, every_ms=2_000)
     (tmp_path / "config.toml").write_text(f'[targets.orders]\nattach = "{places["CK"]}"\n')
     modules = tmp_path / "modules"
     done = subprocess.run(

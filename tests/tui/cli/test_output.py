@@ -39,7 +39,7 @@ def test_a_reader_that_reads_gets_every_line(pipe: tuple[int, int]) -> None:
     assert writer.dropped == 0
 
 
-def test_a_reader_that_has_stopped_holds_nobody_back_and_misses_the_oldest(pipe: tuple[int, int]) -> None:
+def test_a_reader_that_has_stopped_delays_no_other_and_misses_the_oldest(pipe: tuple[int, int]) -> None:
     writer = LineWriter(pipe[1], limit_bytes=100_000)
     for line in LINES:
         writer.write(line)  # returns, however full the pipe is
@@ -65,7 +65,7 @@ def test_one_line_that_is_longer_than_all_that_may_wait_is_written(pipe: tuple[i
     assert os.read(pipe[0], 2_000) == line
 
 
-def test_nobody_reads_any_more(pipe: tuple[int, int]) -> None:
+def test_no_reader_is_left(pipe: tuple[int, int]) -> None:
     failed = threading.Event()
     errors: list[OSError] = []
 

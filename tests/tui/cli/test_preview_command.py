@@ -48,17 +48,17 @@ def test_it_prints_what_the_change_then_does(
     option: str, value: str, change: dict[str, int],
 ) -> None:  # fmt: skip
     assert run(str(tmp_path / "run.rec"), option, value, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    reported = json.loads(capsys.readouterr().out)
     copy = saved_and_read(driver.monitor)
     copy.change(**change, who="test", wall_ms=0)
     fired = [line for line in copy.tick(driver.snapshot().now_ms or 0) if line.kind == "fire"]
     holder = copy.clock.holder()
     assert holder is not None
-    assert (told["watermark_ms"], told["holder"], told["fires"]) == (
+    assert (reported["watermark_ms"], reported["holder"], reported["fires"]) == (
         copy.level, copy.channels[holder].name, len(fired),
     )  # fmt: skip
-    assert told["frozen_ms"] == (0 if option == "--idle-after" else 30 * MINUTE)
-    assert told["from_start"] is not None
+    assert reported["frozen_ms"] == (0 if option == "--idle-after" else 30 * MINUTE)
+    assert reported["from_start"] is not None
 
 
 @pytest.mark.parametrize(

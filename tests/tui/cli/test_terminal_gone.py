@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from ..recorded import record, story
+from ..recorded import record, timeline
 
 
 def test_the_screen_ends_with_its_terminal(tmp_path: Path) -> None:
-    recording = record(tmp_path / "run.wmtoprec", *map(story, range(3)))
+    recording = record(tmp_path / "run.wmtoprec", *map(timeline, range(3)))
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "wmtop.tui.cli", "replay", str(recording)]
     environment = os.environ | {"TERM": "xterm-256color", "XDG_STATE_HOME": str(tmp_path)}

@@ -42,7 +42,7 @@ def test_what_cannot_is_one_line(text: str) -> None:
     assert str(error.value) == HOW
 
 
-def test_a_length_that_is_none_is_told_how_to_write_one() -> None:
+def test_a_wrong_length_says_how_to_write_one() -> None:
     with pytest.raises(ValueError, match=re.escape(DURATION_HOW)):
         parse_moment("+soon", NOW, UTC)
 

@@ -18,7 +18,7 @@ from wmtop.tui.words.lists import NO_CHANNEL_MATCHES, refused
 
 from ..canned import ended, failed, live
 from ..drive import Driven
-from ..recorded import COUNT, STALL, record, replay, story
+from ..recorded import COUNT, STALL, record, replay, timeline
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_its_speed_changes_while_it_plays_and_while_it_does_not(path: Path) -> N
     replay(scenario, path, playing=True)
 
 
-def test_at_the_end_it_stands_and_begins_again(path: Path) -> None:
+def test_at_the_end_it_stops_and_begins_again(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         it.clock.now += 10
         await shows(it, COUNT - 1)
@@ -197,11 +197,13 @@ def test_only_keys_that_work_are_offered(path: Path) -> None:
         assert not titles & {keys.FREEZE, keys.RECORD}
         await it.press("question_mark")
         assert isinstance(it.app.screen, HelpScreen)
-        told = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
-        assert [row.help for row in rows("replay") if row.shown in ("Space p", ", .") and row.help not in told] == []
+        reported = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
+        assert [
+            row.help for row in rows("replay") if row.shown in ("Space p", ", .") and row.help not in reported
+        ] == []
         not_here = {row.help for row in rows("main", "app")} - {row.help for row in rows("main", "app", replay=True)}
         assert len(not_here) >= 2
-        assert [words for words in not_here if words in told] == []
+        assert [words for words in not_here if words in reported] == []
 
     replay(scenario, path, size=(200, 50))
 
@@ -244,7 +246,7 @@ def test_the_other_keys_work_as_ever(path: Path) -> None:
     replay(scenario, path)
 
 
-def test_how_things_stood_then_is_said_too(tmp_path: Path) -> None:
+def test_the_state_of_that_moment_is_shown_too(tmp_path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("full_stop")
         await it.until(lambda: "● REPLAY PAUSED · FAILED" in it.said("#status"))
@@ -312,6 +314,6 @@ def test_a_screen_whose_app_has_ended_is_not_painted(tmp_path: Path) -> None:
 
 def test_gaps_are_played_in_a_moment_and_no_two_snapshots_at_once() -> None:
     wall = [0, 1_000, 1_000, 90_000_000, 5, 805]
-    points = [history_point(replace(story(0), wall_ms=ms)) for ms in wall]
+    points = [history_point(replace(timeline(0), wall_ms=ms)) for ms in wall]
     assert play_times(points) == [0, 1_000, 1_001, 6_001, 6_002, 6_802]
     assert play_times([None, points[0], None, points[1]]) == [0, 1, 2, 1_002]

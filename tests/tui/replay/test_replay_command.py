@@ -10,7 +10,7 @@ from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.tui import cli
 
-from ..recorded import COUNT, record, story
+from ..recorded import COUNT, record, timeline
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_recording_that_was_cut_off_says_so_beside_what_it_holds(
 
 def test_the_snapshot_of_a_moment(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The last one at or before the moment, given as epoch ms or as ISO 8601."""
-    for at in (str(story(41).now_ms), f"{datetime.fromtimestamp(story(41).now_ms / 1000 + 59, UTC):%FT%T}"):
+    for at in (str(timeline(41).now_ms), f"{datetime.fromtimestamp(timeline(41).now_ms / 1000 + 59, UTC):%FT%T}"):
         assert run("flights.rec", "--once", "--json", "--at", at) == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert json.loads(line)["batch"] == 41
@@ -79,7 +79,7 @@ def test_a_copy_without_names(path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (said.out, said.err) == ("out.rec: 150 snapshots, 16 channels renamed\n", "")
     with RecordingReader(Path("out.rec")) as reader:
         assert [view.channel for view in reader.at(7).channels] == [f"c{n:03d}" for n in range(1, 17)]
-        assert reader.at(7).totals == story(7).totals
+        assert reader.at(7).totals == timeline(7).totals
 
 
 BAD = {
@@ -120,7 +120,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: str, path: Path, capsy
 def test_a_moment_after_the_end_is_said_beside_the_last_snapshot(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    last = story(COUNT - 1).now_ms
+    last = timeline(COUNT - 1).now_ms
     for at, lines in ((last, 0), (last + 1, 1)):
         assert run("flights.rec", "--once", "--json", "--at", str(at)) == 0
         said = capsys.readouterr()

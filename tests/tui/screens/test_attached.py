@@ -24,7 +24,7 @@ def show(snapshot: Snapshot, scenario: Scenario, size: tuple[int, int] = DRAWN) 
     drive(scenario, header(), snapshot, size=size)
 
 
-def test_one_clock_its_age_and_its_lag_stand_in_the_barrel() -> None:
+def test_one_clock_its_age_and_its_lag_are_in_the_barrel() -> None:
     async def scenario(it: Driven) -> None:
         barrel = it.said("Barrel")
         assert "one clock for the whole query; add one line to the job to see its channels" in barrel
@@ -157,7 +157,7 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
     show(query(), scenario)
 
 
-def test_both_rules_stand_side_by_side_and_who_loses_rows() -> None:
+def test_both_rules_are_side_by_side_with_who_loses_rows() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("by the slowest channel 1m24s lower: shop-5", "#level")
         await it.says("3 channels behind Spark's watermark", "#level")
@@ -176,7 +176,7 @@ def test_both_rules_stand_side_by_side_and_who_loses_rows() -> None:
     show(tapped(), scenario)
 
 
-def test_a_preview_tells_what_a_delay_does_to_both_rules() -> None:
+def test_a_preview_shows_what_a_delay_does_to_both_rules() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("plus")
         await it.says("delay 30s ▸ 50s?", "#tuning")

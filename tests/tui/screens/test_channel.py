@@ -12,7 +12,7 @@ from wmtop.tui.words.lists import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_TH
 from tests.snapshots import replace
 
 from .. import canned
-from ..canned import MINUTE, NOW, WALL, instances, live, many, told
+from ..canned import MINUTE, NOW, WALL, instances, live, many, reported
 from ..drive import Driven, drive
 
 
@@ -45,7 +45,7 @@ def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_o
         await it.press("home", "down", "enter")
         await it.says("main › YV", "#top")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_with_instances_enter_first_opens_the_channels_inside() -> None:
@@ -57,7 +57,7 @@ def test_with_instances_enter_first_opens_the_channels_inside() -> None:
         await it.press("escape", "escape")
         assert "inside" not in it.said("#top")
 
-    drive(scenario, *told(instances()))
+    drive(scenario, *reported(instances()))
 
 
 def test_what_it_did_before_the_page_was_opened_is_drawn_too() -> None:
@@ -76,10 +76,10 @@ def test_what_it_did_before_the_page_was_opened_is_drawn_too() -> None:
         await it.press("right")
         assert re.search(r"no data for +█ ≤4m", bars(it, "#quiet"))
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
-def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
+def test_its_lateness_is_drawn_where_it_is_named() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
         await it.says(OF_THIS_CHANNEL, "#plot")
@@ -91,7 +91,7 @@ def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
         await it.push(replace(with_channel("F9", behind_watermark=0), lateness_by_channel=[]))
         await it.says(NOT_BEHIND, "#plot")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_channel_that_goes_says_so() -> None:
@@ -104,4 +104,4 @@ def test_a_channel_that_goes_says_so() -> None:
         await it.push(canned.attached())
         await it.says(ELSEWHERE, "#story")
 
-    drive(scenario, *told(many()))
+    drive(scenario, *reported(many()))

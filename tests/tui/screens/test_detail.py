@@ -11,7 +11,7 @@ from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 
 from .. import canned
-from ..canned import MINUTE, late_burst, live, told
+from ..canned import MINUTE, late_burst, live, reported
 from ..drive import Driven, drive
 from ..recorded import record, replay
 
@@ -30,7 +30,7 @@ def test_detail_key_opens_it_and_escape_returns() -> None:
                 await it.press("escape")
                 assert isinstance(it.app.screen, MainScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_any_snapshot_at_any_size_is_drawn() -> None:
@@ -55,7 +55,7 @@ def test_detail_any_snapshot_at_any_size_is_drawn() -> None:
                 await it.press("escape")
                 await it.push(live())
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_already_open_is_returned_to() -> None:
@@ -71,7 +71,7 @@ def test_detail_already_open_is_returned_to() -> None:
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_new_snapshot_is_shown_and_later_by_main() -> None:
@@ -83,7 +83,7 @@ def test_detail_new_snapshot_is_shown_and_later_by_main() -> None:
         await it.says("late 8.1 % (6,100)", "#tuning")
         await it.says("F9", "Barrel")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_freeze_freezes_all_screens() -> None:
@@ -99,7 +99,7 @@ def test_detail_freeze_freezes_all_screens() -> None:
         await it.press("w", "p")
         await it.says("batch 240", "#status")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_preview_is_changed_applied_and_dropped() -> None:
@@ -117,7 +117,7 @@ def test_detail_preview_is_changed_applied_and_dropped() -> None:
         assert "▸" not in it.said("#tuning")
         assert isinstance(it.app.screen, WindowsScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_zone_changes_on_all_screens() -> None:
@@ -127,7 +127,7 @@ def test_detail_zone_changes_on_all_screens() -> None:
         await it.press("T", "escape", "b")
         await it.says("T UTC", "#keys")
 
-    drive(scenario, *told(live()), size=(240, 50))
+    drive(scenario, *reported(live()), size=(240, 50))
 
 
 def test_help_over_a_detail_explains_it() -> None:
@@ -140,7 +140,7 @@ def test_help_over_a_detail_explains_it() -> None:
         await it.press("escape")
         assert isinstance(it.app.screen, WindowsScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_help_at_any_width_keeps_words_beside_keys() -> None:
@@ -156,7 +156,7 @@ def test_help_at_any_width_keeps_words_beside_keys() -> None:
         await it.until(lambda: line not in words())
         assert "  w       Windows: Open and fired windows, and why\n          one does not fire\n" in words()
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_has_a_text_for_its_help() -> None:
@@ -174,7 +174,7 @@ def test_palette_offers_what_the_keys_do_on_a_detail() -> None:
         assert "Back" in there
         assert "Windows" not in there
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_detail_of_a_replay_has_the_timeline(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.snapshots import replace
 from ...doctor import patients
 from ...doctor.patients import before, healthy
 from .. import canned
-from ..canned import LEVEL, MINUTE, attached, told
+from ..canned import LEVEL, MINUTE, attached, reported
 from .test_doctor import history, ill
 from .test_main_pictures import DRAWN, LARGE, SMALL, Compare
 
@@ -74,7 +74,7 @@ def of_others() -> Sequence[FromEngine]:
 
 
 def one(build: Callable[[], Snapshot]) -> Sequence[FromEngine]:
-    return told(build())
+    return reported(build())
 
 
 def sick() -> Sequence[FromEngine]:

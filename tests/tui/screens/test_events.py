@@ -28,7 +28,7 @@ def judged(second: int, name: VerdictName, holder: str = "F9", **more: object) -
     return replace(snapshot, level=level, verdict=Verdict(name, NOW, 8 * MINUTE, 1.0, Reason("advancing")))
 
 
-def story() -> list[Snapshot]:
+def timeline() -> list[Snapshot]:
     """F9 holds, the watermark stalls; UA takes over, it moves again; a setting is changed on the way."""
     change = SettingsChange(2, 5, WALL + 50_000, "screen", lateness_ms=45 * MINUTE, now_ms=NOW + 50 * MINUTE)
     note = Note(WALL + 70_000, "topic_gone", {"topic": "orders"})
@@ -48,7 +48,7 @@ async def come(it: Driven, snapshots: list[Snapshot]) -> None:
 def test_events_are_listed_newest_first() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("e")
-        await come(it, story()[::10])
+        await come(it, timeline()[::10])
         await it.says("STALLED", "#events")
         rows = [line for line in it.said("#events").splitlines()[1:] if line.strip()]
         assert [re.search(r"(MOVING|STALLED|UA|lateness|source)", row)[0] for row in rows] == [  # type: ignore[index]
@@ -66,7 +66,7 @@ def test_events_are_listed_newest_first() -> None:
 def test_events_filter_leaves_matching_rows() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("e")
-        await come(it, story()[::10])
+        await come(it, timeline()[::10])
         await it.press("slash", *"orders")
         await it.says("1 of 6", "#top")
         await it.press("enter")
@@ -82,7 +82,7 @@ def test_events_filter_leaves_matching_rows() -> None:
 
 
 def test_events_enter_in_a_replay_jumps_to_the_moment(tmp_path: Path) -> None:
-    path = record(tmp_path / "a.rec", *story())
+    path = record(tmp_path / "a.rec", *timeline())
 
     async def scenario(it: Driven) -> None:
         await it.press("e")
@@ -100,7 +100,7 @@ def test_events_enter_in_a_replay_jumps_to_the_moment(tmp_path: Path) -> None:
 
 def test_alert_and_recovery_are_notices() -> None:
     async def scenario(it: Driven) -> None:
-        await come(it, story()[::10])
+        await come(it, timeline()[::10])
         assert len(it.toasts()) == 2
         assert "STALLED" in it.toasts()[0]
         assert "F9" in it.toasts()[0]
@@ -210,7 +210,7 @@ def test_alert_ways_can_be_switched_off() -> None:
 def test_events_click_on_a_title_sorts_then_reverses() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("e")
-        await come(it, story()[::10])
+        await come(it, timeline()[::10])
         await it.says("STALLED", "#events")
         sheet, titles = it.app.screen.query_one("#events", Sheet), it.said("#events").splitlines()[0]
 

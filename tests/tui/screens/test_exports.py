@@ -10,7 +10,7 @@ from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui.screens.target_screen import FURTHER
 from wmtop.tui.words.lists import NOTHING_MATCHES, as_csv
 
-from ..canned import HOUR, channel, live, recent, told
+from ..canned import HOUR, channel, live, recent, reported
 from ..drive import Driven, drive
 
 
@@ -29,7 +29,7 @@ def test_copy_selected_row_and_name() -> None:
         assert it.app.clipboard == "13:00–14:00"
         assert len(it.toasts()) == 5
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_copy_filtered_channels_takes_the_first() -> None:
@@ -37,7 +37,7 @@ def test_copy_filtered_channels_takes_the_first() -> None:
         await it.press("slash", *"^(YV|AS)$", "enter", "y")
         assert it.app.clipboard == "YV"  # the holder is not among them
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 @pytest.mark.parametrize("name", ["", *(name for name in FURTHER if name != "Time")])
@@ -50,7 +50,7 @@ def test_save_table_never_overwrites_a_file(tmp_path: Path, monkeypatch: pytest.
             await it.pilot.pause()
         await it.press("X", "X", "J")
 
-    drive(scenario, *told(live(explain=[ExplainedColumn("device", [ExplainedValue("d17", 90, 900, 9.9)])])))
+    drive(scenario, *reported(live(explain=[ExplainedColumn("device", [ExplainedValue("d17", 90, 900, 9.9)])])))
     files = sorted(path.name for path in tmp_path.iterdir())
     assert [file.rpartition("-")[2] for file in files] == ["1.csv", "1.json", "2.csv"], files
     rows = json.loads((tmp_path / files[1]).read_text())
@@ -65,7 +65,7 @@ def test_save_channels_filtered_keeps_the_shown_order(tmp_path: Path, monkeypatc
     async def scenario(it: Driven) -> None:
         await it.press("slash", *"^(YV|F9|AS)$", "enter", "s", "J")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     (path,) = tmp_path.iterdir()
     rows = json.loads(path.read_text())
     assert [row["channel"] for row in rows] == ["AS", "F9", "YV"]
@@ -81,7 +81,7 @@ def test_save_lateness_writes_the_shown_curve(tmp_path: Path, monkeypatch: pytes
     async def scenario(it: Driven) -> None:
         await it.press("l", "J", "H", "H", "J", "down", "J")
 
-    drive(scenario, *told(shown))
+    drive(scenario, *reported(shown))
     saved = {path.name.split("-", 2)[2]: json.loads(path.read_text()) for path in tmp_path.iterdir()}
     assert sorted(saved) == ["lateness-1.json", "lateness-1h-1.json", "lateness-of-channel-1.json"]
     assert [row["late"] for row in saved["lateness-1h-1.json"]] == [row.late for row in hour.rows]
@@ -113,7 +113,7 @@ def test_filter_without_a_match_says_so(key: str) -> None:
         await it.press("escape")
         assert len(it.app.screen_stack) == 2
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_save_filtered_list_has_all_rows_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_save_filtered_list_has_all_rows_and_says_so(tmp_path: Path, monkeypatch
         assert "filter" not in plain.replace(directory, "")
         assert "filter" in filtered.replace(directory, "")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     first, second = sorted(tmp_path.iterdir())
     assert first.read_text() == second.read_text()
 
@@ -139,4 +139,4 @@ def test_filter_leaves_the_matching_rows() -> None:
         await it.press("y")
         assert it.app.clipboard == "YV"
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))

@@ -14,9 +14,9 @@ from wmtop.tui import cli
 from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
 from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
 
-from ..canned import CARRIERS, WALL, header, hostile, live, told
+from ..canned import CARRIERS, WALL, header, hostile, live, reported
 from ..drive import Driven, drive
-from ..recorded import COUNT, record, replay, story
+from ..recorded import COUNT, record, replay, timeline
 
 NAMES = {TEXT, PICTURE, RECORDING, SNAPSHOT}
 
@@ -57,17 +57,17 @@ def test_a_recording_becomes_a_zip(here: Path) -> None:
     assert json.loads(files[SNAPSHOT].read_text())["batch"] == COUNT - 1
     with RecordingReader(files[RECORDING]) as reader:
         assert not reader.truncated
-        assert reader.at(len(reader) - 1) == story(COUNT - 1)
+        assert reader.at(len(reader) - 1) == timeline(COUNT - 1)
         assert len(reader) == COUNT  # all of it lies within the last minutes
 
 
 def test_a_moment_of_it_in_a_directory(here: Path) -> None:
     record(here / "a.rec")
-    moment = story(70).now_ms
+    moment = timeline(70).now_ms
     assert report("a.rec", "-o", "out", "--at", str(moment)) == 0
     assert {path.name for path in (here / "out").iterdir()} == NAMES
     with RecordingReader(here / "out" / RECORDING) as reader:
-        assert reader.at(len(reader) - 1) == story(70)
+        assert reader.at(len(reader) - 1) == timeline(70)
 
 
 def test_only_the_last_minutes_are_recorded(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_key_writes_what_is_shown(here: Path) -> None:
         await it.press("E")
         await it.until(lambda: any(str(here) in toast for toast in it.toasts()))
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     files = unpacked(zips(here)[0], here / "out")
     assert set(files) == NAMES
     assert json.loads(files[SNAPSHOT].read_text())["batch"] == 300

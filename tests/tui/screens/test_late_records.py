@@ -7,7 +7,7 @@ from wmtop.engine.snapshot import LateRecord, Snapshot, SourceView
 from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.windows import key_of
 
-from ..canned import HOUR, LEVEL, MINUTE, NOON, live, told
+from ..canned import HOUR, LEVEL, MINUTE, NOON, live, reported
 from ..drive import Driven, drive
 from .test_detail_pictures import SMALL, Compare, shown
 
@@ -39,7 +39,7 @@ def test_late_records_of_a_channel_have_a_fetch_line() -> None:
         await it.press("escape")
         await it.says("late records", "#keys")
 
-    drive(scenario, *told(with_late()))
+    drive(scenario, *reported(with_late()))
 
 
 def test_late_records_of_a_window_are_its_own() -> None:
@@ -55,7 +55,7 @@ def test_late_records_of_a_window_are_its_own() -> None:
         assert isinstance(screen, LateRecordsScreen)
         assert len(screen.records().rows) == len(inside)
 
-    drive(scenario, *told(snapshot))
+    drive(scenario, *reported(snapshot))
 
 
 def test_late_records_without_late_output_say_how_to_get_one() -> None:
@@ -65,7 +65,7 @@ def test_late_records_without_late_output_say_how_to_get_one() -> None:
         await it.press("y")
         assert it.app.clipboard == ""
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 @pytest.mark.parametrize("name", ["kafka", "files", "none"])

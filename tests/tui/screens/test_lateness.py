@@ -18,7 +18,7 @@ from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.preview import untunable
 
 from .. import canned
-from ..canned import HOUR, MINUTE, SETTINGS, live, recent, told
+from ..canned import HOUR, MINUTE, SETTINGS, live, recent, reported
 from ..drive import Driven, drive
 
 
@@ -31,7 +31,7 @@ def test_it_shows_the_recommended_values_mean_and_deviation_and_reads_the_latene
         picture = it.said("#plot")
         assert all(sign in picture for sign in ("▲ now 30m", "◆97.7", "◆99", "100 %", "≤0.01 %", "5h12m", "7,156"))
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_cursor_reads_the_curve_and_enter_makes_it_the_preview() -> None:
@@ -53,7 +53,7 @@ def test_the_cursor_reads_the_curve_and_enter_makes_it_the_preview() -> None:
         assert [change.lateness_ms for change in it.client.sent] == [15 * MINUTE]  # type: ignore[union-attr]
         assert isinstance(it.app.screen, LatenessScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_cursor_stays_within_what_is_drawn() -> None:
@@ -66,7 +66,7 @@ def test_the_cursor_stays_within_what_is_drawn() -> None:
         await it.pilot.click(LatenessPlot, offset=(x + 1, 8))
         await it.says("at 10m", "#reading")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_channels_have_a_curve_of_their_own() -> None:
@@ -80,7 +80,7 @@ def test_channels_have_a_curve_of_their_own() -> None:
         await it.press("up")
         await it.says("all channels", "#top")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_key_switches_between_horizons() -> None:
@@ -103,7 +103,7 @@ def test_a_key_switches_between_horizons() -> None:
         await it.press("H")
         await it.shows("#top", f"{SINCE_START}, 69,000 records")
 
-    drive(scenario, *told(live(whatif_recent=recent())))
+    drive(scenario, *reported(live(whatif_recent=recent())))
 
 
 def test_of_an_idle_timeout_a_horizon_is_not_known() -> None:
@@ -115,7 +115,7 @@ def test_of_an_idle_timeout_a_horizon_is_not_known() -> None:
         await it.until(lambda: "6" not in it.said("#why"))
         assert re.search(r"1h +13:50:59 +\+3m +HA +– +–$", it.said("#lateness").splitlines()[2].rstrip())
 
-    drive(scenario, *told(live(whatif_recent=recent())))
+    drive(scenario, *reported(live(whatif_recent=recent())))
 
 
 def test_without_horizons_the_key_says_so() -> None:
@@ -124,7 +124,7 @@ def test_without_horizons_the_key_says_so() -> None:
         assert len(it.toasts()) == 1
         assert "horizon" not in it.said("KeyLine")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_lateness_between_two_edges_is_marked_where_it_is() -> None:
@@ -133,7 +133,7 @@ def test_a_lateness_between_two_edges_is_marked_where_it_is() -> None:
         await it.says("▲ now 25m", "#plot")
         await it.says("at 20m", "#reading")
 
-    drive(scenario, *told(live(settings=replace(SETTINGS, lateness_ms=25 * MINUTE))))
+    drive(scenario, *reported(live(settings=replace(SETTINGS, lateness_ms=25 * MINUTE))))
 
 
 def test_session_windows_say_that_it_is_an_upper_bound() -> None:
@@ -142,7 +142,7 @@ def test_session_windows_say_that_it_is_an_upper_bound() -> None:
         await it.says("upper bounds (session windows)", "#targets")
         await it.says("≤ 1.0 %", "#reading")
 
-    drive(scenario, *told(live(whatif_upper_bound=True)))
+    drive(scenario, *reported(live(whatif_upper_bound=True)))
 
 
 def test_the_idle_timeout_has_a_ladder_and_a_preview() -> None:
@@ -165,7 +165,7 @@ def test_the_idle_timeout_has_a_ladder_and_a_preview() -> None:
         await it.press("tab")
         await it.says("at 30m", "#reading")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_it_opens_on_what_is_previewed() -> None:
@@ -176,7 +176,7 @@ def test_it_opens_on_what_is_previewed() -> None:
         await it.press("escape", "escape", "plus", "l")
         await it.says("at 45m", "#reading")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_lateness_empty_or_unknown_says_which() -> None:
@@ -194,4 +194,4 @@ def test_lateness_empty_or_unknown_says_which() -> None:
         await it.push(marked)
         await it.says(untunable("punctuated"), "#plot")
 
-    drive(scenario, *told(canned.empty()))
+    drive(scenario, *reported(canned.empty()))

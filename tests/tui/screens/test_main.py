@@ -16,7 +16,7 @@ from wmtop.tui.words.wording import cause
 
 from tests.snapshots import replace
 
-from ..canned import MINUTE, empty, hostile, instances, late_burst, live, many, one, told
+from ..canned import MINUTE, empty, hostile, instances, late_burst, live, many, one, reported
 from ..drive import Driven, drive
 
 
@@ -42,7 +42,7 @@ def test_it_says_who_holds_the_level_why_for_how_long_and_what_that_costs() -> N
         assert all(sign in picture for sign in "█▓╱≈")
         assert "▼ 4d" in picture
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_arrows_select_a_stave_and_its_row() -> None:
@@ -61,7 +61,7 @@ def test_the_arrows_select_a_stave_and_its_row() -> None:
         await it.press("home", "up")
         await it.says("─  F9 ", "#top")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_click_selects_too() -> None:
@@ -79,7 +79,7 @@ def test_a_click_selects_too() -> None:
         await it.pilot.click("KeyLine", offset=(keys.index("sort"), 0))
         await it.says("sort: rate", "#middle")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_sorting_goes_round() -> None:
@@ -91,7 +91,7 @@ def test_sorting_goes_round() -> None:
             await it.press("s")
         assert firsts == ["F9", "9E", "UA", "WN", "F9", "F9"]
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_click_on_a_title_sorts_and_again_reverses_what_is_not_known_stays_last() -> None:
@@ -114,7 +114,7 @@ def test_a_click_on_a_title_sorts_and_again_reverses_what_is_not_known_stays_las
         await it.says("sort: late ▾", "#middle")
         assert rows(it) == first
 
-    drive(scenario, *told(replace(snapshot, channels=unknown)))
+    drive(scenario, *reported(replace(snapshot, channels=unknown)))
 
 
 def test_tab_goes_to_the_windows_and_enter_opens_the_selected_one() -> None:
@@ -132,7 +132,7 @@ def test_tab_goes_to_the_windows_and_enter_opens_the_selected_one() -> None:
         await it.press("j", "enter")
         assert isinstance(it.app.screen, WindowsScreen)  # several windows that wait alike
 
-    drive(scenario, *told(live()), size=(200, 50))
+    drive(scenario, *reported(live()), size=(200, 50))
 
 
 def test_j_and_k_move_in_a_list() -> None:
@@ -142,7 +142,7 @@ def test_j_and_k_move_in_a_list() -> None:
         await it.press("k")
         await it.says("─  F9 ", "#top")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_palette_jumps_to_a_channel() -> None:
@@ -158,7 +158,7 @@ def test_the_palette_jumps_to_a_channel() -> None:
         await it.says("› events-7 ", "#top")
         assert len([hit async for hit in ChannelCommands(it.app.screen).search("events")]) == 50
 
-    drive(scenario, *told(many()))
+    drive(scenario, *reported(many()))
 
 
 def test_with_the_focus_on_the_windows_the_filter_is_theirs() -> None:
@@ -169,7 +169,7 @@ def test_with_the_focus_on_the_windows_the_filter_is_theirs() -> None:
         await it.press("escape")
         await it.says("3 open", "#middle")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> None:
@@ -192,10 +192,10 @@ def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> N
         await it.press("slash", *"nobody")
         await it.says(NO_CHANNEL_MATCHES, "#channels")
 
-    drive(scenario, *told(many()))
+    drive(scenario, *reported(many()))
 
 
-def test_a_thousand_channels_fold_into_a_strip_and_the_holder_stands_alone() -> None:
+def test_a_thousand_channels_fold_into_a_strip_and_the_holder_is_alone() -> None:
     async def scenario(it: Driven) -> None:
         await it.shows("#top", "1,000 ", "events-…")
         assert re.search(r" 0 .* \+9\d\d, \d+ a cell", it.said("Barrel").splitlines()[-1])
@@ -205,7 +205,7 @@ def test_a_thousand_channels_fold_into_a_strip_and_the_holder_stands_alone() -> 
         await it.push(replace(left, level=holder))
         assert "500" in it.said("Barrel").splitlines()[-1]
 
-    drive(scenario, *told(many()))
+    drive(scenario, *reported(many()))
 
 
 def test_the_axis_is_event_time_or_distance() -> None:
@@ -217,10 +217,10 @@ def test_the_axis_is_event_time_or_distance() -> None:
         await it.press("x")
         await it.says("13:47 ≈", "Barrel")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
-def test_frozen_the_picture_stands_while_data_comes() -> None:
+def test_frozen_the_picture_does_not_change_while_data_comes() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("p")
         await it.says("● FROZEN", "#status")
@@ -233,7 +233,7 @@ def test_frozen_the_picture_stands_while_data_comes() -> None:
         await it.says("● LIVE  batch 240", "#status")
         await it.says("late 8.1 % (6,100), now 32.8 %", "#tuning")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_times_in_utc_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_times_in_utc_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
         await it.press("T")
         await it.says("14:32:10 UTC", "#status")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     monkeypatch.undo()
     time.tzset()
 
@@ -270,7 +270,7 @@ def test_enter_opens_an_instance_and_escape_goes_back() -> None:
         assert "inside #2" not in it.said("#top")
         await it.says("inside #", "#top")
 
-    drive(scenario, *told(instances()))
+    drive(scenario, *reported(instances()))
 
 
 def test_names_from_outside_are_text() -> None:
@@ -283,7 +283,7 @@ def test_names_from_outside_are_text() -> None:
         for line in it.said("#channels").splitlines():
             assert len(line) <= it.app.screen.query_one(ChannelTable).size.width
 
-    drive(scenario, *told(hostile()), size=(120, 36))
+    drive(scenario, *reported(hostile()), size=(120, 36))
 
 
 def test_help_opens_over_it_and_data_keeps_coming() -> None:
@@ -294,7 +294,7 @@ def test_help_opens_over_it_and_data_keeps_coming() -> None:
         await it.press("q")
         await it.says("batch 240", "#status")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_palette_offers_what_the_keys_do() -> None:
@@ -304,7 +304,7 @@ def test_the_palette_offers_what_the_keys_do() -> None:
         await it.press("ctrl+p", *"freeze", "enter")
         await it.until(lambda: not it.app.screen.is_modal and "FROZEN" in it.said("#status"))
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_other_theme_changes_colours_and_nothing_else() -> None:
@@ -317,7 +317,7 @@ def test_the_other_theme_changes_colours_and_nothing_else() -> None:
         await it.press("c", "c")
         assert it.app.screen.query_one(Barrel).render_line(10) == style
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_screen_is_saved_and_it_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ def test_the_screen_is_saved_and_it_says_where(tmp_path: Path, monkeypatch: pyte
         await it.press("S", "S")
         assert it.toasts() == [f"saved {tmp_path}/wmtop-flights-{n}.svg" for n in (1, 2)]
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wmtop-flights-1.svg", "wmtop-flights-2.svg"]
     picture = (tmp_path / "wmtop-flights-1.svg").read_text()
     assert picture.startswith("<svg")
@@ -343,7 +343,7 @@ def test_one_channel_and_no_room_are_fine_too() -> None:
             assert ("all" in it.said("ChannelTable")) == (height > 20)
             assert it.app.screen.scroll_offset.y == 0
 
-    drive(scenario, *told(one()))
+    drive(scenario, *reported(one()))
 
 
 def test_only_what_works_is_in_the_footer() -> None:
@@ -358,7 +358,7 @@ def test_only_what_works_is_in_the_footer() -> None:
         assert "Enter" not in keys
         assert "sort" not in keys
 
-    drive(scenario, *told(live(whatif_idle=None)), size=(200, 50))
+    drive(scenario, *reported(live(whatif_idle=None)), size=(200, 50))
 
 
 def test_a_snapshot_that_changes_nothing_repaints_nothing() -> None:
@@ -386,4 +386,4 @@ def test_an_hour_of_minutes_keeps_the_staves_in_view() -> None:
             await it.says("≈", "Barrel")
             assert "▲" not in it.said("Barrel")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))

@@ -9,7 +9,7 @@ from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.screens.app import WmtopApp
 
 from .. import canned
-from ..canned import CannedClient, Clock, told
+from ..canned import CannedClient, Clock, reported
 
 Compare = Callable[..., bool]
 SMALL, DRAWN, LARGE = (80, 24), (120, 36), (200, 50)
@@ -17,7 +17,7 @@ SMALL, DRAWN, LARGE = (80, 24), (120, 36), (200, 50)
 
 def shown(snapshot: Snapshot, *keys: str) -> dict[str, Any]:
     """An app that got `snapshot`, and the keys to press once it shows it."""
-    client = CannedClient(*told(snapshot))
+    client = CannedClient(*reported(snapshot))
 
     async def before(pilot: "Pilot[Any]") -> None:
         while not client.drained():

@@ -25,7 +25,7 @@ def test_operators_enter_opens_channels_then_the_page() -> None:
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)
 
-    drive(scenario, *canned.told(instances()), size=(80, 30))
+    drive(scenario, *canned.reported(instances()), size=(80, 30))
 
 
 def test_operators_attached_says_how_to_see_channels() -> None:
@@ -34,7 +34,7 @@ def test_operators_attached_says_how_to_see_channels() -> None:
         await it.says(TAP_SHOWS_CHANNELS, "Sheet")
         assert isinstance(it.app.screen, OperatorsScreen)
 
-    drive(scenario, *canned.told(attached()))
+    drive(scenario, *canned.reported(attached()))
 
 
 def test_operators_many_channels_lists_the_most_behind() -> None:
@@ -42,7 +42,7 @@ def test_operators_many_channels_lists_the_most_behind() -> None:
         await it.press("o", "end")
         await it.says(more_less_behind(700), "Sheet")
 
-    drive(scenario, *canned.told(canned.many()))
+    drive(scenario, *canned.reported(canned.many()))
 
 
 def test_operators_click_on_a_title_keeps_channels_below_their_subtask() -> None:
@@ -63,7 +63,7 @@ def test_operators_click_on_a_title_keeps_channels_below_their_subtask() -> None
             place = names().index(before[0])
             assert names()[place : place + 3] == before[:3]  # the channels of an opened one stay below it
 
-    drive(scenario, *canned.told(instances()))
+    drive(scenario, *canned.reported(instances()))
 
 
 def test_operators_old_data_shows_the_time_of_day() -> None:
@@ -75,4 +75,4 @@ def test_operators_old_data_shows_the_time_of_day() -> None:
         await it.press("escape", "b")
         await it.says("watermark 13:47:59", "#blockers")
 
-    drive(scenario, *canned.told(live(now_ms=NOW + 12 * 365 * canned.DAY)))
+    drive(scenario, *canned.reported(live(now_ms=NOW + 12 * 365 * canned.DAY)))

@@ -8,7 +8,7 @@ from wmtop.tui.screens.preferences import CHANGES_ENGINE, READ_ONLY, WRITES_FILE
 from wmtop.tui.words import keys
 
 from .. import attached
-from ..canned import live, told
+from ..canned import live, reported
 from ..drive import Driven, drive
 from ..recorded import record, replay
 
@@ -50,7 +50,7 @@ def test_a_served_screen_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         assert not titles(it) & written
         assert it.toasts() == []
 
-    drive(scenario, *told(live()), size=(200, 50), denied=denied_to(served=True, read_only=False))
+    drive(scenario, *reported(live()), size=(200, 50), denied=denied_to(served=True, read_only=False))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +80,7 @@ def test_a_read_only_screen_applies_nothing(screen: str) -> None:
         assert set(it.toasts()) == {READ_ONLY}
         assert not any(isinstance(sent, Change) for sent in it.client.sent)
 
-    drive(scenario, *told(live()), size=(200, 50), denied=CHANGES_ENGINE)
+    drive(scenario, *reported(live()), size=(200, 50), denied=CHANGES_ENGINE)
 
 
 def test_without_that_they_do() -> None:
@@ -92,7 +92,7 @@ def test_without_that_they_do() -> None:
         await it.press("enter")
         assert any(isinstance(sent, Change) for sent in it.client.sent)
 
-    drive(scenario, *told(live()), size=(200, 50))
+    drive(scenario, *reported(live()), size=(200, 50))
 
 
 def test_the_line_for_the_job_is_still_copied() -> None:
@@ -104,7 +104,7 @@ def test_the_line_for_the_job_is_still_copied() -> None:
         assert it.toasts()
         assert READ_ONLY not in it.toasts()
 
-    drive(scenario, *told(attached.query()), denied=CHANGES_ENGINE)
+    drive(scenario, *reported(attached.query()), denied=CHANGES_ENGINE)
 
 
 def test_the_picture_of_the_help_is_saved_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +114,6 @@ def test_the_picture_of_the_help_is_saved_too(tmp_path: Path, monkeypatch: pytes
     async def scenario(it: Driven) -> None:
         await it.press("question_mark", "S")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     assert (tmp_path / "wmtop-flights-1.svg").read_text() == "precious"
     assert "Help" in (tmp_path / "wmtop-flights-2.svg").read_text()

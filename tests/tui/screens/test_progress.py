@@ -28,12 +28,12 @@ def test_the_screen_on_a_live_engine() -> None:
     drive(scenario, canned.header(before(snapshot)), snapshot, size=(80, 24))
 
 
-def test_a_frozen_picture_stands() -> None:
+def test_a_frozen_picture_does_not_change() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("g", "p")
-        stood = it.said("Charts")
+        shown_before = it.said("Charts")
         await it.push(live(wall_ms=WALL + 60_000, spark=SparkProgress(batch_ms=9_999)))
         await it.press("T")
-        assert it.said("Charts") == stood
+        assert it.said("Charts") == shown_before
 
-    drive(scenario, *canned.told(live()))
+    drive(scenario, *canned.reported(live()))

@@ -12,7 +12,7 @@ from wmtop.tui.words.lists import recorded, recording_to
 
 from ...refusals import refused
 from .. import canned
-from ..canned import late_burst, live, starting, told
+from ..canned import late_burst, live, reported, starting
 from ..drive import Driven, drive
 
 NAME = re.compile(r"wmtop-flights-\d{8}-\d{6}\.rec")
@@ -34,7 +34,7 @@ def test_recorder_keeps_what_comes_between_two_presses(tmp_path: Path, monkeypat
         assert "REC" not in it.said("#status")
         await it.push(late_burst())
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
     (path,) = tmp_path.iterdir()
     with RecordingReader(path) as reader:
         assert list(reader) == [live(), late_burst(), live()]
@@ -79,7 +79,7 @@ def test_recorder_missing_directory_is_one_line(tmp_path: Path, monkeypatch: pyt
         assert it.toasts()[0].startswith("not recorded: ")
         await it.says("● LIVE ", "#status")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_recorder_never_reuses_a_file(tmp_path: Path) -> None:

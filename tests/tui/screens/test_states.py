@@ -14,7 +14,7 @@ from wmtop.tui.words.wording import cause, watermark_parts
 from tests.snapshots import replace
 
 from .. import canned
-from ..canned import live, starting, told
+from ..canned import live, reported, starting
 from ..drive import Driven, drive
 
 
@@ -102,7 +102,7 @@ def test_without_data_it_says_what_it_waits_for() -> None:
     drive(scenario, canned.empty())
 
 
-def test_a_channel_that_was_never_seen_pins_the_level_in_plain_sight() -> None:
+def test_a_channel_that_was_never_seen_visibly_holds_the_watermark() -> None:
     async def scenario(it: Driven) -> None:
         await it.says(line(canned.never_seen()), "#level")
         await it.says(cause(canned.never_seen()), "#level")
@@ -114,7 +114,7 @@ def test_a_channel_that_was_never_seen_pins_the_level_in_plain_sight() -> None:
     drive(scenario, canned.never_seen())
 
 
-def test_when_all_are_idle_it_says_that_the_level_stands() -> None:
+def test_when_all_are_idle_it_says_that_the_watermark_is_frozen() -> None:
     async def scenario(it: Driven) -> None:
         await it.says(ALL_IDLE, "#level")
         assert "▓" not in it.said("Barrel")
@@ -122,7 +122,7 @@ def test_when_all_are_idle_it_says_that_the_level_stands() -> None:
     drive(scenario, canned.stalled())
 
 
-def test_silence_is_told_and_ends_with_the_next_snapshot() -> None:
+def test_missing_snapshots_are_reported_until_the_next_one() -> None:
     async def scenario(it: Driven) -> None:
         it.clock.now += 12.4
         await it.until(lambda: "● STALE 12s" in it.said("#status"))
@@ -149,7 +149,7 @@ def test_paused_is_not_stale() -> None:
     drive(scenario, live(state="paused"))
 
 
-def test_the_end_is_told_and_never_as_a_number() -> None:
+def test_the_end_is_named_and_never_a_number() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("● ENDED", "#status")
         await it.says(line(canned.ended()), "#level")
@@ -170,7 +170,7 @@ def test_a_failure_shows_the_first_line_of_the_error_and_the_log() -> None:
         assert "Frames" not in it.said()
         await it.says("13:47 ≈", "Barrel")
 
-    drive(scenario, *told(canned.failed()))
+    drive(scenario, *reported(canned.failed()))
 
 
 def test_a_stream_that_breaks_off_leaves_the_last_picture() -> None:
@@ -180,7 +180,7 @@ def test_a_stream_that_breaks_off_leaves_the_last_picture() -> None:
         await it.says("engine 'flights' died: its log is x.log", "#banner")
         await it.says(cause(live()), "#level")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 # Quitting
@@ -211,7 +211,7 @@ def test_an_engine_started_here_is_asked_about(key: str, answer: str) -> None:
         await it.press("q", key)
         assert it.client.sent == ([canned.STOP] if key == "s" else [])
 
-    assert drive(scenario, *told(live()), on_quit="ask").return_value == answer
+    assert drive(scenario, *reported(live()), on_quit="ask").return_value == answer
 
 
 def test_there_is_nothing_to_ask_about_an_engine_that_is_gone() -> None:
@@ -220,4 +220,4 @@ def test_there_is_nothing_to_ask_about_an_engine_that_is_gone() -> None:
         await it.until(lambda: "STOPPED" in it.said("#status"))
         await it.press("q")
 
-    assert drive(scenario, *told(live()), on_quit="ask").return_value == "leave"
+    assert drive(scenario, *reported(live()), on_quit="ask").return_value == "leave"

@@ -18,7 +18,7 @@ from tests.snapshots import replace
 from .. import canned
 from ..canned import LEVEL, MINUTE, NOW, attached, channel, live
 from ..drive import Driven, drive
-from ..recorded import record, replay, story
+from ..recorded import record, replay, timeline
 
 
 def sample() -> list[TimePoint]:
@@ -29,7 +29,7 @@ def sample() -> list[TimePoint]:
     ]
 
 
-def told() -> list[object]:
+def reported() -> list[object]:
     return [replace(canned.header(canned.lags()), points=sample()), live()]
 
 
@@ -52,7 +52,7 @@ def test_the_picture_and_what_its_signs_mean() -> None:
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)
 
-    drive(scenario, *told())
+    drive(scenario, *reported())
 
 
 def test_zoom_move_and_follow_again() -> None:
@@ -71,7 +71,7 @@ def test_zoom_move_and_follow_again() -> None:
         assert frame(it) == first
         assert "End follow" not in it.said("#keys")
 
-    drive(scenario, *told())
+    drive(scenario, *reported())
 
 
 def test_home_shows_all_that_is_kept() -> None:
@@ -80,7 +80,7 @@ def test_home_shows_all_that_is_kept() -> None:
         assert frame(it).x_low <= NOW - 300_000
         assert frame(it).x_high >= NOW
 
-    drive(scenario, *told())
+    drive(scenario, *reported())
 
 
 def test_the_records_of_one_channel() -> None:
@@ -92,7 +92,7 @@ def test_the_records_of_one_channel() -> None:
         await it.press("a")
         await it.says(sample_of(120, 6), "#top")
 
-    drive(scenario, *told())
+    drive(scenario, *reported())
 
 
 def test_the_channel_selected_on_the_main_screen_is_the_first_one_shown() -> None:
@@ -100,7 +100,7 @@ def test_the_channel_selected_on_the_main_screen_is_the_first_one_shown() -> Non
         await it.press("right", "right", "t", "tab")
         await it.says(it.app.screen.shown.view.selected, "#top")  # type: ignore[attr-defined]
 
-    drive(scenario, *told())
+    drive(scenario, *reported())
 
 
 def test_a_previewed_lateness_is_a_line_of_its_own() -> None:
@@ -109,7 +109,7 @@ def test_a_previewed_lateness_is_a_line_of_its_own() -> None:
         await it.says("╌", "TimeCanvas")
         await it.says("╌ previewed", "#top")
 
-    drive(scenario, *told(), size=(160, 40))
+    drive(scenario, *reported(), size=(160, 40))
 
 
 def test_new_records_come_in() -> None:
@@ -118,7 +118,7 @@ def test_new_records_come_in() -> None:
         await it.push(live(wall_ms=canned.WALL + 1_000, points=[TimePoint(NOW, NOW - MINUTE, "UA")]))
         await it.shows("#top", " 121 ")
 
-    drive(scenario, *told())
+    drive(scenario, *reported())
 
 
 def watched(second: int) -> Snapshot:
@@ -149,12 +149,14 @@ def test_without_channels_there_is_the_level_and_a_word_about_the_records() -> N
         await it.press("t")
         await it.says(presenter_of(attached()).no_records(), "TimeCanvas")
 
-    drive(scenario, *canned.told(attached()))
+    drive(scenario, *canned.reported(attached()))
 
 
 def pointed(number: int) -> Snapshot:
     now = NOW + number * MINUTE
-    return replace(story(number), points=[TimePoint(now, now - MINUTE, "UA"), TimePoint(now, now - MINUTE, "F9", True)])
+    return replace(
+        timeline(number), points=[TimePoint(now, now - MINUTE, "UA"), TimePoint(now, now - MINUTE, "F9", True)]
+    )
 
 
 def test_a_recording_that_is_jumped_into_brings_the_records_before(tmp_path: Path) -> None:

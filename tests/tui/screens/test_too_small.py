@@ -6,7 +6,7 @@ from wmtop.tui.screens.base_app import TooSmallScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.windows import WindowsScreen
 
-from ..canned import live, told
+from ..canned import live, reported
 from ..drive import Driven, drive
 
 
@@ -19,7 +19,7 @@ def test_too_small_terminal_shows_needed_size_and_verdict(size: tuple[int, int])
         await it.says("WATERMARK 13:47:59")
         assert NO_DATA not in it.said()
 
-    drive(scenario, *told(live()), size=size)
+    drive(scenario, *reported(live()), size=size)
 
 
 def test_too_small_terminal_that_grows_shows_the_open_screen_again() -> None:
@@ -33,13 +33,13 @@ def test_too_small_terminal_that_grows_shows_the_open_screen_again() -> None:
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_too_small_refresh_while_closing_is_ignored() -> None:
     async def scenario(it: Driven) -> None:
         await it.until(lambda: isinstance(it.app.screen, MainScreen))
 
-    app = drive(scenario, *told(live()))
+    app = drive(scenario, *reported(live()))
     assert app.screen_stack == []
     app._refresh_small()

@@ -7,7 +7,7 @@ from wmtop.engine.text.formatting import DURATION_HOW
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.lists import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
 
-from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, told
+from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, reported
 from ..drive import Driven, drive
 
 
@@ -31,10 +31,10 @@ def test_plus_moves_the_dotted_level_the_late_share_and_the_delay() -> None:
         await it.says("results 10m sooner")
         assert it.client.sent == []
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
-def test_enter_applies_whatever_has_the_focus_and_the_reply_is_told() -> None:
+def test_enter_applies_whatever_has_the_focus_and_the_reply_is_shown() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("tab", "plus", "enter")
         assert it.client.sent == [Change(id=1, lateness_ms=45 * MINUTE, who="screen")]
@@ -45,7 +45,7 @@ def test_enter_applies_whatever_has_the_focus_and_the_reply_is_told() -> None:
         await it.press("enter")
         assert len(it.client.sent) == 1
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
@@ -69,17 +69,17 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
         it.client.end()
         await it.until(lambda: "STOPPED" in it.said("#status") and DID_NOT_MOVE not in it.said())
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
-def test_a_refusal_is_told_with_its_reason_as_text() -> None:
+def test_a_refusal_is_shown_with_its_reason_as_text() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("right_square_bracket", "enter")
         assert it.client.sent == [Change(id=1, idle_after_ms=6 * HOUR, who="screen")]
         await it.push(Reply(id=1, ok=False, text="[b]read-only\x1b[0m"))
         assert it.toasts() == [refused("idle timeout 6h", "[b]read-only␛[0m")]
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_an_engine_that_is_gone_takes_nothing() -> None:
@@ -96,7 +96,7 @@ def test_an_engine_that_is_gone_takes_nothing() -> None:
         assert it.client.sent == []
         assert it.toasts() == [not_applied("lateness 45m", ENGINE_GONE)]
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_escape_drops_the_preview_first() -> None:
@@ -108,7 +108,7 @@ def test_escape_drops_the_preview_first() -> None:
         assert "/F9" not in it.said("#middle")
         assert it.client.sent == []
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_typed_lateness_is_previewed_as_it_is_typed() -> None:
@@ -122,10 +122,10 @@ def test_a_typed_lateness_is_previewed_as_it_is_typed() -> None:
         assert it.client.sent == [Change(id=1, lateness_ms=52 * MINUTE, who="screen")]
         await it.says("lateness", "KeyLine")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
-def test_a_wrong_duration_is_told_in_one_line_and_escape_leaves() -> None:
+def test_a_wrong_duration_is_one_line_and_escape_leaves() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("equals_sign", *"4x", "enter")
         note = it.app.screen.query_one("#prompt-note")
@@ -140,7 +140,7 @@ def test_a_wrong_duration_is_told_in_one_line_and_escape_leaves() -> None:
         assert "?" not in it.said("#tuning")
         assert it.client.sent == []
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_idle_preview_is_read_from_its_ladder() -> None:
@@ -159,7 +159,7 @@ def test_the_idle_preview_is_read_from_its_ladder() -> None:
         await it.press("right_square_bracket", "right_square_bracket", "enter")
         assert it.client.sent == [Change(id=1, idle_after_ms=None, who="screen")]
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_the_preview_follows_new_snapshots() -> None:
@@ -170,7 +170,7 @@ def test_the_preview_follows_new_snapshots() -> None:
         await it.push(replace(moved, level=level))
         await it.says("14:32 ┈", "Barrel")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_a_strategy_without_lateness_says_so() -> None:
@@ -183,7 +183,7 @@ def test_a_strategy_without_lateness_says_so() -> None:
         assert not it.app.screen.query_one("Prompt").display
 
     settings = Settings(strategy="punctuated", lateness_ms=None, marker="flag")
-    drive(scenario, *told(live(settings=settings, whatif=None)))
+    drive(scenario, *reported(live(settings=settings, whatif=None)))
 
 
 def test_without_a_what_if_only_typing_previews() -> None:
@@ -194,7 +194,7 @@ def test_without_a_what_if_only_typing_previews() -> None:
         await it.says(SHARE_UNKNOWN)
         await it.says("13:17 ┈", "Barrel")
 
-    drive(scenario, *told(live(whatif=None, whatif_idle=None)))
+    drive(scenario, *reported(live(whatif=None, whatif_idle=None)))
 
 
 def test_a_level_far_below_the_picture_widens_it() -> None:
@@ -202,4 +202,4 @@ def test_a_level_far_below_the_picture_widens_it() -> None:
         await it.press("equals_sign", *"2h")
         await it.says("12:17 ┈", "Barrel")
 
-    drive(scenario, *told(many(40)), size=(80, 24))
+    drive(scenario, *reported(many(40)), size=(80, 24))

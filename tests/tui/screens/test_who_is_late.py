@@ -5,7 +5,7 @@ import re
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue, Totals
 from wmtop.tui.words.late_records import more_values, standing_out, value_facts
 
-from ..canned import live, told
+from ..canned import live, reported
 from ..drive import Driven, drive
 
 COLUMNS = [
@@ -43,7 +43,7 @@ def test_who_is_late_shows_late_and_all_records_per_value() -> None:
         await it.press("escape")
         await it.says("recommended", "#targets")
 
-    drive(scenario, *told(live(totals=Totals(records=100_000, late=1_000), explain=COLUMNS)))
+    drive(scenario, *reported(live(totals=Totals(records=100_000, late=1_000), explain=COLUMNS)))
 
 
 def test_who_is_late_without_explain_says_how_to_get_it() -> None:
@@ -51,7 +51,7 @@ def test_who_is_late_without_explain_says_how_to_get_it() -> None:
         await it.press("l", "e")
         await it.says("--explain COL", "#who-is-late")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_who_is_late_column_without_evidence_is_short() -> None:
@@ -70,4 +70,4 @@ def test_who_is_late_column_without_evidence_is_short() -> None:
         await it.press("slash", "d", "1", "1", "enter")
         await it.says("d11", "#who-is-late")
 
-    drive(scenario, *told(live(totals=Totals(records=2_405, late=200), explain=columns)))
+    drive(scenario, *reported(live(totals=Totals(records=2_405, late=200), explain=columns)))

@@ -20,7 +20,7 @@ from wmtop.tui.words.lists import (
 from wmtop.tui.words.windows import closing
 
 from .. import canned
-from ..canned import SETTINGS, live, many, told
+from ..canned import SETTINGS, live, many, reported
 from ..drive import Driven, drive
 
 
@@ -36,7 +36,7 @@ def test_windows_open_show_who_they_wait_for_fired_show_late() -> None:
         await it.press("end")
         await it.shows("#why", " 10:37:00", " 37m ", "1,872")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_windows_moved_cursor_follows_a_window_that_fires() -> None:
@@ -49,7 +49,7 @@ def test_windows_moved_cursor_follows_a_window_that_fires() -> None:
         await it.push(replace(snapshot, windows=fired))
         await it.shows("#why", " 14:32:10.000", " 32m ", "1,300")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_windows_unmoved_cursor_is_on_the_next_to_close() -> None:
@@ -59,7 +59,7 @@ def test_windows_unmoved_cursor_is_on_the_next_to_close() -> None:
         await it.push(live(windows=replace(windows, open=windows.open[1:])))
         await it.shows("#why", " F9", " 1h12m ")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_windows_that_never_close_say_never() -> None:
@@ -72,7 +72,7 @@ def test_windows_that_never_close_say_never() -> None:
         await it.says(closes.brief, "#windows")
         assert " ".join(text_of(closes.why).split()) in " ".join(it.said("#why").split())
 
-    drive(scenario, *told(stuck))
+    drive(scenario, *reported(stuck))
 
 
 def test_window_page_lists_blockers_and_rows_by_channel() -> None:
@@ -90,7 +90,7 @@ def test_window_page_lists_blockers_and_rows_by_channel() -> None:
         await it.press("escape", "escape")
         assert isinstance(it.app.screen, WindowsScreen)
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_window_page_of_an_unknown_window_says_so() -> None:
@@ -99,7 +99,7 @@ def test_window_page_of_an_unknown_window_says_so() -> None:
         await it.push(live(windows=Windows()))
         await it.until(lambda: FIRED_LONG_AGO in " ".join(it.said("#story").split()))
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 def test_window_page_of_many_channels_lists_some() -> None:
@@ -110,7 +110,7 @@ def test_window_page_of_many_channels_lists_some() -> None:
         await it.press(*["up"] * 8)
         assert re.search(r"and \d+ more", it.said("#window"))
 
-    drive(scenario, *told(many()))
+    drive(scenario, *reported(many()))
 
 
 def test_windows_empty_or_unknown_say_which() -> None:
@@ -127,7 +127,7 @@ def test_windows_empty_or_unknown_say_which() -> None:
         await it.says(OPEN_UNKNOWN, "#windows")
         assert "Enter" not in it.said("#keys")
 
-    drive(scenario, *told(canned.empty()))
+    drive(scenario, *reported(canned.empty()))
 
 
 def test_windows_click_on_a_title_sorts_without_groups() -> None:
@@ -148,4 +148,4 @@ def test_windows_click_on_a_title_sorts_without_groups() -> None:
         await it.pilot.click(sheet, offset=(titles.index("rows") + 1, 0))
         await it.until(lambda: starts() == ["13:00", "14:00", "15:00"])
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))

@@ -5,7 +5,7 @@ from wmtop.engine.snapshot import Snapshot, SourceView
 
 from tests.snapshots import replace
 
-from ..canned import live, told
+from ..canned import live, reported
 from ..drive import Driven, drive
 
 KAFKA = SourceView("kafka", "orders at 127.0.0.1:9092", reader="connector", backlog=1_204_567)
@@ -31,4 +31,4 @@ def test_channel_columns_by_width_keep_the_most_important(snapshot: Snapshot, wi
         assert lines[0].replace("no data", "no_data").replace("▾", "").split() == titles
         assert [" 1.20M " in line for line in lines[1:3]] == ["backlog" in titles] * 2
 
-    drive(scenario, *told(snapshot), size=(width, 36))
+    drive(scenario, *reported(snapshot), size=(width, 36))

@@ -12,7 +12,7 @@ from wmtop.tui.words.recent import ChannelsPast, heat_lags
 
 from tests.snapshots import replace
 
-from ..canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, told
+from ..canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, reported
 from ..drive import Driven, drive
 from ..recorded import record, replay
 
@@ -62,7 +62,7 @@ def test_heat_map_shows_the_most_behind_in_the_minimum() -> None:
         await it.press("m")
         await it.says("Barrel", "#top")
 
-    drive(scenario, *told(many()), size=(200, 50))
+    drive(scenario, *reported(many()), size=(200, 50))
 
 
 def test_heat_map_leaves_out_idle_channels() -> None:
@@ -72,7 +72,7 @@ def test_heat_map_leaves_out_idle_channels() -> None:
         assert "F9" in names
         assert not {"AS", "OO"} & set(names)
 
-    drive(scenario, *told(live()), size=(200, 50))
+    drive(scenario, *reported(live()), size=(200, 50))
 
 
 def test_a_jump_in_a_recording_reads_what_was_before(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_heat_map_after_a_change_follows_the_newest_snapshot() -> None:
         await it.push(replace(snapshot, channels=views, level=replace(snapshot.level, holder=None)))
         assert "F9 " not in it.said("HeatMap")
 
-    drive(scenario, *told(snapshot), size=(200, 50))
+    drive(scenario, *reported(snapshot), size=(200, 50))

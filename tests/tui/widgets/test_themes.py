@@ -11,7 +11,7 @@ from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.preferences import Preferences
 from wmtop.tui.widgets.themes import CONTRAST, DARK, LIGHT, THEMES
 
-from ..canned import CannedClient, Clock, header, held, live, told
+from ..canned import CannedClient, Clock, header, held, live, reported
 from ..drive import Driven, drive
 
 TEXT = (
@@ -83,7 +83,7 @@ def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
             assert it.app.theme == theme.name
             assert preferences.read_preferences(path).theme == theme.name
 
-    drive(scenario, *told(live()))
+    drive(scenario, *reported(live()))
 
 
 @pytest.mark.parametrize("theme", [LIGHT, CONTRAST], ids=lambda theme: theme.name)

@@ -36,7 +36,7 @@ def test_an_axis_that_follows_keeps_them_in_view(moves: list[tuple[int, int]], r
         assert axis.height(low + need * MINUTE) <= rows
 
 
-def test_an_axis_stands_still_while_all_fits_then_moves_by_whole_rows() -> None:
+def test_an_axis_is_fixed_while_all_fits_then_moves_by_whole_rows() -> None:
     first = follow(None, NOON, NOON + 40 * MINUTE, 1_000, 20)
     assert follow(first, NOON + MINUTE, NOON + 42 * MINUTE, 1_000, 20) is first
     moved = follow(first, NOON + 40 * MINUTE, NOON + 80 * MINUTE, 1_000, 20)

@@ -44,7 +44,7 @@ def test_windows_in_words() -> None:
     assert window(Settings(window=Session(30 * MINUTE))) == "session 30m"
 
 
-def test_what_happened_to_the_source_is_told_for_some_minutes() -> None:
+def test_what_happened_to_the_source_is_shown_for_some_minutes() -> None:
     note = Note(int(datetime(2013, 2, 8, 14, 32, tzinfo=UTC).timestamp() * 1_000), "topic_gone", {"topic": "orders"})
     moment = replace(live(), notes=[note], wall_ms=note.wall_ms + 2 * MINUTE)
     assert presenter.recent_note(moment) == note_text(note)

@@ -85,14 +85,14 @@ def test_a_query_that_others_run() -> None:
     assert found[6].what == "123,456 rows, 32.4 MiB of memory, dropped ≥ 41 rows"
 
 
-def test_what_no_tap_tells_is_not_known_from_here() -> None:
+def test_what_no_tap_reports_is_not_known_from_here() -> None:
     by_name = chain(replace(attached(), sources=None, spark=SparkProgress()))
     assert by_name["source"].stands_for == "not known from here"
     assert by_name["state"].stands_for == "not known from here"
     assert by_name["windows"].what == "size not known from here, 2 open"
 
 
-def test_the_inputs_stand_by_how_far_they_are_behind() -> None:
+def test_the_inputs_are_ordered_by_how_far_they_are_behind() -> None:
     found = rows(live(), frozenset())
     assert [row.key for row in found[:3]] == ["F9", "YV", "MQ"]
     assert (found[0].behind_ms, found[0].words) == (43 * MINUTE, "HOLDS, 9m behind the next")

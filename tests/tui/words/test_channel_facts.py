@@ -18,7 +18,7 @@ def with_channel(name: str, **more: object) -> Snapshot:
     return replace(snapshot, channels=views)
 
 
-def told_of(snapshot: Snapshot, name: str) -> dict[str, str]:
+def shown_of(snapshot: Snapshot, name: str) -> dict[str, str]:
     view = next(view for view in snapshot.channels if view.channel == name)
     return {what: "".join(text for text, _ in runs) for what, runs in facts(snapshot, view, None)}
 
@@ -41,17 +41,17 @@ def test_each_state_has_its_sentence() -> None:
 
 
 def test_quiet_is_set_against_the_longest_before_and_the_timeout() -> None:
-    said = told_of(with_channel("UA", quiet_ms=9 * MINUTE, longest_quiet_ms=12 * MINUTE), "UA")
+    said = shown_of(with_channel("UA", quiet_ms=9 * MINUTE, longest_quiet_ms=12 * MINUTE), "UA")
     assert said["no data for"] == "9m now, longest before 12m, idle after 2h"
-    assert "longest" not in told_of(live(), "UA")["no data for"]
-    assert "idle after" not in told_of(live(), "AS")["no data for"]
+    assert "longest" not in shown_of(live(), "UA")["no data for"]
+    assert "idle after" not in shown_of(live(), "AS")["no data for"]
 
 
 def test_its_watermark_is_set_against_the_level() -> None:
-    assert told_of(live(), "F9")["watermark"].endswith("  at the watermark")
-    assert told_of(live(), "UA")["watermark"].endswith("  43m ahead of the watermark")
-    assert told_of(live(), "AS")["watermark"].endswith(" behind the watermark")
-    assert told_of(with_channel("UA", flaps=4, round_ms=HOUR), "UA")["idleness"].endswith(", lately every 1h")
+    assert shown_of(live(), "F9")["watermark"].endswith("  at the watermark")
+    assert shown_of(live(), "UA")["watermark"].endswith("  43m ahead of the watermark")
+    assert shown_of(live(), "AS")["watermark"].endswith(" behind the watermark")
+    assert shown_of(with_channel("UA", flaps=4, round_ms=HOUR), "UA")["idleness"].endswith(", lately every 1h")
 
 
 def test_bad_records_are_named_where_they_are_its_own() -> None:
@@ -59,23 +59,23 @@ def test_bad_records_are_named_where_they_are_its_own() -> None:
     snapshot = replace(
         with_channel("UA", malformed=2, future=1), last_future=bad, last_malformed=Offender("B6", 1, None)
     )
-    assert told_of(snapshot, "UA")["set aside"] == "2 malformed, 1 in the future"
-    assert re.fullmatch(r"offset 4,117 of orders-3: claims 2013-02-08 .*", told_of(snapshot, "UA")["last in future"])
-    assert "last malformed" not in told_of(snapshot, "UA")
-    assert told_of(snapshot, "B6")["last malformed"] == "offset 1: no usable time"
+    assert shown_of(snapshot, "UA")["set aside"] == "2 malformed, 1 in the future"
+    assert re.fullmatch(r"offset 4,117 of orders-3: claims 2013-02-08 .*", shown_of(snapshot, "UA")["last in future"])
+    assert "last malformed" not in shown_of(snapshot, "UA")
+    assert shown_of(snapshot, "B6")["last malformed"] == "offset 1: no usable time"
 
 
 def test_windows_and_instance_are_there_only_where_they_are_known() -> None:
-    assert "150" in told_of(live(), "F9")["open windows"]
-    assert "open windows" not in told_of(live(), "YV")
-    assert "source instance" not in told_of(live(), "F9")
-    assert told_of(instances(), "B6")["source instance"] == "#1"
+    assert "150" in shown_of(live(), "F9")["open windows"]
+    assert "open windows" not in shown_of(live(), "YV")
+    assert "source instance" not in shown_of(live(), "F9")
+    assert shown_of(instances(), "B6")["source instance"] == "#1"
 
 
 def test_what_is_not_known_is_said() -> None:
     view = channel("3", 0, records=None, late=None, behind_watermark=None, malformed=None, future=None, backlog=None,
                    quiet_ms=None, rate=None, max_event_ms=None)  # fmt: skip
-    said = told_of(live([view]), "3")
+    said = shown_of(live([view]), "3")
     assert said["records"] == said["late"] == said["no data for"] == "not known from here"
     assert (said["backlog"], said["newest record"]) == ("–", "–")
     assert said["set aside"] == "– malformed, – in the future"

@@ -51,7 +51,7 @@ def test_with_an_idle_timeout_it_says_when_the_holder_is_left_out_and_who_is_nex
     assert "it becomes idle in 1h34m (idle timeout 2h), and then the window waits for YV, 3m short." in said(closes)
 
 
-def test_with_nobody_else_short_of_the_end_the_idle_timeout_closes_it() -> None:
+def test_with_no_other_channel_short_of_the_end_the_idle_timeout_closes_it() -> None:
     snapshot = held("quiet")
     views = [view for view in snapshot.channels if view.channel != "YV"]
     closes = first(replace(snapshot, channels=views))

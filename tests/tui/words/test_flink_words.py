@@ -172,7 +172,7 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
     assert not any(isinstance(one, JobNotRunning) for one in diagnose(job(), []))
 
 
-def test_a_job_of_one_task_is_not_told_to_wait() -> None:
+def test_a_job_of_one_task_is_not_advised_to_wait() -> None:
     """No task receives a watermark in it, now or later."""
     of = replace(
         job(), level=Level(), channels=[], verdict=Verdict("unknown", NOW_MS, 60_000, None, Reason("not_known"))
@@ -268,7 +268,7 @@ def replace_first(snapshot: Snapshot) -> FlinkJob:
     return replace(snapshot.flink, vertices=[replace(first, output_ms=None, spread_ms=None), *rest])
 
 
-def test_the_job_is_told_apart_by_name_and_id() -> None:
+def test_a_job_is_identified_by_name_and_id() -> None:
     assert identity(job()) == "job 01234567"
     assert "0123456789abcdef" in whole_identity(job())
     assert "RUNNING" in whole_identity(job())

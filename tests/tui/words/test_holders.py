@@ -32,7 +32,7 @@ def test_one_that_came_back_unseen_is_another_hold() -> None:
     assert holds(point(1, "a", 0), point(3, "a", 0), point(9, "a", 7)) == [("a", 0, 3), ("a", 7, 9)]
 
 
-def test_nobody_is_a_hold_too() -> None:
+def test_no_holder_is_a_hold_too() -> None:
     assert holds(point(1, "a", 0), point(3, None), point(9, "a", 7)) == [("a", 0, 3), (None, 3, 7), ("a", 7, 9)]
 
 

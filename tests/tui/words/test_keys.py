@@ -14,7 +14,7 @@ from wmtop.tui.words import keys
 from wmtop.tui.words.keys import ROWS, WRITING_ACTIONS, binds, rows
 
 from ..attached import query
-from ..canned import live, told
+from ..canned import live, reported
 from ..drive import Driven, drive
 
 README = Path(__file__).parents[3] / "README.md"
@@ -54,7 +54,7 @@ def test_at_80_columns_the_footer_keeps_what_a_newcomer_needs(snapshot: object) 
         assert "? help" in footer
         assert "q quit" in footer
 
-    drive(scenario, *told(snapshot), size=(80, 24))  # type: ignore[arg-type]
+    drive(scenario, *reported(snapshot), size=(80, 24))  # type: ignore[arg-type]
 
 
 def test_every_action_that_writes_can_be_denied_to_a_screen() -> None:

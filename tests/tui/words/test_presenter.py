@@ -66,7 +66,7 @@ def test_every_kind_has_words_for_every_state(kind: type[TargetPart]) -> None:
         assert one.ended or lay(words.holder(None), 200)
 
 
-def test_only_what_is_attached_has_a_standing_of_its_own() -> None:
+def test_only_an_attached_target_has_a_status_of_its_own() -> None:
     assert presenter_of(stale()).state_override() is not None
     assert all(presenter_of(snapshot).state_override() is None for snapshot in (live(), stalled(), empty(), ended()))
 

@@ -62,7 +62,7 @@ def test_without_a_what_if_only_the_level_is_known() -> None:
     assert share_range(seen) is None
 
 
-def test_a_delay_that_is_not_known_is_not_told() -> None:
+def test_a_delay_that_is_not_known_is_not_shown() -> None:
     rows = [replace(row, delay_ms=None) for row in ROWS]
     assert delay_change(preview.lateness(replace(SNAPSHOT, whatif=rows), 10 * MINUTE)) is None
 

@@ -25,7 +25,7 @@ def drawn(snapshot: Snapshot, points: list[HistoryPoint], columns: int = 4, cell
     ("seconds", "columns", "step"),
     [(0, 80, 2_000), (150, 80, 2_000), (170, 80, 3_000), (900, 80, 12_000), (900, 5, 60_000)],
 )
-def test_a_column_stands_for_as_much_time_as_all_of_it_needs(seconds: int, columns: int, step: int) -> None:
+def test_a_column_is_as_much_time_as_all_of_it_needs(seconds: int, columns: int, step: int) -> None:
     assert step_ms([point(0), point(seconds)], columns) == step
 
 
@@ -112,7 +112,7 @@ def test_what_goes_beyond_the_top_is_marked() -> None:
     assert text(stacked([(16.0,), (17.0,), (90.0,)], 16, 16.0)) == ["██▲", "███"]
 
 
-def test_parts_are_told_by_colour_and_without_colours_by_pattern() -> None:
+def test_parts_differ_by_colour_and_without_colours_by_pattern() -> None:
     column = (10.0, 6.0)
     assert stacked([column], 16, 16.0) == [[("▂", "part-0@over-1")], [("█", "part-0")]]
     assert stacked([column], 16, 16.0, plain=True) == [[("▓", "part-1")], [("█", "part-0")]]

@@ -17,7 +17,7 @@ def test_now_is_the_last_minute() -> None:
     assert recent.late_share() == 10 / 200
 
 
-def test_nothing_came_nothing_is_told() -> None:
+def test_without_records_nothing_is_shown() -> None:
     assert Recent().late_share() is None
     assert Recent([point(WALL - 10, 1, 5, 1), point(WALL, 1, 5, 1)]).late_share() is None
 

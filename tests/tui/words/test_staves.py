@@ -36,14 +36,14 @@ def test_staves_that_overtake_each_other_again_and_again_stay() -> None:
         assert names(order.arrange(there, float(second))) == "ab"
 
 
-def test_a_new_stave_stands_at_its_rank_at_once_and_a_gone_one_leaves_no_gap() -> None:
+def test_a_new_stave_is_at_its_rank_at_once_and_a_gone_one_leaves_no_gap() -> None:
     order = Order()
     order.arrange(at(a=1, c=3), 0.0)
     assert names(order.arrange(at(a=1, c=3, b=2), 1.0)) == "abc"
     assert names(order.arrange(at(b=2, c=3), 2.0)) == "bc"
 
 
-def test_instances_stand_for_their_channels_until_one_is_opened() -> None:
+def test_instances_replace_their_channels_until_one_is_opened() -> None:
     snapshot = instances()
     assert [stave.key for stave in staves(snapshot, None)] == ["#0", "#1", "#2", "#3"]
     assert [stave.kind for stave in staves(snapshot, None)] == ["active", "active", "holder", "active"]
@@ -68,7 +68,7 @@ def test_beyond_the_width_the_first_are_always_those_most_behind_in_a_stable_ord
     assert keys(2, a=2, b=1, c=9, d=4, e=0, z=0)[3:] == ["d", "c", "z"]
 
 
-def test_nobody_holds_when_all_are_idle() -> None:
+def test_no_channel_holds_when_all_are_idle() -> None:
     assert holding(stalled()) is None
     assert {stave.kind for stave in staves(stalled(), None)} == {"idle"}
     assert len(staves(live(flights()), None)) == 16
@@ -91,7 +91,7 @@ def test_staves_are_as_wide_as_there_is_room() -> None:
     assert columns(1, 110, label=3).stave > columns(16, 110, label=3).stave > columns(36, 110, label=3).stave
 
 
-def test_where_there_is_no_room_at_all_one_stave_stands() -> None:
+def test_without_room_one_stave_is_drawn() -> None:
     for count in (1, 2, 9):
         for width in (-3, 0, 1, 2, 5):
             assert columns(count, width, label=4).shown >= 1

@@ -40,7 +40,7 @@ def text(data: Data, frame: PlotFrame = PART, *, plain: bool = True) -> list[str
     return ["".join(run for run, _ in row) for row in drawn(data, frame, plain=plain)]
 
 
-def test_the_level_stands_and_steps_up() -> None:
+def test_the_watermark_is_flat_then_steps_up() -> None:
     line = [(1_005, 905), (1_032, 925), (1_058, 955)]
     assert text(data(line=line, now_ms=1_079)) == [
         "     ╭──",

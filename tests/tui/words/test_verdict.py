@@ -109,7 +109,7 @@ def test_channels_near_the_fastest_are_not_blamed() -> None:
     assert "F9, YV " in (v.blame(replace(snapshot, level=level, blockers=both)) or ""), "F9 alone frees little"
 
 
-def test_a_stall_that_is_over_blames_nobody() -> None:
+def test_a_stall_that_is_over_blames_no_channel() -> None:
     snapshot = judged("stalled")
     moved = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR + 1))
     assert "F9" not in text(v.verdict_parts(moved))
@@ -252,14 +252,14 @@ def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
     assert line.count("The engine has stopped") == 1
 
 
-def test_moving_that_stands_still_is_no_good_news() -> None:
+def test_moving_that_is_frozen_is_no_good_news() -> None:
     verdict = Verdict("moving", NOW - 40 * MINUTE, HOUR, 0.0, Reason("advancing", ms=0))
     parts = v.verdict_parts(judged("moving", verdict=verdict, blockers=QUIET[:1]))
     assert "good" not in styles(parts)
     assert "not advanced in the last 1h · F9 has no data" in "".join(run for run, _ in lay(parts, 200))
 
 
-def test_slow_that_stands_still_has_no_old_number() -> None:
+def test_slow_that_is_frozen_has_no_old_number() -> None:
     """Its reason is of when it last was slow: the stall has to last before it is the verdict."""
     verdict = Verdict("slow", NOW - 40 * MINUTE, HOUR, 0.0, Reason("losing_ground", ms=42 * MINUTE))
     for speed, said in ((0.0, "not advanced in the last 1h · F9 has no data"), (0.2, "42m lost in 1h · F9")):
@@ -274,7 +274,7 @@ def test_a_source_that_is_back_is_not_silent() -> None:
     assert "data comes again" not in text(v.verdict_parts(silent))
 
 
-def test_a_future_timestamp_makes_nobody_lag() -> None:
+def test_a_future_timestamp_makes_no_channel_lag() -> None:
     ahead = replace(canned.live().level, holder=Holder("F9", NOW, "future_elsewhere"))
     snapshot = judged("moving", level=ahead)
     assert "behind fastest" not in text(v.verdict_parts(snapshot))

@@ -54,7 +54,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     keys.use_keys({})
 
 
-def test_it_reads_what_may_stand_in_it(file: Path) -> None:
+def test_it_reads_all_that_it_may_contain(file: Path) -> None:
     read = config.config()
     orders = read.targets["orders"]
     assert orders.attach == str(file.parent / "checkpoints/orders")

@@ -72,7 +72,7 @@ def watcher() -> Iterator[Watcher]:
     found.stop()
 
 
-def test_a_dead_or_hanging_target_is_unknown_and_delays_nobody(watcher: Watcher) -> None:
+def test_a_dead_or_hanging_target_is_unknown_and_delays_no_other(watcher: Watcher) -> None:
     rows = {row.target: row for row in FleetRows(watcher).rows()}
     assert {name: row.verdict for name, row in rows.items()} == {
         "hangs": "unknown", "dead": "unknown", "fine": "moving", 'odd "name"\n': "moving"
@@ -124,7 +124,7 @@ def test_an_old_reason_does_not_hide_why_a_target_cannot_be_read_now() -> None:
     assert seen == ["unexpected KeyError: 'x'", "no answer from http://x:8081", "no job orders on http://x:8081"]
 
 
-def test_a_channel_that_is_hardly_behind_is_not_blamed() -> None:
+def test_a_channel_that_is_a_little_behind_is_not_blamed() -> None:
     level = HEALTHY.level
     assert level.holder is not None
     assert fleet_row("a", "", HEALTHY, (), None).held_back_by is None
