@@ -140,11 +140,13 @@ def test_no_replaced_word_is_used() -> None:
     assert modules
     assert documents
     patterns = {re.compile(rf"(?<![\w.-])({word})(?![\w-])"): better for word, better in REPLACED.items()}
+    any_word = re.compile(rf"(?<![\w.-])({'|'.join(REPLACED)})(?![\w-])")
     found = [
         f"{path.relative_to(ROOT)}: '{match[0]}' in '{line.strip()[:120]}'; say {better}"
         for path in (*modules, *documents)
         for text in sentences(path)
         for line in EXCUSED.sub("", CODE.sub("", text)).splitlines()
+        if any_word.search(line)
         for pattern, better in patterns.items()
         for match in pattern.finditer(line)
     ]
