@@ -29,7 +29,6 @@ from .groups import (
     starts_every,
 )
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
-from .sources.file_rows import NotReadableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -267,10 +266,9 @@ def _known(values: Longs, unknown: Flags | None = None) -> Any:
     return pa.array(values, pa.int64(), mask=mask if unknown is None else mask | unknown)
 
 
-def longs(values: Any) -> tuple[Longs, Flags]:
-    """A column's values (0 for null), and which are not null."""
-    numbers, known = _values(values)
-    return numbers, np.ones(len(numbers), np.bool_) if known is None else known
+def longs(values: Any) -> Longs:
+    """A column's values, 0 for null."""
+    return _values(values)[0]
 
 
 def _values(values: Any) -> tuple[Longs, Flags | None]:
@@ -289,20 +287,15 @@ class Work(Struct, frozen=True):
     levels: Levels
 
 
-def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table | None":
-    """The groups of a batch, one task per share; several rows may have the same key.
-
-    None if Spark's own reader must read the batch.
-    """
+def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table":
+    """The groups of a batch, one task per share; several rows may have the same key."""
     answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
-    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers if answer is not None]
-    if len(tables) < len(answers):
-        return None
+    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers]
     return pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
 
 
-def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes | None]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[bytes | None]:
+def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes]]:
+    def run(shares: Iterable[list[Any]]) -> Iterator[bytes]:
         _spare_modules()
         for share in shares:
             yield groups_of_share(share, work)
@@ -316,12 +309,9 @@ def _spare_modules() -> None:
         gc.freeze()
 
 
-def groups_of_share(share: list[Any], work: Work) -> bytes | None:
-    """The groups as an Arrow stream; None if Spark's own reader must read the share."""
-    try:
-        groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
-    except NotReadableError:
-        return None
+def groups_of_share(share: list[Any], work: Work) -> bytes:
+    """The groups as an Arrow stream."""
+    groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
     sink = pa.BufferOutputStream()
     table = pa.concat_tables(groups).unify_dictionaries()
     with pa.ipc.new_stream(sink, table.schema) as writer:

@@ -55,7 +55,7 @@ class LateRows:
         if late.level == MAX:  # never shown as a number
             level = shown = "cast(null as bigint)"
         return (
-            self._placed(batch, late, "inner")
+            self._placed(batch, late)
             .where("is_late")
             .selectExpr(
                 *batch.columns,
@@ -67,20 +67,14 @@ class LateRows:
             )
         )
 
-    def flagged(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """All records of a batch with `is_late` (boolean) besides the columns of `batch`."""
-        if not late.records:
-            return batch.selectExpr("*", "false as is_late")
-        return self._placed(batch, late, "left").selectExpr(*batch.columns, "coalesce(is_late, false) as is_late")
-
-    def _placed(self, batch: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
+    def _placed(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
         """The batch with the end of each record's last window (`_end`), and whether that window is gone (`is_late`)."""
         from pyspark.sql import functions as F
 
         window = self._settings.spec
         rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(window)} as _start")
         if isinstance(window, Session):
-            return self._in_sessions(rows, late, join)
+            return self._in_sessions(rows, late)
         return self._in_windows(rows, late)
 
     def _in_windows(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
@@ -94,7 +88,7 @@ class LateRows:
         rows = rows.selectExpr("*", f"{end} as _end")
         return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
 
-    def _in_sessions(self, rows: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
+    def _in_sessions(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
         import pyarrow as pa
 
         sessions = late.sessions or {}
@@ -103,7 +97,7 @@ class LateRows:
         )
         created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
         dropped = created.selectExpr("*", "true as is_late").hint("broadcast")  # pyright: ignore[reportUnknownMemberType]
-        return rows.join(dropped, "_start", join)
+        return rows.join(dropped, "_start")
 
 
 def _constant(value: int) -> str:

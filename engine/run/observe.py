@@ -1,6 +1,6 @@
 """Turns a micro-batch into an observation: groups, late records, values of `--explain`; and the channels of its source.
 
-The values come from Arrow columns that tasks read, or from rows by Spark; both ways yield `ValueRow`s, which `merged`
+The values come from Arrow columns that tasks read, or from rows; both ways yield `ValueRow`s, which `merged`
 adds up: of each task the values with most late records, then most records.
 """
 
@@ -10,8 +10,10 @@ adds up: of each task the values with most late records, then most records.
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,11 +30,11 @@ from ..watermarks.times import MAX
 from ..watermarks.window_operator import Firing, LateRecords, late_records
 from .column_groups import Read, Work, groups_of_shares, longs, tables_of
 from .groups import Flags, Levels, Longs, observation_of, starts_every
-from .late_output import LateOutput, LateRows
+from .late_output import LateOutput
 from .reports import QueryProgress
 from .row_groups import ORDERED, Aggregation
 from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, canonical_columns
-from .sources.file_rows import NotReadableError
+from .tasks import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,10 +149,9 @@ class Observer:
             return self._aggregation.observe(batch.frame, number, levels, self._monitor)
         shares = reader.shares(batch)
         work = Work(reader.read, self._settings, self._edges, levels)
-        groups = groups_of_shares(batch.frame.sparkSession, shares, work) if shares else None
-        if groups is None:
+        if not shares:  # no records, or only Spark knows where the batch begins
             return self._aggregation.observe(reader.rows(batch), number, levels, self._monitor)
-        return observation_of(groups, number, levels, [])
+        return observation_of(groups_of_shares(batch.frame.sparkSession, shares, work), number, levels, [])
 
     def _with_late(self, batch: Batch, observation: BatchObservation, levels: Levels) -> BatchObservation:
         """Write the batch's late records, and add the values that explain them."""
@@ -163,16 +164,14 @@ class Observer:
             self._output.write(rows, observation.batch, late)
         if explain is None:
             return observation
-        values = self._explained(batch, Explaining(self._settings, late, len(explain.columns)))
-        return replace(observation, values=values, late=late.records)
-
-    def _explained(self, batch: Batch, work: "Explaining") -> list[Values]:
+        work = Explaining(self._settings, late, len(explain.columns))
         reader = self._reader
-        if reader is not None and reader.explained is not None:
-            values = values_in_shares(batch.frame.sparkSession, reader.shares(batch), reader.explained, work)
-            if values is not None:
-                return values
-        return values_in_rows(self._rows(batch), work)
+        shares = [] if reader is None else reader.shares(batch)
+        if reader is not None and shares:
+            values = values_in_shares(batch.frame.sparkSession, shares, reader.read, work)
+        else:
+            values = values_in_rows(self._rows(batch), work)
+        return replace(observation, values=values, late=late.records)
 
     def _rows(self, batch: Batch) -> "DataFrame":
         """The records of a batch as rows with the columns of `Source.load`."""
@@ -198,58 +197,39 @@ class Explaining(Struct, frozen=True):
     columns: int
 
 
-def values_in_shares(
-    spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining
-) -> list[Values] | None:
-    """The counts of a batch's shares, read by tasks; None if Spark's own reader must read them."""
-    reports: list[list[ValueRow]] = []
-    if shares:
-        tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
-        for report in tasks.collect():
-            if report is None:
-                return None
-            reports.append(report)
-    return merged(reports, work.columns)
+def values_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining) -> list[Values]:
+    """The counts of a batch's shares, which tasks read."""
+    tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
+    return merged(tasks.collect(), work.columns)
 
 
-def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow] | None]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow] | None]:
+def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow]]]:
+    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow]]:
         for share in shares:
-            try:
-                yield from [value_rows(rows, work) for rows in tables_of(share, read)]
-            except NotReadableError:
-                yield None
+            yield from (value_rows(rows, work) for rows in tables_of(share, read))
 
     return run
 
 
-def values_in_rows(batch: "DataFrame", work: Explaining) -> list[Values]:
-    """The counts of a batch's rows, by Spark's expressions."""
-    from pyspark.sql import functions as F
+def values_in_rows(rows: "DataFrame", work: Explaining) -> list[Values]:
+    """The counts of a batch's rows."""
+    columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
+    reports = map_in_arrow(rows.selectExpr(TIME, *columns), partial(_report, work), "report binary").collect()
+    return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
 
-    counted = (
-        LateRows(work.settings)
-        .flagged(batch, work.late)
-        .where(f"{TIME} is not null")
-        .selectExpr("is_late", f"posexplode({EXPLAINED}) as (number, raw)")
-        .groupBy("number", F.expr(f"coalesce(left(raw, {LONGEST}), '{NO_CHANNEL}')").alias("value"))
-        .agg(F.expr("count_if(is_late) as late"), F.expr("count(1) as records"))
-    )
-    place = "row_number() over (partition by number order by late desc, records desc, value)"
-    kept = (
-        counted.selectExpr("*", f"{place} <= {MAX_VALUES} as kept")
-        .groupBy("number", F.expr("if(kept, value, null)").alias("value"))
-        .agg(F.expr("max(if(kept, late, 0L)) as late"), F.expr("max(records) as records"))
-    )
-    rows: list[dict[str, Any]] = kept.toArrow().to_pylist()
-    return merged([[(row["number"], row["value"], row["late"], row["records"]) for row in rows]], work.columns)
+
+def _report(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
+    parts = list(batches)
+    if parts:
+        report = msgspec.json.encode(value_rows(pa.Table.from_batches(parts), work))
+        yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
 def value_rows(rows: "pa.Table", work: Explaining) -> list[ValueRow]:
     """The same of a table with the time, and each column's values (text, null: no value) under its number."""
     if rows[TIME].null_count:
         rows = rows.filter(rows[TIME].is_valid())
-    late = pa.array(_late(longs(rows[TIME])[0], work.settings, work.late))
+    late = pa.array(_late(longs(rows[TIME]), work.settings, work.late))
     return [row for number in range(work.columns) for row in _column(number, rows[f"{EXPLAIN}{number}"], late)]
 
 

@@ -24,7 +24,7 @@ from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Settings
 from ..watermarks.watermark_history import MIN_HORIZON_MS
 from ..watermarks.window_operator import Firing
-from . import row_groups
+from . import observe, row_groups
 from .durable_state import FiringsFile, SavedState, StateDirectory
 from .failures import QueryFailures, SparkError, reason_of
 from .groups import Levels
@@ -104,9 +104,11 @@ class Run:
         """What the tasks of this run need where they run."""
         needs = self._source.in_tasks(spark)
         if self._asked.factory is not None:
-            needs = needs._replace(modules=(*needs.modules, row_groups.__name__), required=True)
+            needs = needs._replace(modules=(*needs.modules, row_groups.__name__))
+        if self._source.more.explain:
+            needs = needs._replace(modules=(*needs.modules, observe.__name__))
         if self.late_output is not None and self.late_output.marker is not None:
-            needs = needs._replace(paths=(*needs.paths, self.late_output.marker), required=True)
+            needs = needs._replace(paths=(*needs.paths, self.late_output.marker))
         return needs
 
     def load(self, spark: "SparkSession") -> None:

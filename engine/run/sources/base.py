@@ -89,15 +89,7 @@ class ColumnReader(Protocol):
 
     @property
     def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
-        """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.
-
-        NotReadableError if only Spark's reader can read them.
-        """
-        ...
-
-    @property
-    def explained(self) -> "Callable[[Any], Iterator[pa.Table]] | None":
-        """As `read`, with the values of `--explain` (columns `EXPLAIN`); None if only rows have them."""
+        """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels."""
         ...
 
     def rows(self, batch: Batch) -> "DataFrame":

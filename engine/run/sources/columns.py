@@ -14,9 +14,27 @@ from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
 from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
-from .base import NO_CHANNEL, NOTHING_MORE, RecordColumns
+from .base import (
+    ARRIVAL,
+    CHANNEL,
+    EXPLAIN,
+    NO_CHANNEL,
+    NOTHING_MORE,
+    ONE_CHANNEL,
+    TIME,
+    WATERMARK,
+    RecordColumns,
+    quoted,
+    record_sql,
+)
 from .data_files import Format, near
-from .table_files import TableFile, sample
+from .event_time_sql import text_literal
+from .table_files import Chunk, TableFile, sample
+
+PREFIX = "_wmtop_"
+"""Prefix of a canonical column's name, since the columns for `--marker` keep their own names."""
+WHOLE = PREFIX + "record."
+"""Prefix of the columns of whole records."""
 
 _PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
@@ -99,6 +117,46 @@ def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
                 raise UsageError(
                     f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
                 )
+
+
+def canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns) -> Any:
+    """A chunk's rows, canonical columns with `PREFIX`: times in ms, the channel as text; and the marker's columns: of a
+    file without types as text.
+    """
+    ts = times(file.format, chunk[columns.time], columns.unit)
+    made = {}
+    if columns.arrival is not None:
+        arrival = times(file.format, chunk[columns.arrival], columns.unit)
+        ts = pc.if_else(arrival.is_valid(), ts, pa.scalar(None, pa.int64()))
+        made[PREFIX + ARRIVAL] = arrival
+    made[PREFIX + TIME] = ts
+    if columns.channel is not None:
+        made[PREFIX + CHANNEL] = channels(chunk[columns.channel])
+    if columns.watermark is not None:
+        made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
+    for name in columns.marked_in(file):
+        values = chunk[name]
+        made[name] = (
+            values.cast(spark_type(values.type), safe=False) if file.types else texts(values).dictionary_decode()
+        )
+    for number, name in enumerate(more.explain):
+        made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
+    if more.whole:
+        made |= {WHOLE + name: record_values(name, chunk[name]) for name in file.columns}
+    return pa.table(made)
+
+
+def canonical_sql(
+    columns: Columns, names: Sequence[str], explain: Sequence[str] = (), fields: Sequence[str] = ()
+) -> list[str]:
+    """The canonical columns (SQL) over rows that have them with `PREFIX`: channel, `names`, watermark, the values of
+    `explain`, and the whole records with these `fields`.
+    """
+    channel = text_literal(ONE_CHANNEL) if columns.channel is None else PREFIX + CHANNEL
+    names = [*names, *([] if columns.watermark is None else [WATERMARK])]
+    explained = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(explain))]
+    record = [f"{quoted(WHOLE + name)} as {quoted(name)}" for name in fields]
+    return [f"{channel} as {CHANNEL}", *(f"{PREFIX}{name} as {name}" for name in names), *record_sql(explained, record)]
 
 
 def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
@@ -229,7 +287,9 @@ def record_type(kind: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Any:
-    """The same type without 64-bit offsets, which Spark does not accept."""
+    """The same type without dictionary and 64-bit offsets, which Spark does not accept."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, plain_type(field.type)) for field in kind])
     if pa.types.is_map(kind):

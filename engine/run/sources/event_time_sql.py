@@ -1,38 +1,9 @@
 """Event times and channels of any column type as Spark's expressions; `system.event_time` does the same with Arrow."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
 from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
-
-
-def to_ms_sql(column: str, kind: "DataType", unit: TimeUnit) -> str:
-    """The times of `column` (an SQL expression of type `kind`) as bigint ms; TypeError for a type without times.
-
-    The session's time zone must be UTC.
-    """
-    name = kind.typeName()
-    if name in ("byte", "short", "integer", "long"):
-        return _integers(f"cast({column} as bigint)", unit)
-    if name in ("float", "double"):
-        return _floats(f"cast({column} as double)", unit)
-    if name.startswith("decimal"):
-        return _decimals(column, unit)
-    if name == "timestamp":
-        return _timestamps(column)
-    if name == "timestamp_ntz":
-        return _timestamps(f"cast({column} as timestamp)")
-    if name == "date":
-        return _usable(f"unix_date({column}) * 86400000L")
-    if name == "string":
-        return _iso_8601(f"trim({column})")
-    if name == "void":
-        return "cast(null as bigint)"
-    raise TypeError(f"{name} is not a time")
 
 
 def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
@@ -51,18 +22,6 @@ def recognised_to_ms_sql(column: str) -> str:
     text = f"trim({column})"
     integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)
     return _of_text(text, integers, _by_magnitude(f"try_cast({text} as double)", _floats))
-
-
-def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
-    """Times in a JSON value: a number counts units, a string is ISO 8601, all else is null."""
-    kind = f"schema_of_variant({column})"
-    text = f"try_variant_get({column}, '$', 'string')"
-    integers = _integers(f"try_variant_get({column}, '$', 'bigint')", unit)
-    floats = _floats(f"try_variant_get({column}, '$', 'double')", unit)
-    return (
-        f"case {kind} when 'STRING' then {_iso_8601(f'trim({text})')} when 'BIGINT' then {integers} "
-        f"when 'DOUBLE' then {floats} else if({kind} like 'DECIMAL%', {floats}, null) end"
-    )
 
 
 def text_literal(text: str) -> str:
@@ -94,12 +53,6 @@ def _floats(number: str, unit: TimeUnit) -> str:
     rate = PER_SECOND[unit]
     micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
     return _usable(f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end")
-
-
-def _decimals(number: str, unit: TimeUnit) -> str:
-    if unit == "s":
-        return _integers(f"try_cast(floor({number}, 3) * 1000BD as bigint)", "ms")
-    return _integers(f"try_cast(floor({number}) as bigint)", unit)
 
 
 def _iso_8601(text: str) -> str:

@@ -19,7 +19,7 @@ from ...system.errors import RunError, UsageError
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
 from ...system.json_path import JsonPath, parse_json_path
-from ..tasks import TaskNeeds, runs_wmtop, start_workers
+from ..tasks import TaskNeeds, start_workers
 from .base import (
     CHANNEL,
     NO_CHANNEL,
@@ -279,7 +279,7 @@ class Kafka(Source):
 
     def columns_of(self, spark: "SparkSession") -> "KafkaRanges | None":
         """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
-        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark) and runs_wmtop(spark)):
+        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)):
             return None
         from .kafka_stream import KafkaRanges, KafkaRows
 
@@ -304,7 +304,7 @@ class Kafka(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
+        return TaskNeeds(modules) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
         poll_ms = _POLL_MS[self._reader or "python"]

@@ -374,7 +374,6 @@ class KafkaRanges(Struct, frozen=True):
     channel_of: Callable[[TopicPartition], str]
     rows_of: "Callable[[DataFrame], DataFrame]"
     """The frame in the canonical columns."""
-    explained: None = None
 
     def shares(self, batch: Batch) -> list[list[ChannelRange]]:
         """The batch's ranges, divided among as many tasks as there are cores."""

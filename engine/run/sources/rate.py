@@ -97,7 +97,7 @@ class Rate(Source):
         return rows.selectExpr(*_COLUMNS, *record_sql(explained, _COLUMNS if self.more.whole else ()))
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        return TaskNeeds((__name__,), required=True)
+        return TaskNeeds((__name__,))
 
     def trigger(self) -> dict[str, Any]:
         return {"processingTime": f"{_POLL_MS} milliseconds"}

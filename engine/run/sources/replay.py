@@ -16,27 +16,12 @@ from numpy.typing import NDArray
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...watermarks.times import MIN
-from ..tasks import TaskNeeds, map_in_arrow, runs_wmtop, start_workers
+from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from . import staging
-from .base import (
-    ARRIVAL,
-    CHANNEL,
-    EXPLAIN,
-    NOTHING_MORE,
-    OFFSET,
-    ONE_CHANNEL,
-    TIME,
-    WATERMARK,
-    Batch,
-    Source,
-    canonical_rows,
-    parts_of,
-    record_sql,
-)
-from .columns import Columns, check_alike, check_columns, check_record_columns
+from .base import ARRIVAL, NOTHING_MORE, OFFSET, TIME, Batch, Source, canonical_rows, parts_of
+from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns
 from .data_files import DataFile, in_parallel
-from .event_time_sql import text_literal
-from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_rows, with_records
+from .staged import LAYOUT, StagedRows, arrivals_of, schema_of, staged_rows, with_records
 from .table_files import TableFile, look_at
 
 if TYPE_CHECKING:
@@ -165,11 +150,6 @@ class StagedColumns(Struct, frozen=True):
         tasks = batch.frame.sparkSession.sparkContext.defaultParallelism
         return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
 
-    @property
-    def explained(self) -> StagedRows:
-        """The same reader: the values are among the staged columns."""
-        return self.read
-
     def rows(self, batch: Batch) -> "DataFrame":
         """The batch's rows, read from the same file."""
         return self.rows_of(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
@@ -275,16 +255,12 @@ class Replay(Source):
         directory = self._directory.absolute()
         numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
         rows = map_in_arrow(numbers, staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
-        columns = self._columns
-        staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
-        channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
-        canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
-        canonical += record_sql([f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))], ())
-        return canonical_rows(rows, canonical, columns.marker)
+        canonical = canonical_sql(self._columns, (TIME, ARRIVAL, OFFSET), self.more.explain)
+        return canonical_rows(rows, canonical, self._columns.marker)
 
     def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
-        """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
-        if self._columns.marker is not None or not runs_wmtop(spark):
+        """The staged rows without conversion; None with a `--marker`, which Spark evaluates."""
+        if self._columns.marker is not None:
             return None
         read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
         return StagedColumns(self.load(spark), read, self.rows)
@@ -296,7 +272,7 @@ class Replay(Source):
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
         modules = (f"{__package__}.staged", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, (self._directory,), required=True)
+        return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
         return {"processingTime": "0 seconds"}

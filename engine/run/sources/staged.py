@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 from ...watermarks.times import MIN
 from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, OFFSET, ONE_CHANNEL
-from .columns import plain_type
+from .columns import PREFIX, plain_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BATCH_ROWS = 65_536
 """Rows per IPC batch."""
-PREFIX = "_wmtop_"
-"""Prefix of a canonical column's name, since the columns for `--marker` keep their own names."""
-LAYOUT = 2
+LAYOUT = 3
 """Version of the files: rows staged with another one are staged again."""
 ROWS, NAMES, ARRIVALS = "rows.arrow", "channels.arrow", "arrivals.npy"
 

@@ -14,24 +14,22 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...system.errors import RunError, UsageError, first_line
 from ...system.files import replace_file
 from ...watermarks.times import MIN
-from .base import ARRIVAL, CHANNEL, EXPLAIN, NOTHING_MORE, TIME, WATERMARK, RecordColumns
-from .columns import Columns, channels, record_values, spark_type, texts, times, typed_text
+from .base import ARRIVAL, CHANNEL, NOTHING_MORE, TIME, RecordColumns
+from .columns import PREFIX, WHOLE, Columns, canonical, typed_text
 from .data_files import in_advance
-from .staged import ARRIVALS, BATCH_ROWS, NAMES, PREFIX, ROWS, write_records
+from .staged import ARRIVALS, BATCH_ROWS, NAMES, ROWS, write_records
 from .table_files import Chunk, TableFile, chunks, rows_of
 
 _SURE_S = 1.0
 """Time (s) after which the time left is reported: the first chunks take longer."""
 
 _MANIFEST = "staged.json"
-_RECORD = PREFIX + "record."
 _FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
 """The number of files of a store that are read while those before them are staged, if they are not larger."""
 
@@ -273,7 +271,7 @@ def _parts(
     for number, (file, in_file) in enumerate(zip(files, reading, strict=True)):
         progress.begin(number, file)
         for chunk in in_file:
-            yield _canonical(file, chunk, columns, more)
+            yield canonical(file, chunk, columns, more)
             progress.add(rows_of(chunk))
     if not progress.rows:
         raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
@@ -294,53 +292,18 @@ def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, re
     except pa.ArrowException as error:
         option = "--late-output" if more.whole else "--marker"
         raise UsageError(f"{option}: a column is of different types in the input: {first_line(error)}") from None
-    untyped = {name for file in files if file.format == "csv" for name in columns.marked_in(file)}
+    untyped = {name for file in files if file.types is None for name in columns.marked_in(file)}
     for name in untyped:
         at = table.schema.get_field_index(name)
         table = table.set_column(at, name, typed_text(table[name]))
     return table
 
 
-def _canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns) -> Any:
-    """A chunk's rows: times in ms, the channel as text, and the marker's columns unchanged."""
-    ts = times(file.format, chunk[columns.time], columns.unit)
-    made = {}
-    if columns.arrival is not None:
-        arrival = times(file.format, chunk[columns.arrival], columns.unit)
-        ts = pc.if_else(arrival.is_valid(), ts, pa.scalar(None, pa.int64()))
-        made[PREFIX + ARRIVAL] = arrival
-    made[PREFIX + TIME] = ts
-    if columns.channel is not None:
-        made[PREFIX + CHANNEL] = channels(chunk[columns.channel])
-    if columns.watermark is not None:
-        made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
-    for name in columns.marked_in(file):
-        made[name] = _for_spark(name, chunk[name])
-    for number, name in enumerate(more.explain):
-        made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
-    if more.whole:
-        made |= {_RECORD + name: record_values(name, chunk[name]) for name in file.columns}
-    return pa.table(made)
-
-
 def _write_records(directory: Path, table: Any) -> Any:
     """Write the columns of the whole records to a file of their own; the table without them."""
-    whole = [name for name in table.column_names if name.startswith(_RECORD)]
-    write_records(directory, table.select(whole).rename_columns([name.removeprefix(_RECORD) for name in whole]))
+    whole = [name for name in table.column_names if name.startswith(WHOLE)]
+    write_records(directory, table.select(whole).rename_columns([name.removeprefix(WHOLE) for name in whole]))
     return table.drop_columns(whole)
-
-
-def _for_spark(name: str, values: Any) -> Any:
-    try:
-        values = pa.array(values) if isinstance(values, list) else values
-    except (pa.ArrowException, OverflowError):
-        raise UsageError(
-            f"--marker: {name} holds values of different types, which a condition cannot use", code="no_condition"
-        ) from None
-    kind = spark_type(values.type)
-    if kind is None:
-        raise UsageError(f"--marker: {name} is {values.type}, which a condition cannot use", code="no_condition")
-    return values.cast(kind, safe=False)
 
 
 def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":

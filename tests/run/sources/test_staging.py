@@ -11,9 +11,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from wmtop.engine.run.sources import staging
-from wmtop.engine.run.sources.columns import Columns, channels, check_columns
+from wmtop.engine.run.sources.columns import PREFIX, Columns, channels, check_columns
 from wmtop.engine.run.sources.data_files import data_files
-from wmtop.engine.run.sources.staged import BATCH_ROWS, PREFIX, StagedRows, arrivals_of, read_rows
+from wmtop.engine.run.sources.staged import BATCH_ROWS, StagedRows, arrivals_of, read_rows
 from wmtop.engine.run.sources.staging import StagingProgress
 from wmtop.engine.run.sources.table_files import look_at
 from wmtop.engine.system.errors import UsageError
