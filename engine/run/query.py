@@ -313,7 +313,9 @@ class Run:
                 self._save(firings)
 
     def _is_waiting(self) -> bool:
-        """Whether the last trigger found no data (waits for the JVM)."""
+        """Whether the last trigger found no data (waits for the JVM), or the next batch waits for its rows."""
+        if self._source.planner is not None:
+            return self._was_waiting
         status = self._query.status if self._query else {}
         self._was_waiting = not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
         return self._was_waiting
@@ -368,6 +370,7 @@ class Run:
             return None
         began = time.monotonic()
         while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+            self._was_waiting = True
             # In the JVM, where Spark interrupts it as soon as the query is to stop.
             frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
         self.progress.note_wait(batch, round((time.monotonic() - began) * 1_000))
@@ -404,6 +407,8 @@ class Run:
         """Processing time of a batch: when its input was fixed; None in a replay, where the records have it."""
         if self._source.clock is not None:
             return None
+        if self._source.planner is not None:
+            return self._clock_ms()
         return self._state.batch_time_ms(batch) or self._clock_ms()
 
     def _save(self, firings: list[Firing]) -> None:

@@ -75,26 +75,17 @@ class Batch(NamedTuple):
     """The directory of Spark's log of the query's one source, if it keeps one."""
 
 
-class ColumnReader(Protocol):
+class ColumnReader(Struct, frozen=True):
     """A columnar way to the records: the query's frame only describes them, and tasks read them as Arrow columns."""
 
-    @property
-    def frame(self) -> "DataFrame":
-        """The streaming DataFrame of descriptions."""
-        ...
-
-    def shares(self, batch: Batch) -> list[list[Any]]:
-        """The share of a batch that each task reads."""
-        ...
-
-    @property
-    def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
-        """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels."""
-        ...
-
-    def rows(self, batch: Batch) -> "DataFrame":
-        """The same records as rows with the columns of `Source.load`."""
-        ...
+    frame: Any
+    """The streaming DataFrame of descriptions."""
+    shares: Callable[[Batch], list[list[Any]]]
+    """The share of a batch that each task reads; empty if it has no records, or only Spark knows them."""
+    read: "Callable[[Any], Iterator[pa.Table]]"
+    """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels."""
+    rows: "Callable[[Batch], DataFrame]"
+    """The same records as rows with the columns of `Source.load`."""
 
 
 class BatchPlanner(Protocol):
@@ -275,6 +266,11 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 (nothing for most)
         """Release and remove what `prepare` created."""
+
+
+def numbered_batches(spark: "SparkSession") -> "DataFrame":
+    """The frame of a `BatchPlanner`: Spark's own source that has a new row for ever."""
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
 
 
 def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[str, str]:

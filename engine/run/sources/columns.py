@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -144,6 +145,15 @@ def canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColum
     if more.whole:
         made |= {WHOLE + name: record_values(name, chunk[name]) for name in file.columns}
     return pa.table(made)
+
+
+def unprefixed(table: Any) -> Any:
+    """The rows of `canonical` with the canonical columns under their own names, and with channels."""
+    table = table.rename_columns([name.removeprefix(PREFIX) for name in table.column_names])
+    if CHANNEL in table.column_names:
+        return table
+    names = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int32), pa.array([ONE_CHANNEL]))
+    return table.append_column(CHANNEL, pa.chunked_array([names]))
 
 
 def canonical_sql(

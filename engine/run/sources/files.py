@@ -5,14 +5,13 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
@@ -20,21 +19,7 @@ from msgspec import Struct
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ..tasks import TaskNeeds, local_uri, map_in_arrow, start_workers
-from .base import (
-    CHANNEL,
-    EXPLAIN,
-    OFFSET,
-    ONE_CHANNEL,
-    TIME,
-    WATERMARK,
-    Batch,
-    RecordColumns,
-    Source,
-    canonical_rows,
-    divided,
-    parts_of,
-    quoted,
-)
+from .base import OFFSET, TIME, Batch, ColumnReader, RecordColumns, Source, canonical_rows, divided, parts_of, quoted
 from .columns import (
     PREFIX,
     Columns,
@@ -46,6 +31,7 @@ from .columns import (
     plain_type,
     texts,
     typed_text,
+    unprefixed,
 )
 from .data_files import SUFFIXES, Format, LocalFile, format_of
 from .table_files import TableFile, chunks, like, look_at, rows_of, sample
@@ -81,12 +67,8 @@ class FileRows(Struct, frozen=True):
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
         """The piece's rows in the canonical columns, at least one table; `UsageError` for a damaged file."""
-        explained = [f"{EXPLAIN}{number}" for number in range(len(self.more.explain))]
-        names = [TIME, *([] if self.columns.watermark is None else [WATERMARK]), *explained]
         for table in chain([self._nothing()], self._tables(piece)):
-            rows = table.select([PREFIX + name for name in names]).rename_columns(names)
-            channels = pa.DictionaryArray.from_arrays(np.zeros(len(rows), np.int32), pa.array([ONE_CHANNEL]))
-            yield rows.append_column(CHANNEL, channels if self.columns.channel is None else table[PREFIX + CHANNEL])
+            yield unprefixed(table)
 
     def schema(self) -> Any:
         """The columns of `in_rows`: the canonical ones, with `PREFIX`, and those of the marker and of `more`."""
@@ -114,26 +96,6 @@ class FileRows(Struct, frozen=True):
         names = self.columns.needed_of(file, self.more)
         chunk = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
         return canonical(file, chunk, self.columns, self.more)
-
-
-class FileColumns(Struct, frozen=True):
-    """A `ColumnReader` of files: the frame has their paths and sizes."""
-
-    frame: Any
-    read: FileRows
-    rows_of: Callable[["DataFrame"], "DataFrame"]
-    """The rows of the files of such a frame."""
-
-    def shares(self, batch: Batch) -> list[list[Piece]]:
-        """The batch's files, divided among as many tasks as there are cores."""
-        files = files_of(batch)
-        if files is None:
-            files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
-        cores = batch.frame.sparkSession.sparkContext.defaultParallelism
-        return pieces_of(files, cores, by_row_group=self.read.first.format == "parquet")
-
-    def rows(self, batch: Batch) -> "DataFrame":
-        return self.rows_of(batch.frame)
 
 
 class Files(Source):
@@ -176,12 +138,20 @@ class Files(Source):
     def load(self, spark: "SparkSession") -> "DataFrame":
         return self._rows(self._paths(spark))
 
-    def columns_of(self, spark: "SparkSession") -> "FileColumns | None":
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
         """The columnar way; None with a `--marker`, which Spark evaluates."""
         if self._columns.marker is not None:
             return None
-        read = FileRows(self._looked_at()[0], self._columns, RecordColumns(explain=self.more.explain))
-        return FileColumns(self._paths(spark), read, self._rows)
+        first, cores = self._looked_at()[0], spark.sparkContext.defaultParallelism
+
+        def shares(batch: Batch) -> list[list[Piece]]:
+            files = files_of(batch)
+            if files is None:
+                files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
+            return pieces_of(files, cores, by_row_group=first.format == "parquet")
+
+        read = FileRows(first, self._columns, RecordColumns(explain=self.more.explain))
+        return ColumnReader(self._paths(spark), shares, read, lambda batch: self._rows(batch.frame))
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its directory, and what reads it."""

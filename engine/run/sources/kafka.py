@@ -29,6 +29,7 @@ from .base import (
     RECORD,
     TIME,
     WATERMARK,
+    ColumnReader,
     RecordColumns,
     Source,
     SourceNotes,
@@ -41,7 +42,7 @@ from .kafka_progress import KafkaBalancer, KafkaProgress
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from .kafka_stream import KafkaRanges, ReaderOptions
+    from .kafka_stream import ReaderOptions
 
 Reader = Literal["auto", "connector", "python"]
 Start = Literal["earliest", "latest", "committed"] | int
@@ -277,16 +278,17 @@ class Kafka(Source):
         self._settle_reader(spark)
         return self._canonical(self._from_connector(spark) if self._reader == "connector" else self._from_python(spark))
 
-    def columns_of(self, spark: "SparkSession") -> "KafkaRanges | None":
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
         """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
         if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)):
             return None
-        from .kafka_stream import KafkaRanges, KafkaRows
+        from .kafka_stream import ranges_reader
 
         self._settle_reader(spark)
         self.counted_by_spark = False  # tasks read the records
-        frame, read = self._from_python(spark), KafkaRows(self._reader_options(spark))
-        return KafkaRanges(frame, read, self._progress.start, self._progress.channel_of, self._canonical)
+        options, progress = self._reader_options(spark), self._progress
+        frame = self._from_python(spark)
+        return ranges_reader(frame, options, progress.start, progress.channel_of, self._canonical)
 
     def _settle_reader(self, spark: "SparkSession") -> None:
         if self._asked_reader == "connector" and not _has_connector(spark):

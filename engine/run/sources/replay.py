@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,21 @@ from ...system.errors import UsageError
 from ...watermarks.times import MIN
 from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from . import staging
-from .base import ARRIVAL, NOTHING_MORE, OFFSET, TIME, Batch, Source, canonical_rows, parts_of
+from .base import (
+    ARRIVAL,
+    NOTHING_MORE,
+    OFFSET,
+    TIME,
+    Batch,
+    ColumnReader,
+    Source,
+    canonical_rows,
+    numbered_batches,
+    parts_of,
+)
 from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns
 from .data_files import DataFile, in_parallel
-from .staged import LAYOUT, StagedRows, arrivals_of, schema_of, staged_rows, with_records
+from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
 
 if TYPE_CHECKING:
@@ -137,24 +149,6 @@ class ReplayTime:
         return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
 
 
-class StagedColumns(Struct, frozen=True):
-    """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never read."""
-
-    frame: Any
-    read: StagedRows
-    rows_of: Callable[["SparkSession", int, int], "DataFrame"]
-    """`BatchPlanner.rows`."""
-
-    def shares(self, batch: Batch) -> list[list[tuple[int, int]]]:
-        """A range of rows for each task."""
-        tasks = batch.frame.sparkSession.sparkContext.defaultParallelism
-        return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
-
-    def rows(self, batch: Batch) -> "DataFrame":
-        """The batch's rows, read from the same file."""
-        return self.rows_of(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
-
-
 class Replay(Source):
     """A `Source` of staged files. `speed` is replay time over real time, None as fast as possible.
 
@@ -233,7 +227,7 @@ class Replay(Source):
         """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
         start_workers(spark, self.in_tasks(spark))
         self.rows(spark, 0, 0)
-        return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        return numbered_batches(spark)
 
     def next_end(self, first_row: int) -> int:
         """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
@@ -252,26 +246,33 @@ class Replay(Source):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
-        directory = self._directory.absolute()
+        read = self._staged()
         numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
-        rows = map_in_arrow(numbers, staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
+        rows = map_in_arrow(numbers, partial(read.in_rows, parts), from_arrow_schema(read.schema()))
         canonical = canonical_sql(self._columns, (TIME, ARRIVAL, OFFSET), self.more.explain)
         return canonical_rows(rows, canonical, self._columns.marker)
 
-    def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
         """The staged rows without conversion; None with a `--marker`, which Spark evaluates."""
         if self._columns.marker is not None:
             return None
-        read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
-        return StagedColumns(self.load(spark), read, self.rows)
+        tasks = spark.sparkContext.defaultParallelism
+
+        def shares(batch: Batch) -> list[list[tuple[int, int]]]:
+            return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
+
+        def rows(batch: Batch) -> "DataFrame":
+            return self.rows(spark, batch.first_row, int(batch.ends[0]))
+
+        return ColumnReader(self.load(spark), shares, self._staged(), rows)
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
-        return with_records(rows, self._directory.absolute(), added)
+        return self._staged().with_records(rows, added)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
-        modules = (f"{__package__}.staged", "wmtop.engine.run.column_groups")
+        modules = (f"{__package__}.staging", "wmtop.engine.run.column_groups")
         return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
@@ -286,6 +287,9 @@ class Replay(Source):
     def _check_file(self, file: TableFile) -> None:
         check_columns(file, self._columns)
         check_record_columns(file, self.more)
+
+    def _staged(self) -> StagedRows:
+        return StagedRows(str(self._directory.absolute()))
 
     def _looked_at(self) -> list[TableFile]:
         if self._files is None:

@@ -18,7 +18,7 @@ from wmtop.engine.run.query import Run
 from wmtop.engine.run.sources import staging
 from wmtop.engine.run.sources.columns import PREFIX, Columns
 from wmtop.engine.run.sources.files import Files, Piece, pieces_of
-from wmtop.engine.run.sources.staged import read_rows
+from wmtop.engine.run.sources.staging import StagedRows
 from wmtop.engine.run.sources.table_files import TableFile, look_at
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.settings import Settings, Tumbling
@@ -36,7 +36,7 @@ NANOS = pa.array([1_360_333_930_123_999_999, -1, None], pa.int64()).cast(pa.time
 def replayed(file: Path, columns: Columns, directory: Path) -> list[tuple[str, int | None]]:
     """Channel and time of each row, as the replay stages them."""
     staged = staging.stage([look_at(file)], columns, "origin", directory, lambda text: None)
-    rows = [row for batch in read_rows(directory, 0, staged.rows) for row in batch.to_pylist()]
+    rows = [row for table in StagedRows(str(directory)).tables(0, staged.rows) for row in table.to_pylist()]
     return [(row.get(f"{PREFIX}channel", "all"), row[f"{PREFIX}ts"]) for row in rows]
 
 

@@ -13,8 +13,7 @@ import pytest
 from wmtop.engine.run.sources import staging
 from wmtop.engine.run.sources.columns import PREFIX, Columns, channels, check_columns
 from wmtop.engine.run.sources.data_files import data_files
-from wmtop.engine.run.sources.staged import BATCH_ROWS, StagedRows, arrivals_of, read_rows
-from wmtop.engine.run.sources.staging import StagingProgress
+from wmtop.engine.run.sources.staging import BATCH_ROWS, StagedRows, StagingProgress, arrivals_of
 from wmtop.engine.run.sources.table_files import look_at
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
@@ -26,7 +25,7 @@ def staged(directory: Path, columns: Columns, *files: Path) -> list[dict[str, An
     """The staged rows under their canonical names."""
     looked_at = [look_at(file) for file in files]
     done = staging.stage(looked_at, columns, "origin", directory, lambda text: None)
-    rows = [row for batch in read_rows(directory, 0, done.rows) for row in batch.to_pylist()]
+    rows = [row for table in StagedRows(str(directory)).tables(0, done.rows) for row in table.to_pylist()]
     assert len(rows) == done.rows == len(arrivals_of(directory))
     return [{name.removeprefix(PREFIX): value for name, value in row.items()} for row in rows]
 
@@ -180,7 +179,7 @@ def test_any_range_of_rows_can_be_read(tmp_path: Path) -> None:
     staged(tmp_path / "s", Columns(time="when", channel="who"), file)
     edge = BATCH_ROWS
     for start, stop in [(0, 1), (edge - 2, edge + 2), (edge, 2 * edge), (count - 1, count), (5, 5), (0, count)]:
-        got = [row for batch in read_rows(tmp_path / "s", start, stop) for row in batch.to_pylist()]
+        got = [row for table in StagedRows(str(tmp_path / "s")).tables(start, stop) for row in table.to_pylist()]
         assert [row[f"{PREFIX}offset"] for row in got] == list(range(start, stop))
         assert [row[f"{PREFIX}ts"] for row in got] == list(range(start, stop))
         assert [row[f"{PREFIX}channel"] for row in got] == ["ab"[row % 2] for row in range(start, stop)]
@@ -205,7 +204,7 @@ def test_parts_whose_channels_are_numbered_differently(tmp_path: Path, late_file
         number += size
     expected.sort(key=lambda row: row[2] or 0)
     assert short(staged(tmp_path / "s", ALL, *files)) == expected
-    columns = StagedRows(str(tmp_path / "s"), True)
+    columns = StagedRows(str(tmp_path / "s"))
     for low, high in ((0, 5), (BATCH_ROWS - 2, BATCH_ROWS + 9), (number - 12, number)):
         rows = [row for table in columns((low, high)) for row in table.to_pylist()]
         assert short(rows) == expected[low:high]
