@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from wmtop.engine.run.late_directory import LocalDirectory, check_late_output
+from wmtop.engine.run.late_output import LocalDirectory, check_late_output
 from wmtop.engine.system.errors import UsageError
 
 from ..conftest import QUICK_OPTIONS

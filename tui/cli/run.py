@@ -115,7 +115,7 @@ def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:
-    from ...engine.run.sources.kafka_demo import DemoRows, KafkaDemo
+    from ...engine.run.sources.kafka import DemoRows, KafkaDemo
 
     if engine.idle_after == DEFAULT_IDLE_AFTER_MS:
         # Event time advances `speed` times as fast as the clock that idleness uses.

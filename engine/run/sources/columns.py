@@ -27,9 +27,9 @@ from .base import (
     RecordColumns,
     quoted,
     record_sql,
+    text_literal,
 )
 from .data_files import Format, near
-from .event_time_sql import text_literal
 from .table_files import Chunk, TableFile, sample
 
 PREFIX = "_wmtop_"
@@ -297,16 +297,8 @@ def record_type(kind: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Any:
-    """The same type without dictionary and 64-bit offsets, which Spark does not accept."""
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    return pa.string() if pa.types.is_large_string(kind) else pa.binary() if pa.types.is_large_binary(kind) else kind
+    """The same type without dictionary, which Spark does not accept."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_typed_time(file: TableFile, name: str) -> bool:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ...snapshot import SourceView
@@ -70,29 +68,8 @@ def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     return parts_of(first, last, min(tasks, -(-(last - first) // _ROWS_PER_TASK)))
 
 
-class ReplayClock(Struct, frozen=True):
-    """Replay time was `anchor_ms` (epoch ms) at `anchor_s` of the monotonic clock, and runs `speed` times as fast.
-
-    With `anchor_s` None it has not started: it waits for the query's first look at the source.
-    """
-
-    anchor_ms: int
-    speed: float
-    anchor_s: float | None = None
-
-    def at(self, now_s: float) -> int:
-        """Replay time (epoch ms) when the monotonic clock shows `now_s`."""
-        if self.anchor_s is None:
-            return self.anchor_ms
-        return self.anchor_ms + int(max(0.0, now_s - self.anchor_s) * self.speed * 1_000)
-
-    def started(self, now_s: float) -> "ReplayClock":
-        """The clock, running from `now_s` on if it had not started."""
-        return self if self.anchor_s is not None else replace(self, anchor_s=now_s)
-
-
 class ReplayTime:
-    """A `ProcessingClock` over staged arrivals, which `Replay.prepare` sets.
+    """Processing time of a replay, whose records carry it: runs `speed` times as fast as the wall clock, once started.
 
     `speed` is replay time over real time; None: there is no time between batches.
     """
@@ -101,15 +78,18 @@ class ReplayTime:
         self._speed = speed
         self._batch_rows = batch_rows
         self._arrivals: NDArray[np.int64] | None = None
-        self._clock = ReplayClock(0, 0)
+        self._start_ms = 0
+        self._started_s: float | None = None
+        """When it started (monotonic); None: it waits for the query's first look at the source."""
 
     def begin(self, arrivals: NDArray[np.int64]) -> None:
         """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
         self._arrivals = arrivals
-        self._clock = ReplayClock(self._arrived_by(0), self._speed or 0)
+        self._start_ms, self._started_s = self._arrived_by(0), None
 
     def resume(self, rows_read: int, now_ms: int | None = None) -> None:
-        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read.
+        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read:
+        downtime is paused time.
 
         The clock starts when the query first looks at the source, so that neither downtime nor Spark's start counts.
         """
@@ -118,21 +98,26 @@ class ReplayTime:
         if now_ms is not None:
             limit = self.tick_limit_ms(rows_read)
             start_ms = max(start_ms, now_ms if limit is None else min(now_ms, limit))
-        self._clock = ReplayClock(start_ms, self._speed or 0)
+        self._start_ms, self._started_s = start_ms, None
 
     def start(self) -> int | None:
         """Let the clock run if it has not started, and return `now_ms`; None without a speed."""
         if self._speed is None:
             return None
-        self._clock = self._clock.started(time.monotonic())
+        if self._started_s is None:
+            self._started_s = time.monotonic()
         return self.now_ms()
 
     def now_ms(self) -> int:
         """The replay clock (epoch ms); without a speed: the time that `resume` set."""
-        return self._clock.at(time.monotonic())
+        if self._started_s is None:
+            return self._start_ms
+        return self._start_ms + int((time.monotonic() - self._started_s) * (self._speed or 0) * 1_000)
 
     def tick_limit_ms(self, rows_read: int) -> int | None:
-        """The arrival (ms) of the first unread row; `MIN` if it has none, None after the last."""
+        """Ticks must stay below this time: the arrival (ms) of the first unread row; `MIN` if it has none, None after
+        the last.
+        """
         assert self._arrivals is not None
         return int(self._arrivals[rows_read]) if rows_read < len(self._arrivals) else None
 

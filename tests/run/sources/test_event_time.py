@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from wmtop.engine.run.sources.event_time_sql import untyped_to_ms_sql
+from wmtop.engine.run.sources.base import untyped_to_ms_sql
 from wmtop.engine.system.event_time import holds_times, to_ms, untyped_to_ms
 
 from .time_cases import CASES, LAST, UNTYPED, Case
