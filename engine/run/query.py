@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
-from msgspec.structs import replace
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
-from ..snapshot import Offender, Reason, Verdict
+from ..snapshot import Reason, Verdict
 from ..system.errors import RunError
 from ..system.files import Existing
 from ..verdict.verdict import Judge, judge_monitor
@@ -29,8 +28,7 @@ from .durable_state import FiringsFile, SavedState, StateDirectory
 from .failures import QueryFailures, SparkError, reason_of
 from .groups import Levels
 from .late_output import late_output_of
-from .observe import Observer, SourceChannels, explained_from
-from .reports import QueryProgress
+from .observe import Observer, QueryProgress, SourceChannels, explained_from
 from .session import forget_sockets
 from .sources.base import Batch, Source
 from .tasks import TaskNeeds, local_uri
@@ -344,7 +342,7 @@ class Run:
                     self._channels.keep_timers(time_ms, unread)
                     self._channels.register(time_ms)
                 before = self.monitor.rows
-                firings = self.monitor.apply(self._named_parts(observation))
+                firings = self.monitor.apply(observation)
                 self.progress.note_rows(batch, self.monitor.rows - before)
                 if progress is not None:
                     progress.applied(ends)
@@ -389,19 +387,6 @@ class Run:
         except Exception as error:
             self._failures.read_error = error
             raise
-
-    def _named_parts(self, observation: BatchObservation) -> BatchObservation:
-        """The offenders with the names of the source's parts that they are in."""
-        part_name = self._source.part_name
-
-        def named(offender: Offender | None) -> Offender | None:
-            if offender is None or offender.part is None or part_name is None:
-                return offender
-            return replace(offender, part=part_name(int(offender.part)))
-
-        return replace(
-            observation, last_future=named(observation.last_future), last_malformed=named(observation.last_malformed)
-        )
 
     def _batch_time(self, batch: int) -> int | None:
         """Processing time of a batch: when its input was fixed; None in a replay, where the records have it."""

@@ -145,7 +145,7 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
 class Aggregation:
     """The expressions of one run; only `Levels` change from batch to batch.
 
-    `channel_of_part`: the name of a part's channel, if channels are the source's parts.
+    `channel_of_part`: the name of a part's channel, if channels are the source's parts; `part_name`: a part's name.
     """
 
     def __init__(
@@ -154,11 +154,13 @@ class Aggregation:
         edges: list[int],
         columns: list[str],
         channel_of_part: Callable[[int], str] | None = None,
+        part_name: Callable[[int], str] | None = None,
     ) -> None:
         self._settings = settings
         self._edges = edges
         self._replay = ARRIVAL in columns
         self._channel_of_part = channel_of_part
+        self._part_name = part_name or str
         self._others = [name for name in columns if name != CHANNEL]
         self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
@@ -177,7 +179,7 @@ class Aggregation:
         finally:
             if ordered:
                 batch.unpersist()
-        return observation_of(table, number, levels, sequences)
+        return observation_of(table, number, levels, sequences, self._part_name)
 
     def warm_up(self, batch: "DataFrame") -> None:
         """Let Spark compile all expressions before the first batch; `batch` is any rows with the columns."""

@@ -245,10 +245,7 @@ def data_files(arguments: Iterable[Path | str]) -> list[DataFile]:
 
 def in_parallel(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """The results, in order: a store needs tens of milliseconds for each request."""
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(function, items))
+    return list(in_advance(function, items, _AT_ONCE)) if len(items) > 1 else [function(item) for item in items]
 
 
 def in_advance(function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:

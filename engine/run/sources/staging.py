@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
@@ -36,7 +35,7 @@ BATCH_ROWS = 65_536
 """Most rows of an IPC batch."""
 LAYOUT = 3
 """Version of the files: rows staged with another one are staged again."""
-_MANIFEST, _ROWS, _ENDS, _ARRIVALS = "staged.json", "rows.arrow", "ends.npy", "arrivals"
+_ORIGIN, _ROWS, _ENDS, _ARRIVALS = "origin", "rows.arrow", "ends.npy", "arrivals"
 _FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
 """The number of files of a store that are read while those before them are staged, if they are not larger."""
 
@@ -112,11 +111,6 @@ class StagedWriter:
         self._arrivals.close()
         np.save(self._directory / _ENDS, np.cumsum(self._sizes, dtype=np.int64))
 
-    @property
-    def rows(self) -> int:
-        """The number of rows so far."""
-        return sum(self._sizes)
-
     def _numbered(self, table: Any) -> Any:
         """The table with a dictionary of channels that has those of all tables before it: a file has only one."""
         at = table.schema.get_field_index(PREFIX + CHANNEL)
@@ -130,13 +124,6 @@ class StagedWriter:
         return table.set_column(at, PREFIX + CHANNEL, channels)
 
 
-class Staged(Struct, frozen=True):
-    """The content of a staging directory: the number of rows, and a digest of their inputs."""
-
-    rows: int
-    origin: str
-
-
 def stage(
     files: Sequence[TableFile],
     columns: Columns,
@@ -144,26 +131,27 @@ def stage(
     directory: Path,
     report: Callable[[str], None],
     more: RecordColumns = NOTHING_MORE,
-) -> Staged:
-    """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text."""
+) -> None:
+    """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text.
+
+    `origin` is a digest of what the rows are made of.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    manifest = directory / _MANIFEST
-    done = _read(manifest)
-    if done is not None and done.origin == origin:
-        return done
-    manifest.unlink(missing_ok=True)
+    done = directory / _ORIGIN
+    if done.exists() and done.read_text() == origin:
+        return
+    done.unlink(missing_ok=True)
     try:
         with _kept_memory():
-            rows = _stage_in_order(files, columns, directory, report) if more == NOTHING_MORE else None
-        rows = _stage_whole(files, columns, directory, report, more) if rows is None else rows
+            in_order = more == NOTHING_MORE and _stage_in_order(files, columns, directory, report)
+        if not in_order:
+            _stage_whole(files, columns, directory, report, more)
     except OSError as error:
         raise RunError(
             f"cannot stage the rows in {directory}: {error.strerror or error}; free some space there, or give another "
             "directory with --state-dir or TMPDIR"
         ) from None
-    staged = Staged(rows, origin)
-    replace_file(manifest, msgspec.json.encode(staged))
-    return staged
+    replace_file(done, origin.encode())
 
 
 @contextmanager
@@ -181,36 +169,35 @@ def _kept_memory() -> Generator[None]:
 
 def _stage_in_order(
     files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None]
-) -> int | None:
-    """Stage the rows as they are read, and return their number; None if they must be read as a whole: the types of
-    more columns are only known at the end, and rows that are not in order must be sorted.
+) -> bool:
+    """Stage the rows as they are read; False if they must be read as a whole: the types of more columns are only known
+    at the end, and rows that are not in order must be sorted.
     """
     if columns.marker is not None or columns.since_ms is not None:
-        return None
+        return False
     greatest, has_arrival = MIN, columns.arrival is not None
     with StagedWriter(directory) as writer:
         for part in _parts(files, columns, NOTHING_MORE, report):
             arrivals = _arrivals(part, has_arrival)
             if has_arrival and (np.any(arrivals[1:] < arrivals[:-1]) or np.any(arrivals[:1] < greatest)):
-                return None
+                return False
             if not has_arrival:
                 arrivals = np.maximum(np.maximum.accumulate(arrivals), greatest)
             writer.add(part.drop_columns(PREFIX + ARRIVAL) if has_arrival else part, arrivals)
             greatest = int(arrivals[-1]) if len(arrivals) else greatest
-        return writer.rows
+    return True
 
 
 def _stage_whole(
     files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None], more: RecordColumns
-) -> int:
-    """Stage the rows after all of them have been read; returns their number."""
+) -> None:
+    """Stage the rows after all of them have been read."""
     table, arrivals = _in_order(_table(files, columns, more, report), columns.arrival is not None)
     if columns.since_ms is not None:
         first = int(arrivals.searchsorted(columns.since_ms))
         table, arrivals = table.slice(first), arrivals[first:]
     with StagedWriter(directory) as writer:
         writer.add(table, arrivals)
-        return writer.rows
 
 
 def fingerprint(file: TableFile) -> dict[str, Any]:
@@ -221,13 +208,6 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
         content.seek(max(0, size - 65_536))
         digest.update(content.read(65_536))
     return {"name": file.file.name, "size": size, "digest": digest.hexdigest()[:16]}
-
-
-def _read(manifest: Path) -> Staged | None:
-    try:
-        return msgspec.json.decode(manifest.read_bytes(), type=Staged)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
 
 
 def _parts(

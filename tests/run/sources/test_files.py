@@ -35,8 +35,12 @@ NANOS = pa.array([1_360_333_930_123_999_999, -1, None], pa.int64()).cast(pa.time
 
 def replayed(file: Path, columns: Columns, directory: Path) -> list[tuple[str, int | None]]:
     """Channel and time of each row, as the replay stages them."""
-    staged = staging.stage([look_at(file)], columns, "origin", directory, lambda text: None)
-    rows = [row for table in StagedRows(str(directory)).tables(0, staged.rows) for row in table.to_pylist()]
+    staging.stage([look_at(file)], columns, "origin", directory, lambda text: None)
+    rows = [
+        row
+        for table in StagedRows(str(directory)).tables(0, len(staging.arrivals_of(directory)))
+        for row in table.to_pylist()
+    ]
     return [(row.get(f"{PREFIX}channel", "all"), row[f"{PREFIX}ts"]) for row in rows]
 
 
