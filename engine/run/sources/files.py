@@ -33,7 +33,7 @@ from .columns import (
     typed_text,
     unprefixed,
 )
-from .data_files import SUFFIXES, Format, LocalFile, format_of
+from .data_files import SUFFIXES, Format, format_of, local_file
 from .table_files import TableFile, chunks, like, look_at, rows_of, sample
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class Files(Source):
             if scheme.endswith(":"):
                 raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
-        paths = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
+        paths = [directory.joinpath(*names) for names, _ in local_file(directory).below()]
         if self._as_format is None:
             paths = [path for path in paths if format_of(path.name) is not None]
         paths = [path for path in paths if path.stat().st_size]

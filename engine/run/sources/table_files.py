@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from ...system.errors import UsageError
 from ...system.remote_files import is_of_store
-from .data_files import AHEAD, SUFFIXES, DataFile, Format, LocalFile, damaged, missing, unreadable
+from .data_files import AHEAD, SUFFIXES, DataFile, Format, damaged, local_file, missing, unreadable
 
 Chunk = dict[str, Any]
 """Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
@@ -48,7 +48,7 @@ class TableFile(Struct, frozen=True):
 
 def look_at(file: DataFile | Path, as_format: Format | None = None) -> TableFile:
     """Recognise a file by its content, then by its name; `UsageError` for one that cannot be read."""
-    file = LocalFile(file) if isinstance(file, Path) else file
+    file = local_file(file) if isinstance(file, Path) else file
     head, gzipped = _head(file)
     try:
         return _recognised(file, head, gzipped, as_format)
@@ -77,7 +77,7 @@ def _recognised(file: DataFile, head: bytes, gzipped: bool, as_format: Format | 
 
 def like(file: TableFile, path: Path) -> TableFile:
     """Another file of the same format, delimiter and columns."""
-    other = LocalFile(path)
+    other = local_file(path)
     with other.open() as content:
         gzipped = content.read(2) == _GZIP
     return structs.replace(file, file=other, gzipped=gzipped, rows=None)
