@@ -120,9 +120,11 @@ def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
                 )
 
 
-def canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns) -> Any:
-    """A chunk's rows, canonical columns with `PREFIX`: times in ms, the channel as text; and the marker's columns: of a
-    file without types as text.
+def canonical(
+    file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns, *, marks_as_text: bool = False
+) -> Any:
+    """A chunk's rows, canonical columns with `PREFIX`: times in ms, the channel as text; and the marker's columns: of
+    CSV as text, of JSON in the types of their values or as text.
     """
     ts = times(file.format, chunk[columns.time], columns.unit)
     made = {}
@@ -137,14 +139,24 @@ def canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColum
         made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
     for name in columns.marked_in(file):
         values = chunk[name]
-        made[name] = (
-            values.cast(spark_type(values.type), safe=False) if file.types else texts(values).dictionary_decode()
-        )
+        as_text = marks_as_text and isinstance(values, list)
+        made[name] = texts(values).dictionary_decode() if as_text else marked_values(name, values)
     for number, name in enumerate(more.explain):
         made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
     if more.whole:
         made |= {WHOLE + name: record_values(name, chunk[name]) for name in file.columns}
     return pa.table(made)
+
+
+def marked_values(name: str, values: Any) -> Any:
+    """The values of a column that the marker uses, in a type that Spark accepts; UsageError if they have none."""
+    try:
+        values = pa.array(values) if isinstance(values, list) else values
+        return values.cast(spark_type(values.type), safe=False)
+    except (pa.ArrowException, OverflowError, TypeError):
+        raise UsageError(
+            f"--marker: {name} holds values that a condition cannot use, or of different types", code="no_condition"
+        ) from None
 
 
 def unprefixed(table: Any) -> Any:

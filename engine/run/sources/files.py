@@ -28,8 +28,8 @@ from .columns import (
     check_alike,
     check_columns,
     check_record_columns,
+    marked_values,
     plain_type,
-    texts,
     typed_text,
     unprefixed,
 )
@@ -88,14 +88,14 @@ class FileRows(Struct, frozen=True):
         needed = self.columns.needed_of(self.first, self.more)
         for chunk in chunks(file, needed, encoded=encoded, row_groups=piece.row_groups):
             if rows_of(chunk):
-                yield canonical(file, chunk, self.columns, self.more)
+                yield canonical(file, chunk, self.columns, self.more, marks_as_text=True)
 
     def _nothing(self) -> Any:
         """No rows."""
         file, types = self.first, self.first.types or {}
         names = self.columns.needed_of(file, self.more)
         chunk = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
-        return canonical(file, chunk, self.columns, self.more)
+        return canonical(file, chunk, self.columns, self.more, marks_as_text=True)
 
 
 class Files(Source):
@@ -188,8 +188,15 @@ class Files(Source):
         first = sample(file, names) if names else None
         if first is None:
             return {}
-        kinds = {name: typed_text(texts(values).dictionary_decode()).type for name, values in first.items()}
-        return {name: F.col(quoted(name)).try_cast(from_arrow_type(kind)) for name, kind in kinds.items()}
+        typed = {
+            name: (typed_text(values) if file.format == "csv" else marked_values(name, values)).type
+            for name, values in first.items()
+        }
+        return {
+            name: F.col(quoted(name)).try_cast(from_arrow_type(kind))
+            for name, kind in typed.items()
+            if not pa.types.is_null(kind)
+        }
 
     def _looked_at(self) -> list[TableFile]:
         if self._files is None:

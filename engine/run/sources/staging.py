@@ -240,7 +240,7 @@ def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, re
     except pa.ArrowException as error:
         option = "--late-output" if more.whole else "--marker"
         raise UsageError(f"{option}: a column is of different types in the input: {first_line(error)}") from None
-    untyped = {name for file in files if file.types is None for name in columns.marked_in(file)}
+    untyped = {name for file in files if file.format == "csv" for name in columns.marked_in(file)}
     for name in untyped:
         at = table.schema.get_field_index(name)
         table = table.set_column(at, name, typed_text(table[name]))

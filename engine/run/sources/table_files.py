@@ -50,29 +50,25 @@ def look_at(file: DataFile | Path, as_format: Format | None = None) -> TableFile
     """Recognise a file by its content, then by its name; `UsageError` for one that cannot be read."""
     file = local_file(file) if isinstance(file, Path) else file
     head, gzipped = _head(file)
+    name = Path(file.name.lower())
+    suffix = (name.with_suffix("") if gzipped and name.suffix == ".gz" else name).suffix
+    file_format = as_format or _recognise(head, suffix)
     try:
-        return _recognised(file, head, gzipped, as_format)
+        if file_format == "parquet":
+            content = _parquet(file)
+            schema, rows = content.schema_arrow, content.metadata.num_rows
+            types = dict(zip(schema.names, schema.types, strict=True))
+            return TableFile(file, file_format, False, tuple(schema.names), types, rows=rows)
+        if file_format == "csv":
+            delimiter = _delimiter(head, suffix)
+            with open_text(file, gzipped, AHEAD) as text:
+                names = next(csv.reader(text, delimiter=delimiter), [])
+            return TableFile(file, file_format, gzipped, tuple(names), delimiter=delimiter)
+        return TableFile(file, file_format, gzipped, _json_columns(file, gzipped, head))
     except UsageError:
         raise
     except file.errors as error:
         raise damaged(file, error) from None
-
-
-def _recognised(file: DataFile, head: bytes, gzipped: bool, as_format: Format | None) -> TableFile:
-    name = Path(file.name.lower())
-    suffix = (name.with_suffix("") if gzipped and name.suffix == ".gz" else name).suffix
-    file_format = as_format or _recognise(head, suffix)
-    if file_format == "parquet":
-        content = _parquet(file)
-        schema, rows = content.schema_arrow, content.metadata.num_rows
-        types = dict(zip(schema.names, schema.types, strict=True))
-        return TableFile(file, file_format, False, tuple(schema.names), types, rows=rows)
-    if file_format == "csv":
-        delimiter = _delimiter(head, suffix)
-        with open_text(file, gzipped, AHEAD) as text:
-            names = next(csv.reader(text, delimiter=delimiter), [])
-        return TableFile(file, file_format, gzipped, tuple(names), delimiter=delimiter)
-    return TableFile(file, file_format, gzipped, _json_columns(file, gzipped, head))
 
 
 def like(file: TableFile, path: Path) -> TableFile:
