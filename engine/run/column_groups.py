@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from ..watermarks.settings import Session, Settings
 from ..watermarks.times import MIN
@@ -29,7 +30,6 @@ from .groups import (
     starts_every,
 )
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
-from .sources.file_rows import NotReadableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,17 +90,26 @@ class _Slots(Struct):
             np.add.at(counts, block.slots[where(block)], 1)
         return counts[self.kept]
 
-    def within(self, groups: Flags) -> "_Slots":
-        """The records of some groups; the groups stay the same."""
+    def odd(self, groups: Flags) -> "tuple[Longs, Longs, Longs]":
+        """The records of some groups (few), in order of offset: their slots, times and offsets (`MIN`: none)."""
         flags = np.zeros(self.count, np.bool_)
         flags[self.kept[groups]] = True
-        blocks: list[_Block] = []
+        parts: list[NDArray[np.int64]] = [np.zeros((3, 0), np.int64)]
         for block in self.blocks:
             at = np.flatnonzero(flags[block.slots])
-            if len(at):
-                usable = None if block.usable is None else block.usable[at]
-                blocks.append(_Block(block.rows.take(pa.array(at)), block.times[at], usable, block.slots[at]))
-        return _Slots(blocks, self.count, self.kept, self.records)
+            offsets = _none(at)
+            if len(at) and OFFSET in block.rows.schema.names:
+                offsets = block.rows.column(OFFSET).take(pa.array(at)).fill_null(MIN).to_numpy()
+            parts.append(np.stack([block.slots[at], block.times[at], offsets]))
+        slots, times, offsets = np.concatenate(parts, axis=1)
+        order = np.argsort(offsets, kind="stable")
+        return slots[order], times[order], offsets[order]
+
+    def last(self, slots: Longs, values: Longs) -> Longs:
+        """The last of the values of each group; `MIN`: none."""
+        last = np.full(self.count, MIN, np.int64)
+        last[slots] = values  # the last assignment wins
+        return last[self.kept]
 
 
 def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels: Levels) -> "pa.Table":
@@ -143,7 +152,7 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
         numbers = future if name == "is_future" and future is not None else of_cell[cell]
         columns[name] = numbers == 1 if name in FLAGS else numbers + NO_BUCKET
     columns["records"] = slots.records
-    columns |= _aggregates(rows, slots, columns, cell == cells.malformed, settings, levels)
+    columns |= _aggregates(slots, columns, cell == cells.malformed, settings, levels)
     if by_arrival:
         greatest = pc.max(rows[ARRIVAL]).as_py()
         columns["arrival"] = pa.array([greatest] * len(cell), pa.int64())
@@ -220,22 +229,23 @@ def _slots(blocks: list[_Block], packed: Longs, possible: int) -> tuple[Longs, _
 
 
 def _aggregates(
-    rows: "pa.Table", slots: _Slots, columns: dict[str, Any], malformed: Flags, settings: Settings, levels: Levels
+    slots: _Slots, columns: dict[str, Any], malformed: Flags, settings: Settings, levels: Levels
 ) -> dict[str, Any]:
     """The other columns of the groups, of which `columns` has the keys."""
     future = columns.get("is_future", np.zeros_like(malformed))
     odd = malformed | future
-    few = slots.within(odd) if odd.any() else None
+    of_odd, odd_times, odd_offsets = slots.odd(odd) if odd.any() else (_none(odd[:0]),) * 3
     greatest = slots.greatest(lambda block: (block.times, None))
-    aggregates: dict[str, Any] = {"max_event_ms": _known(greatest, malformed), "last_offset": _known(_none(odd))}
-    if few is not None and OFFSET in rows.column_names:
-        aggregates["last_offset"] = _known(few.greatest(lambda block: _values(block.rows.column(OFFSET))))
+    aggregates: dict[str, Any] = {
+        "max_event_ms": _known(greatest, malformed),
+        "last_offset": _known(slots.last(of_odd, odd_offsets)),
+    }
     if keys_of(settings, []).gaps:
         in_gap = ~(malformed | columns["head"])
         limit = limits_of(settings, levels).gap
         aggregates["late_in_gap"] = np.where(in_gap, slots.counted(lambda block: block.times <= limit), 0)
     if "is_future" in columns:
-        aggregates["future_ms"] = _known(_none(odd) if few is None else _last_future(few, future))
+        aggregates["future_ms"] = _known(slots.last(of_odd, odd_times), ~future)
     if isinstance(settings.spec, Session):
         aggregates["min_ms"] = _known(-slots.greatest(lambda block: (-block.times, None)), malformed)
         aggregates["max_ms"] = aggregates["max_event_ms"]
@@ -244,20 +254,7 @@ def _aggregates(
     return aggregates
 
 
-def _last_future(slots: _Slots, future: Flags) -> Longs:
-    """The event time of each group's future record with the greatest offset (without offsets: any)."""
-    last = np.full(slots.count, MIN, np.int64)
-    if future.any():
-        blocks = slots.within(future).blocks
-        of_record, times = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("slots", "times"))
-        has_offsets = OFFSET in blocks[0].rows.schema.names
-        offsets = [_values(block.rows.column(OFFSET))[0] if has_offsets else block.times * 0 for block in blocks]
-        at = np.argsort(np.concatenate(offsets), kind="stable")
-        last[of_record[at]] = times[at]  # the last assignment wins
-    return last[slots.kept]
-
-
-def _none(groups: Flags) -> Longs:
+def _none(groups: NDArray[Any]) -> Longs:
     return np.full(len(groups), MIN, np.int64)
 
 
@@ -267,10 +264,9 @@ def _known(values: Longs, unknown: Flags | None = None) -> Any:
     return pa.array(values, pa.int64(), mask=mask if unknown is None else mask | unknown)
 
 
-def longs(values: Any) -> tuple[Longs, Flags]:
-    """A column's values (0 for null), and which are not null."""
-    numbers, known = _values(values)
-    return numbers, np.ones(len(numbers), np.bool_) if known is None else known
+def longs(values: Any) -> Longs:
+    """A column's values, 0 for null."""
+    return _values(values)[0]
 
 
 def _values(values: Any) -> tuple[Longs, Flags | None]:
@@ -289,20 +285,15 @@ class Work(Struct, frozen=True):
     levels: Levels
 
 
-def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table | None":
-    """The groups of a batch, one task per share; several rows may have the same key.
-
-    None if Spark's own reader must read the batch.
-    """
+def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table":
+    """The groups of a batch, one task per share; several rows may have the same key."""
     answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
-    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers if answer is not None]
-    if len(tables) < len(answers):
-        return None
+    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers]
     return pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
 
 
-def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes | None]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[bytes | None]:
+def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes]]:
+    def run(shares: Iterable[list[Any]]) -> Iterator[bytes]:
         _spare_modules()
         for share in shares:
             yield groups_of_share(share, work)
@@ -316,12 +307,9 @@ def _spare_modules() -> None:
         gc.freeze()
 
 
-def groups_of_share(share: list[Any], work: Work) -> bytes | None:
-    """The groups as an Arrow stream; None if Spark's own reader must read the share."""
-    try:
-        groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
-    except NotReadableError:
-        return None
+def groups_of_share(share: list[Any], work: Work) -> bytes:
+    """The groups as an Arrow stream."""
+    groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
     sink = pa.BufferOutputStream()
     table = pa.concat_tables(groups).unify_dictionaries()
     with pa.ipc.new_stream(sink, table.schema) as writer:

@@ -29,8 +29,8 @@ from ..watermarks.monitor import Monitor
 from ..watermarks.settings import Settings
 from .durable_state import StateDirectory
 from .failures import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spark_errors
+from .observe import RunNotes
 from .query import Run
-from .reports import RunNotes
 from .row_groups import ship_custom
 from .session import ask_jvm, build_session, jvm_process, stop_session
 from .sources.base import Source

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,23 +148,19 @@ def killed_if_stuck(process: "subprocess.Popen[bytes]", ask: Callable[[], Any]) 
 
     Calls that wait for it then end with an error of py4j.
     """
-    answered, over = threading.Event(), threading.Event()
+    over = threading.Event()
 
     def question() -> None:
-        try:
+        with suppress(Exception):  # it has ended or is ending: the next call reports that
             ask()
-        except Exception:
-            return  # it has ended or is ending: the next call reports that
-        finally:
-            answered.set()
 
     def watch() -> None:
-        if answered.wait(ANSWERS_WITHIN_S) and over.wait(STOPS_WITHIN_S):
-            return
-        if not over.is_set():
+        asking = threading.Thread(target=question, name="wmtop-jvm-question", daemon=True)
+        asking.start()
+        asking.join(ANSWERS_WITHIN_S)
+        if (asking.is_alive() or not over.wait(STOPS_WITHIN_S)) and not over.is_set():
             process.kill()
 
-    threading.Thread(target=question, name="wmtop-jvm-question", daemon=True).start()
     threading.Thread(target=watch, name="wmtop-jvm-kill", daemon=True).start()
     try:
         yield

@@ -3,6 +3,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -214,8 +215,10 @@ def _table(lows: Longs, last: int, rows: int) -> tuple[Longs | None, int]:
     return np.where(cells[1:] == cells[:-1], cells[:-1], _MIXED), shift
 
 
-def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
-    """A batch's observation; the table may have several rows with the same key."""
+def observation_of(
+    table: Any, number: int, levels: Levels, sequences: list[Sequence], part_name: Callable[[int], str] = str
+) -> BatchObservation:
+    """A batch's observation; the table may have several rows with the same key. `part_name`: of an offender's part."""
     table = _with_counts(_with_codes(table))
     names: list[str] = table[CHANNEL].chunk(0).dictionary.to_pylist() if table.num_rows else []
     greatest = pc.max(table["arrival"]).as_py() if "arrival" in table.column_names else None
@@ -226,8 +229,8 @@ def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequ
         behind=_behind(table, names),
         sample=_sample(table, names, number),
         sequences=sequences,
-        last_future=_last_future(table),
-        last_malformed=_last_malformed(table),
+        last_future=_last(table.filter(table["is_future"]), part_name) if "is_future" in table.column_names else None,
+        last_malformed=_last(table.filter(pc.is_null(table["start"])), part_name),
     )
 
 
@@ -305,15 +308,7 @@ def _sample(table: Any, names: list[str], number: int) -> list[Group]:
     return _groups(table.take(pa.array(chosen, pa.int64())), names)
 
 
-def _last_future(table: Any) -> Offender | None:
-    return _last(table.filter(table["is_future"])) if "is_future" in table.column_names else None
-
-
-def _last_malformed(table: Any) -> Offender | None:
-    return _last(table.filter(pc.is_null(table["start"])))
-
-
-def _last(table: Any) -> Offender | None:
+def _last(table: Any, part_name: Callable[[int], str]) -> Offender | None:
     """The offender with the greatest offset, of equal ones (other topics, no offsets) the last channel by name: rows
     come in any order.
     """
@@ -322,4 +317,4 @@ def _last(table: Any) -> Offender | None:
         return None
     row = max(rows, key=lambda row: (-1 if row["last_offset"] is None else row["last_offset"], row[CHANNEL]))
     part = row.get("last_part")
-    return Offender(row[CHANNEL], row["last_offset"], row.get("future_ms"), None if part is None else str(part))
+    return Offender(row[CHANNEL], row["last_offset"], row.get("future_ms"), None if part is None else part_name(part))

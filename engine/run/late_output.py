@@ -1,7 +1,16 @@
-"""The dropped records themselves (`--late-output`): which rows, how they are written, and a sample of the last."""
+"""The dropped records themselves (`--late-output`): the directory that they are written to, and a sample of the last.
 
+The directory has a subdirectory per batch, written as a whole; it is a path here, or a URI that Spark can write.
+`_wmtop.json` in it names its run (Spark, pandas and DuckDB ignore names that begin with `_`).
+"""
+
+import os
+import re
 import secrets
-from collections.abc import Sequence
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,106 +18,28 @@ import msgspec
 from msgspec import Struct
 
 from ..snapshot import LateRecord
-from ..system.errors import RunError, UsageError
-from ..system.files import replace_file
-from ..watermarks.settings import Session, Settings
-from ..watermarks.times import MAX
+from ..system.errors import RunError, UsageError, first_line
+from ..system.files import replace_file, sync_path
+from ..watermarks.settings import Settings
 from ..watermarks.window_operator import LateRecords
 from .durable_state import SavedState, unwritable
-from .late_directory import OPTION, OWNER, LateDirectory, LocalDirectory, SparkDirectory, is_uri, local_path
-from .row_groups import SHORT_NAME_SQL, start_sql
-from .sources.base import CHANNEL, TIME, Source
+from .row_groups import ADDED, LATE_BY, LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LateRows
+from .sources.base import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LATE_BY = ADDED = (
-    "wmtop_channel",
-    "wmtop_time_ms",
-    "wmtop_watermark_ms",
-    "wmtop_window_end_ms",
-    "wmtop_late_by_ms",
-)
-"""Columns added to a late record's own (all bigint ms except the channel): the watermark that dropped it (as shown:
-plus 1 under Spark's rule; null after the end of stream), the end of its last window (null in a gap between windows),
-and the watermark minus that window's greatest timestamp (in a gap: minus the record's own).
-"""
+OPTION = "--late-output"
+OWNER = "_wmtop.json"
+_BATCH = re.compile(r"batch=(\d+)")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+_WRITING_FAILS = (28, 122, 13, 30)
+"""ENOSPC, EDQUOT, EACCES, EROFS: system errors that appear in Java's messages."""
 
 MAX_IN_SAMPLE = 20
-MAX_READ = 4_096
-"""Rows of a batch that are read, at most, an equal share from each of its files."""
 _POSITION = ("topic", "partition", "offset")
 _FILE = "late-output.json"
-
-
-class LateRows:
-    """The expressions of one run."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def of(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """The late records of a batch, with `ADDED` besides the columns of `batch`."""
-        level = shown = _constant(late.level)
-        if self._settings.strategy == "spark":
-            shown = f"{level} + 1L"
-        if late.level == MAX:  # never shown as a number
-            level = shown = "cast(null as bigint)"
-        return (
-            self._placed(batch, late, "inner")
-            .where("is_late")
-            .selectExpr(
-                *batch.columns,
-                f"{CHANNEL} as {LATE_CHANNEL}",
-                f"{TIME} as {LATE_TIME}",
-                f"{shown} as {LATE_WATERMARK}",
-                f"_end as {LATE_WINDOW_END}",
-                f"try_subtract({level}, coalesce(_end - 1L, {TIME})) as {LATE_BY}",
-            )
-        )
-
-    def flagged(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """All records of a batch with `is_late` (boolean) besides the columns of `batch`."""
-        if not late.records:
-            return batch.selectExpr("*", "false as is_late")
-        return self._placed(batch, late, "left").selectExpr(*batch.columns, "coalesce(is_late, false) as is_late")
-
-    def _placed(self, batch: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
-        """The batch with the end of each record's last window (`_end`), and whether that window is gone (`is_late`)."""
-        from pyspark.sql import functions as F
-
-        window = self._settings.spec
-        rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(window)} as _start")
-        if isinstance(window, Session):
-            return self._in_sessions(rows, late, join)
-        return self._in_windows(rows, late)
-
-    def _in_windows(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
-        window = self._settings.spec
-        assert not isinstance(window, Session)
-        end = f"_start + {window.size_ms}L"
-        if window.slide_ms > window.size_ms:
-            end = f"if({TIME} < {end}, {end}, null)"
-        # Saturates like the windows: at the end of stream everything is late.
-        limit = late.level if late.level == MAX else late.level - self._settings.allowed_lateness_ms
-        rows = rows.selectExpr("*", f"{end} as _end")
-        return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
-
-    def _in_sessions(self, rows: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
-        import pyarrow as pa
-
-        sessions = late.sessions or {}
-        cells = pa.table(
-            {"_start": pa.array(list(sessions), pa.int64()), "_end": pa.array(list(sessions.values()), pa.int64())}
-        )
-        created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        dropped = created.selectExpr("*", "true as is_late").hint("broadcast")  # pyright: ignore[reportUnknownMemberType]
-        return rows.join(dropped, "_start", join)
-
-
-def _constant(value: int) -> str:
-    """A number that Spark reads from data at run time instead of compiling it into the code."""
-    return f"element_at(array({value}L), cast({TIME} & 0L as int) + 1)"
 
 
 class LateSample:
@@ -124,9 +55,10 @@ class LateSample:
         """At most `MAX_IN_SAMPLE`, the newest batch first, in a batch the most late first; None: not readable."""
         return self._records
 
-    def resume(self, batches: Sequence[int]) -> None:
-        """Read the sample of a resumed run from its last batches; `batches` are their numbers."""
+    def resume(self, names: Sequence[str]) -> None:
+        """Read the sample of a resumed run from its last batches, given what its directory has."""
         self._records = []
+        batches = [int(batch[1]) for name in names if (batch := _BATCH.fullmatch(name)) is not None]
         for batch in sorted(batches)[-MAX_IN_SAMPLE:]:  # a written batch has at least one record
             self.add(batch)
 
@@ -148,23 +80,9 @@ class LateSample:
             self._records = [record for record in self._records if record.batch != batch]
 
     def _read(self, batch: int) -> list[LateRecord]:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        files = sorted((self._path / f"batch={batch}").glob("*.parquet"))
-        parts: list[pa.RecordBatch] = []
-        for file in files:
-            left = -(-MAX_READ // len(files))
-            with pq.ParquetFile(file) as parquet:
-                opened: Any = parquet  # pyarrow.parquet is mostly untyped
-                for part in opened.iter_batches(batch_size=left, columns=self._columns):
-                    parts.append(part.slice(0, left))
-                    left -= parts[-1].num_rows
-                    if not left:
-                        break
-        if not parts:
-            return []
-        table: Any = pa.Table.from_batches(parts)
+        table: Any = pq.read_table(self._path / f"batch={batch}", columns=self._columns, partitioning=None)  # pyright: ignore
         order = [(LATE_BY, "descending"), (LATE_TIME, "ascending")]
         rows: list[dict[str, Any]] = table.sort_by(order).slice(0, MAX_IN_SAMPLE).to_pylist()
         return [
@@ -225,7 +143,7 @@ class LateOutput:
             directory = LocalDirectory(Path(self.where))
             self._claim(directory)
             self._sample = LateSample(Path(self.where), from_kafka=from_kafka)
-            self._sample.resume(directory.batches())
+            self._sample.resume(directory.names())
 
     @property
     def marker(self) -> Path | None:
@@ -272,7 +190,7 @@ class LateOutput:
         if self._sample is not None:
             self._sample.add(number)
 
-    def _claim(self, directory: LateDirectory) -> None:
+    def _claim(self, directory: "LateDirectory") -> None:
         directory.claim(self._id, own=self._own, force=self._force, keep_until=self._last_batch)
         self._directory = directory
 
@@ -298,3 +216,209 @@ def late_output_of(
             f"this run writes its late records to {claimed.directory}; give {OPTION} {claimed.directory} again"
         )
     return None
+
+
+class Owner(Struct, frozen=True):
+    """Which run a directory belongs to."""
+
+    id: str
+    format: int = 1
+
+
+def is_uri(text: str) -> bool:
+    """Whether it names a place that only Spark can access; `file:` is a path."""
+    return _URI.match(text) is not None and not text.startswith("file:")
+
+
+def local_path(text: str) -> Path:
+    """The path of a directory on this machine."""
+    return Path(re.sub(r"^file:(//)?(?=/)", "", text)).absolute()
+
+
+class LateDirectory(ABC):
+    """A directory with a subdirectory per batch, and a file that names its run."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def claim(self, owner: str, *, own: bool, force: bool, keep_until: int | None) -> None:
+        """Claim it for this run; UsageError if it is another run's, not empty or cannot be written.
+
+        `own`: the run has used it before; batches after `keep_until` were not saved, and are removed. `force`: the late
+        records of another run are removed.
+        """
+        with self._refusing():
+            names = self.names()
+            belongs = self._owner() if OWNER in names else None
+            _check_owner(self._where, names, belongs, owner, own=own, force=force)
+            for name in names:
+                batch = _BATCH.fullmatch(name)
+                unsaved = batch is not None and (belongs != owner or keep_until is None or int(batch[1]) > keep_until)
+                if unsaved or name.startswith("_batch="):
+                    self._delete(name)
+            self._write_owner(msgspec.json.encode(Owner(owner)))
+
+    def remove(self, batch: int) -> None:
+        """Remove a batch's rows."""
+        self._delete(f"batch={batch}")
+
+    def _owner(self) -> str | None:
+        try:
+            return msgspec.json.decode(self._read_owner(), type=Owner).id
+        except msgspec.DecodeError:
+            return None
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """What it has; nothing if it does not exist."""
+
+    @abstractmethod
+    def write(self, rows: "DataFrame", batch: int) -> None:
+        """Write a batch's rows, replacing existing ones; RunError if the directory cannot be written."""
+
+    @abstractmethod
+    def _delete(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _read_owner(self) -> bytes | str: ...
+
+    @abstractmethod
+    def _write_owner(self, content: bytes) -> None: ...
+
+    @abstractmethod
+    def _refusing(self) -> AbstractContextManager[None]:
+        """UsageError for what the file system raises inside."""
+
+
+class LocalDirectory(LateDirectory):
+    """A directory on this machine, or on a file system that Spark's executors share with it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self._path)) if self._path.exists() else []
+
+    def write(self, rows: "DataFrame", batch: int) -> None:
+        unfinished = self._path / f"_batch={batch}"
+        _save(rows, f"file:{unfinished}", str(self._path))
+        try:
+            for name in os.listdir(unfinished):
+                if name.endswith(".parquet") and not name.startswith((".", "_")):
+                    sync_path(unfinished / name)
+                else:
+                    (unfinished / name).unlink()
+            sync_path(unfinished)
+            self.remove(batch)
+            unfinished.rename(self._path / f"batch={batch}")
+            sync_path(self._path)
+        except OSError as error:
+            raise unwritable(self._path, error) from error
+
+    def _delete(self, name: str) -> None:
+        if (self._path / name).exists():
+            shutil.rmtree(self._path / name)
+
+    def _read_owner(self) -> bytes:
+        return (self._path / OWNER).read_bytes()
+
+    def _write_owner(self, content: bytes) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+        replace_file(self._path / OWNER, content, sync=True)
+
+    @contextmanager
+    def _refusing(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(
+                f"{OPTION} {self._path}: {error.strerror or first_line(error)}; give a directory you may write"
+            ) from None
+
+
+class SparkDirectory(LateDirectory):
+    """A directory at a URI, through Hadoop's file systems."""
+
+    def __init__(self, uri: str, spark: "SparkSession") -> None:
+        super().__init__(uri.rstrip("/"))
+        self._spark = spark
+
+    def names(self) -> list[str]:
+        files, root = self._files(), self._path("")
+        return sorted(s.getPath().getName() for s in files.listStatus(root)) if files.exists(root) else []
+
+    def write(self, rows: "DataFrame", batch: int) -> None:
+        _save(rows, f"{self._where}/batch={batch}", self._where)
+
+    def _path(self, name: str) -> Any:
+        jvm: Any = self._spark._jvm  # pyright: ignore[reportPrivateUsage]
+        return jvm.org.apache.hadoop.fs.Path(f"{self._where}/{name}" if name else self._where)
+
+    def _files(self) -> Any:
+        java: Any = self._spark._jsc  # pyright: ignore[reportPrivateUsage]
+        return self._path("").getFileSystem(java.hadoopConfiguration())
+
+    def _delete(self, name: str) -> None:
+        self._files().delete(self._path(name), True)
+
+    def _read_owner(self) -> str:
+        jvm: Any = self._spark._jvm  # pyright: ignore[reportPrivateUsage]
+        stream = self._files().open(self._path(OWNER))  # not through Spark, which ignores names that begin with _
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _write_owner(self, content: bytes) -> None:
+        out = self._files().create(self._path(OWNER), True)
+        out.write(bytearray(content))
+        out.close()
+
+    @contextmanager
+    def _refusing(self) -> Generator[None]:
+        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+        try:
+            yield
+        except Py4JError as error:
+            reason = first_line(str(getattr(error, "java_exception", error)))
+            raise UsageError(f"{OPTION} {self._where}: {reason}; give a place that Spark can write to") from None
+
+
+def check_late_output(text: str, *, inputs: list[Path]) -> None:
+    """UsageError if a local directory is a file, or inside the run's input; before anything starts."""
+    if is_uri(text):
+        return
+    path = local_path(text)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{OPTION} {text} is a file; give a directory")
+    real = Path(os.path.realpath(path))
+    for source in inputs:
+        if Path(os.path.realpath(source)) in (real, *real.parents):
+            raise UsageError(f"{OPTION} {text} is inside {source}, which the run reads; choose another directory")
+
+
+def _check_owner(where: str, names: list[str], belongs: str | None, owner: str, *, own: bool, force: bool) -> None:
+    """UsageError if a directory that holds `names` and `belongs` to a run may not be used by the run `owner`."""
+    if own and belongs != owner:
+        raise UsageError(
+            f"{OPTION} {where} does not have the late records that this run has written; give the directory that it "
+            "wrote to, or another --state-dir"
+        )
+    if belongs == owner or not names or (force and belongs is not None):
+        return
+    if belongs is not None:
+        raise UsageError(f"{OPTION} {where} has the late records of another run; choose another directory or --force")
+    raise UsageError(f"{OPTION} {where} is not empty; choose another directory")
+
+
+def _save(rows: "DataFrame", target: str, named: str) -> None:
+    """Write `rows` as Parquet; RunError that names the directory on failure."""
+    try:
+        rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(target)
+    except Exception as error:
+        for number in _WRITING_FAILS:
+            if os.strerror(number) in str(error):
+                raise unwritable(Path(named), OSError(number, os.strerror(number))) from error
+        raise

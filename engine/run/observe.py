@@ -1,23 +1,28 @@
-"""Turns a micro-batch into an observation: groups, late records, values of `--explain`; and the channels of its source.
+"""What is observed of a run: groups, late records and values of `--explain` of a batch; channels; Spark's progress.
 
-The values come from Arrow columns that tasks read, or from rows by Spark; both ways yield `ValueRow`s, which `merged`
+The values come from Arrow columns that tasks read, or from rows; both ways yield `ValueRow`s, which `merged`
 adds up: of each task the values with most late records, then most records.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
+import json
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..snapshot import Folded, Note, SparkProgress
 from ..system.errors import UsageError
 from ..watermarks.channels import Unread
 from ..watermarks.explain import LONGEST, MAX_VALUES, Explain, ValueRow, Values, merged
@@ -28,14 +33,107 @@ from ..watermarks.times import MAX
 from ..watermarks.window_operator import Firing, LateRecords, late_records
 from .column_groups import Read, Work, groups_of_shares, longs, tables_of
 from .groups import Flags, Levels, Longs, observation_of, starts_every
-from .late_output import LateOutput, LateRows
-from .reports import QueryProgress
+from .late_output import LateOutput
 from .row_groups import ORDERED, Aggregation
-from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, canonical_columns
-from .sources.file_rows import NotReadableError
+from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, SourceNotes, canonical_columns
+from .tasks import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class QueryProgress:
+    """Spark's report of a query's last batch, with what Spark does not know of the last two batches."""
+
+    def __init__(self) -> None:
+        self.report: dict[str, Any] = {}
+        """A `StreamingQueryProgress` as its JSON, without waits; empty before the first."""
+        self._waits_ms: dict[int, int] = {}
+        """How long batches waited for their rows, which Spark counts as their time."""
+        self._rows: dict[int, int] = {}
+
+    def note_wait(self, batch: int, waited_ms: int) -> None:
+        """Note how long a batch has waited for its rows."""
+        self._waits_ms = {batch - 1: self._waits_ms.get(batch - 1, 0), batch: waited_ms}
+
+    def note_rows(self, batch: int, rows: int) -> None:
+        """Note how many rows a batch had."""
+        self._rows = {batch - 1: self._rows.get(batch - 1, 0), batch: rows}
+
+    def take(self, report: str | None) -> None:
+        """Take Spark's newest report (JSON); None: there is none."""
+        new: dict[str, Any] = {} if report is None else json.loads(report)
+        waited = self._waits_ms.get(new.get("batchId", -1), 0)
+        durations = new.get("durationMs", {})
+        for name in durations.keys() & {"addBatch", "triggerExecution"}:
+            durations[name] = max(0, durations[name] - waited)
+        self.report = new
+
+    def latest_offsets(self) -> list[str]:
+        """The ends of the query's sources, as JSON."""
+        return [json.dumps(source["latestOffset"]) for source in self.report.get("sources", ())]
+
+    def view(self, source: Source, rates: dict[str, float], watermark_ms: int | None) -> SparkProgress:
+        """What a screen shows; if Spark does not count the records, their rates are those of the channels."""
+        report = self.report
+        phases: dict[str, int] = {name: int(ms) for name, ms in report.get("durationMs", {}).items()}
+        view = SparkProgress(
+            input_rows_per_second=report.get("inputRowsPerSecond"),
+            processed_rows_per_second=report.get("processedRowsPerSecond"),
+            batch_ms=phases.pop("triggerExecution", None),
+            phases_ms=phases,
+            watermark_ms=watermark_ms,
+        )
+        if source.counted_by_spark:
+            return view
+        done = None if source.progress is None else self._processed_per_second(report)
+        arriving = sum(rates.values()) if rates else None
+        return replace(view, input_rows_per_second=arriving, processed_rows_per_second=done)
+
+    def _processed_per_second(self, report: dict[str, Any]) -> float | None:
+        """The rate of the report's batch; None: its rows are not known."""
+        rows = self._rows.get(report.get("batchId", -1))
+        took_ms = report.get("durationMs", {}).get("triggerExecution", 0)
+        return rows * 1_000 / took_ms if rows is not None and took_ms else None
+
+
+class RunNotes:
+    """The notes of a run and its source; `on_note` gets each as it comes."""
+
+    def __init__(self, source: Source, max_channels: int, on_note: Callable[[Note], None]) -> None:
+        self._notes = source.notes or SourceNotes()
+        self._max_channels = max_channels
+        self._on_note = on_note
+        self._folded: Folded | None = None
+        self._notes.subscribe(on_note)
+
+    def now(self) -> list[Note]:
+        """The present notes, the newest last."""
+        notes = self._notes.notes()
+        # First, so that events of the source are shown before it.
+        return notes if self._folded is None else [self._folded_note(self._folded), *notes]
+
+    def see_one_batch(self, kind: str) -> None:
+        """Note, once, that the whole stream of a source of that kind was one batch."""
+        if all(note.code != "one_batch" for note in self._notes.notes()):
+            self._notes.add("one_batch", source=kind)
+
+    def see_folded(self, folded: Folded | None) -> None:
+        """Note that channels share one; the first time it is passed on."""
+        before, self._folded = self._folded, folded
+        if folded is not None and before is None:
+            self._on_note(self._folded_note(folded))
+
+    def _folded_note(self, folded: Folded) -> Note:
+        """A note with the present time: it is valid for the whole run."""
+        args: dict[str, str | int | None] = {
+            "into": folded.into,
+            "channels": folded.channels,
+            "at_least": int(folded.at_least),
+            "records": folded.records,
+            "limit": self._max_channels,
+        }
+        return Note(time.time_ns() // 1_000_000, "channels_folded", args)
 
 
 class SourceChannels:
@@ -94,7 +192,7 @@ class Observer:
         self._planner = source.planner
         parts = source.part_name is not None or source.channel_of_part is not None
         columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
-        self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part)
+        self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part, source.part_name)
         self._reader = None if settings.strategy in ORDERED else source.columns_of(spark)
         self._warming: threading.Thread | None = None
         if self._reader is not None:
@@ -147,10 +245,9 @@ class Observer:
             return self._aggregation.observe(batch.frame, number, levels, self._monitor)
         shares = reader.shares(batch)
         work = Work(reader.read, self._settings, self._edges, levels)
-        groups = groups_of_shares(batch.frame.sparkSession, shares, work) if shares else None
-        if groups is None:
+        if not shares:  # no records, or only Spark knows where the batch begins
             return self._aggregation.observe(reader.rows(batch), number, levels, self._monitor)
-        return observation_of(groups, number, levels, [])
+        return observation_of(groups_of_shares(batch.frame.sparkSession, shares, work), number, levels, [])
 
     def _with_late(self, batch: Batch, observation: BatchObservation, levels: Levels) -> BatchObservation:
         """Write the batch's late records, and add the values that explain them."""
@@ -163,16 +260,14 @@ class Observer:
             self._output.write(rows, observation.batch, late)
         if explain is None:
             return observation
-        values = self._explained(batch, Explaining(self._settings, late, len(explain.columns)))
-        return replace(observation, values=values, late=late.records)
-
-    def _explained(self, batch: Batch, work: "Explaining") -> list[Values]:
+        work = Explaining(self._settings, late, len(explain.columns))
         reader = self._reader
-        if reader is not None and reader.explained is not None:
-            values = values_in_shares(batch.frame.sparkSession, reader.shares(batch), reader.explained, work)
-            if values is not None:
-                return values
-        return values_in_rows(self._rows(batch), work)
+        shares = [] if reader is None else reader.shares(batch)
+        if reader is not None and shares:
+            values = values_in_shares(batch.frame.sparkSession, shares, reader.read, work)
+        else:
+            values = values_in_rows(self._rows(batch), work)
+        return replace(observation, values=values, late=late.records)
 
     def _rows(self, batch: Batch) -> "DataFrame":
         """The records of a batch as rows with the columns of `Source.load`."""
@@ -198,58 +293,39 @@ class Explaining(Struct, frozen=True):
     columns: int
 
 
-def values_in_shares(
-    spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining
-) -> list[Values] | None:
-    """The counts of a batch's shares, read by tasks; None if Spark's own reader must read them."""
-    reports: list[list[ValueRow]] = []
-    if shares:
-        tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
-        for report in tasks.collect():
-            if report is None:
-                return None
-            reports.append(report)
-    return merged(reports, work.columns)
+def values_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining) -> list[Values]:
+    """The counts of a batch's shares, which tasks read."""
+    tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
+    return merged(tasks.collect(), work.columns)
 
 
-def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow] | None]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow] | None]:
+def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow]]]:
+    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow]]:
         for share in shares:
-            try:
-                yield from [value_rows(rows, work) for rows in tables_of(share, read)]
-            except NotReadableError:
-                yield None
+            yield from (value_rows(rows, work) for rows in tables_of(share, read))
 
     return run
 
 
-def values_in_rows(batch: "DataFrame", work: Explaining) -> list[Values]:
-    """The counts of a batch's rows, by Spark's expressions."""
-    from pyspark.sql import functions as F
+def values_in_rows(rows: "DataFrame", work: Explaining) -> list[Values]:
+    """The counts of a batch's rows."""
+    columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
+    reports = map_in_arrow(rows.selectExpr(TIME, *columns), partial(_report, work), "report binary").collect()
+    return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
 
-    counted = (
-        LateRows(work.settings)
-        .flagged(batch, work.late)
-        .where(f"{TIME} is not null")
-        .selectExpr("is_late", f"posexplode({EXPLAINED}) as (number, raw)")
-        .groupBy("number", F.expr(f"coalesce(left(raw, {LONGEST}), '{NO_CHANNEL}')").alias("value"))
-        .agg(F.expr("count_if(is_late) as late"), F.expr("count(1) as records"))
-    )
-    place = "row_number() over (partition by number order by late desc, records desc, value)"
-    kept = (
-        counted.selectExpr("*", f"{place} <= {MAX_VALUES} as kept")
-        .groupBy("number", F.expr("if(kept, value, null)").alias("value"))
-        .agg(F.expr("max(if(kept, late, 0L)) as late"), F.expr("max(records) as records"))
-    )
-    rows: list[dict[str, Any]] = kept.toArrow().to_pylist()
-    return merged([[(row["number"], row["value"], row["late"], row["records"]) for row in rows]], work.columns)
+
+def _report(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
+    parts = list(batches)
+    if parts:
+        report = msgspec.json.encode(value_rows(pa.Table.from_batches(parts), work))
+        yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
 def value_rows(rows: "pa.Table", work: Explaining) -> list[ValueRow]:
     """The same of a table with the time, and each column's values (text, null: no value) under its number."""
     if rows[TIME].null_count:
         rows = rows.filter(rows[TIME].is_valid())
-    late = pa.array(_late(longs(rows[TIME])[0], work.settings, work.late))
+    late = pa.array(_late(longs(rows[TIME]), work.settings, work.late))
     return [row for number in range(work.columns) for row in _column(number, rows[f"{EXPLAIN}{number}"], late)]
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
-from msgspec.structs import replace
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
-from ..snapshot import Offender, Reason, Verdict
+from ..snapshot import Reason, Verdict
 from ..system.errors import RunError
 from ..system.files import Existing
 from ..verdict.verdict import Judge, judge_monitor
@@ -24,13 +23,12 @@ from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Settings
 from ..watermarks.watermark_history import MIN_HORIZON_MS
 from ..watermarks.window_operator import Firing
-from . import row_groups
+from . import observe, row_groups
 from .durable_state import FiringsFile, SavedState, StateDirectory
 from .failures import QueryFailures, SparkError, reason_of
 from .groups import Levels
 from .late_output import late_output_of
-from .observe import Observer, SourceChannels, explained_from
-from .reports import QueryProgress
+from .observe import Observer, QueryProgress, SourceChannels, explained_from
 from .session import forget_sockets
 from .sources.base import Batch, Source
 from .tasks import TaskNeeds, local_uri
@@ -104,9 +102,11 @@ class Run:
         """What the tasks of this run need where they run."""
         needs = self._source.in_tasks(spark)
         if self._asked.factory is not None:
-            needs = needs._replace(modules=(*needs.modules, row_groups.__name__), required=True)
+            needs = needs._replace(modules=(*needs.modules, row_groups.__name__))
+        if self._source.more.explain:
+            needs = needs._replace(modules=(*needs.modules, observe.__name__))
         if self.late_output is not None and self.late_output.marker is not None:
-            needs = needs._replace(paths=(*needs.paths, self.late_output.marker), required=True)
+            needs = needs._replace(paths=(*needs.paths, self.late_output.marker))
         return needs
 
     def load(self, spark: "SparkSession") -> None:
@@ -311,7 +311,9 @@ class Run:
                 self._save(firings)
 
     def _is_waiting(self) -> bool:
-        """Whether the last trigger found no data (waits for the JVM)."""
+        """Whether the last trigger found no data (waits for the JVM), or the next batch waits for its rows."""
+        if self._source.planner is not None:
+            return self._was_waiting
         status = self._query.status if self._query else {}
         self._was_waiting = not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
         return self._was_waiting
@@ -340,7 +342,7 @@ class Run:
                     self._channels.keep_timers(time_ms, unread)
                     self._channels.register(time_ms)
                 before = self.monitor.rows
-                firings = self.monitor.apply(self._named_parts(observation))
+                firings = self.monitor.apply(observation)
                 self.progress.note_rows(batch, self.monitor.rows - before)
                 if progress is not None:
                     progress.applied(ends)
@@ -366,6 +368,7 @@ class Run:
             return None
         began = time.monotonic()
         while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+            self._was_waiting = True
             # In the JVM, where Spark interrupts it as soon as the query is to stop.
             frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
         self.progress.note_wait(batch, round((time.monotonic() - began) * 1_000))
@@ -385,23 +388,12 @@ class Run:
             self._failures.read_error = error
             raise
 
-    def _named_parts(self, observation: BatchObservation) -> BatchObservation:
-        """The offenders with the names of the source's parts that they are in."""
-        part_name = self._source.part_name
-
-        def named(offender: Offender | None) -> Offender | None:
-            if offender is None or offender.part is None or part_name is None:
-                return offender
-            return replace(offender, part=part_name(int(offender.part)))
-
-        return replace(
-            observation, last_future=named(observation.last_future), last_malformed=named(observation.last_malformed)
-        )
-
     def _batch_time(self, batch: int) -> int | None:
         """Processing time of a batch: when its input was fixed; None in a replay, where the records have it."""
         if self._source.clock is not None:
             return None
+        if self._source.planner is not None:
+            return self._clock_ms()
         return self._state.batch_time_ms(batch) or self._clock_ms()
 
     def _save(self, firings: list[Firing]) -> None:

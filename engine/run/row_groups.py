@@ -1,4 +1,5 @@
-"""Groups records given as Spark's rows, in one pass of native expressions: by channel, pane and lateness bucket.
+"""Groups records given as Spark's rows, in one pass of native expressions: by channel, pane and lateness bucket; and
+says which of them are late.
 
 Strategies for which order matters (`smoothed`, a user's own) also get each channel's records in order.
 """
@@ -22,6 +23,8 @@ from ..watermarks.generators import CustomGenerator, load_factory, new_generator
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation, Sequence
 from ..watermarks.settings import Session, Settings, Sliding, Tumbling
+from ..watermarks.times import MAX
+from ..watermarks.window_operator import LateRecords
 from .column_groups import short_name, unpacked
 from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of, starts_every
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
@@ -38,6 +41,17 @@ SHORT_NAME_SQL = (
     f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
 )
 """Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
+LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LATE_BY = ADDED = (
+    "wmtop_channel",
+    "wmtop_time_ms",
+    "wmtop_watermark_ms",
+    "wmtop_window_end_ms",
+    "wmtop_late_by_ms",
+)
+"""Columns added to a late record's own (all bigint ms except the channel): the watermark that dropped it (as shown:
+plus 1 under Spark's rule; null after the end of stream), the end of its last window (null in a gap between windows),
+and the watermark minus that window's greatest timestamp (in a gap: minus the record's own).
+"""
 _PACKED = "packed"
 
 
@@ -131,7 +145,7 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
 class Aggregation:
     """The expressions of one run; only `Levels` change from batch to batch.
 
-    `channel_of_part`: the name of a part's channel, if channels are the source's parts.
+    `channel_of_part`: the name of a part's channel, if channels are the source's parts; `part_name`: a part's name.
     """
 
     def __init__(
@@ -140,11 +154,13 @@ class Aggregation:
         edges: list[int],
         columns: list[str],
         channel_of_part: Callable[[int], str] | None = None,
+        part_name: Callable[[int], str] | None = None,
     ) -> None:
         self._settings = settings
         self._edges = edges
         self._replay = ARRIVAL in columns
         self._channel_of_part = channel_of_part
+        self._part_name = part_name or str
         self._others = [name for name in columns if name != CHANNEL]
         self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
@@ -163,7 +179,7 @@ class Aggregation:
         finally:
             if ordered:
                 batch.unpersist()
-        return observation_of(table, number, levels, sequences)
+        return observation_of(table, number, levels, sequences, self._part_name)
 
     def warm_up(self, batch: "DataFrame") -> None:
         """Let Spark compile all expressions before the first batch; `batch` is any rows with the columns."""
@@ -291,6 +307,70 @@ class Aggregation:
             usable = f"not is_future and {TIME} is not null"
             aggregates.append(f"max(if({usable}, {WATERMARK}, null)) as emitted_ms")
         return aggregates
+
+
+class LateRows:
+    """The expressions of one run."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def of(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
+        """The late records of a batch, with `ADDED` besides the columns of `batch`."""
+        level = shown = _constant(late.level)
+        if self._settings.strategy == "spark":
+            shown = f"{level} + 1L"
+        if late.level == MAX:  # never shown as a number
+            level = shown = "cast(null as bigint)"
+        return (
+            self._placed(batch, late)
+            .where("is_late")
+            .selectExpr(
+                *batch.columns,
+                f"{CHANNEL} as {LATE_CHANNEL}",
+                f"{TIME} as {LATE_TIME}",
+                f"{shown} as {LATE_WATERMARK}",
+                f"_end as {LATE_WINDOW_END}",
+                f"try_subtract({level}, coalesce(_end - 1L, {TIME})) as {LATE_BY}",
+            )
+        )
+
+    def _placed(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
+        """The batch with the end of each record's last window (`_end`), and whether that window is gone (`is_late`)."""
+        from pyspark.sql import functions as F
+
+        window = self._settings.spec
+        rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(window)} as _start")
+        if isinstance(window, Session):
+            return self._in_sessions(rows, late)
+        return self._in_windows(rows, late)
+
+    def _in_windows(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
+        window = self._settings.spec
+        assert not isinstance(window, Session)
+        end = f"_start + {window.size_ms}L"
+        if window.slide_ms > window.size_ms:
+            end = f"if({TIME} < {end}, {end}, null)"
+        # Saturates like the windows: at the end of stream everything is late.
+        limit = late.level if late.level == MAX else late.level - self._settings.allowed_lateness_ms
+        rows = rows.selectExpr("*", f"{end} as _end")
+        return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
+
+    def _in_sessions(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
+        import pyarrow as pa
+
+        sessions = late.sessions or {}
+        cells = pa.table(
+            {"_start": pa.array(list(sessions), pa.int64()), "_end": pa.array(list(sessions.values()), pa.int64())}
+        )
+        created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        dropped = created.selectExpr("*", "true as is_late").hint("broadcast")  # pyright: ignore[reportUnknownMemberType]
+        return rows.join(dropped, "_start")
+
+
+def _constant(value: int) -> str:
+    """A number that Spark reads from data at run time instead of compiling it into the code."""
+    return f"element_at(array({value}L), cast({TIME} & 0L as int) + 1)"
 
 
 def start_sql(window: Tumbling | Sliding | Session) -> str:

@@ -30,8 +30,6 @@ LIBRARIES = ("msgspec", "numpy", "pyarrow")
 SAY_AFTER_S = 15.0
 """Wait (s) for the first executor before a line about it."""
 _POLL_S = 0.5
-_READY = "wmtop.executors"
-"""The session's setting that marks its executors as able to run wmtop's Python."""
 
 Answer = tuple[str, list[str], list[str]]
 """One task's host, the modules it cannot import, and the paths it does not see."""
@@ -44,8 +42,6 @@ class TaskNeeds(NamedTuple):
     """The modules of wmtop that they import."""
     paths: tuple[Path, ...] = ()
     """Paths that they read or write and that this process reads or writes, too."""
-    required: bool = False
-    """Whether the run is impossible without the modules; else Spark's own readers do the work."""
 
 
 def is_local(spark: "SparkSession") -> bool:
@@ -63,30 +59,20 @@ def local_uri(path: Path) -> str:
     return f"file://{path.absolute()}"
 
 
-def runs_wmtop(spark: "SparkSession") -> bool:
-    """Whether tasks can run wmtop's Python and see the run's files."""
-    return is_local(spark) or spark.conf.get(_READY, "no") == "yes"
-
-
 def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[str], None]) -> None:
-    """Wait for an executor, send wmtop's Python to it, and check that tasks find what they need.
+    """Wait for an executor, send wmtop's Python to it, and check that tasks find what they need; UsageError otherwise.
 
-    `say` gets a line if no executor comes for a while, or if an executor cannot run tasks that the run can do without.
-    UsageError if it cannot run tasks that the run needs.
+    `say` gets a line if no executor comes for a while.
     """
     _wait_for_executors(spark, say)
-    answers, wrong = _answers(spark, needs)
-    if wrong is not None and needs.required:
-        raise UsageError(wrong)
-    if wrong is not None and needs.modules:
-        say(f"{wrong}; meanwhile Spark reads the records as rows, which takes several times as long")
-    for host, _, unseen in answers:
+    if needs == TaskNeeds():
+        return
+    for host, _, unseen in _answers(spark, needs):
         if unseen:
             raise UsageError(
                 f"the executor at {host} does not see {unseen[0]}: use a directory that all machines share "
                 "(of a replay: --state-dir), or --master local[*]"
             )
-    spark.conf.set(_READY, "no" if wrong else "yes")
 
 
 def _wait_for_executors(spark: "SparkSession", say: Callable[[str], None]) -> None:
@@ -108,8 +94,8 @@ def _directory() -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="wmtop-")
 
 
-def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], str | None]:
-    """The executors' answers, and one line about the first that cannot run wmtop's Python (None: all can)."""
+def _answers(spark: "SparkSession", needs: TaskNeeds) -> list["Answer"]:
+    """The executors' answers; UsageError about the first that cannot run wmtop's Python."""
     context = spark.sparkContext
     version = ".".join(platform.python_version_tuple()[:2])
     advice = (
@@ -122,12 +108,12 @@ def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], s
         # Spark plans a stream in a Python process of the driver's machine, which ignores added files.
         context.environment["PYTHONPATH"] = package
         answers = _ask_workers(spark, needs)
-    except Exception as error:  # noqa: BLE001 - whatever keeps a task from running is the answer
-        return [], f"the executors cannot run wmtop's Python ({reason_of(error)}): {advice}"
+    except Exception as error:  # whatever keeps a task from running is the answer
+        raise UsageError(f"the executors cannot run wmtop's Python ({reason_of(error)}): {advice}") from error
     for host, missing, _ in answers:
         if missing:
-            return answers, f"the Python of the executor at {host} has no {' and no '.join(missing)}: {advice}"
-    return answers, None
+            raise UsageError(f"the Python of the executor at {host} has no {' and no '.join(missing)}: {advice}")
+    return answers
 
 
 def write_package(target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Times of any column type as epoch ms, computed by Arrow; `event_time_sql` does the same inside Spark.
+"""Times of any column type as epoch ms, computed by Arrow; `untyped_to_ms_sql` does the same inside Spark.
 
 The rules: integers, floats and decimals count `unit` since the epoch; a time without zone is UTC; text is ISO 8601;
 fractions of a millisecond are floored, also before 1970; anything that is not a time within the years 1 to 9999 is

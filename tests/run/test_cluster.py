@@ -97,17 +97,6 @@ def on_bare_python(tmp_path: Path, cluster: Cluster, *arguments: str | Path) -> 
 
 
 @pytest.mark.matrix
-def test_files_are_read_as_rows_by_executors_that_cannot_run_tasks(tmp_path: Path, cluster: Cluster) -> None:
-    (tmp_path / "rows").mkdir()
-    write(make_rows(SETTINGS), tmp_path / "rows" / "rows.parquet")
-    done = on_bare_python(tmp_path, cluster, "files", tmp_path / "rows", "--time", "t", "--channel", "c")
-    assert done.returncode == 0, done.stderr
-    assert "PYSPARK_PYTHON" in done.stderr
-    assert "as rows" in done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["totals"]["records"] > 0
-
-
-@pytest.mark.matrix
 def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: Cluster) -> None:
     done = on_bare_python(tmp_path, cluster, "rate", "--rows", "100")
     assert done.returncode == 2

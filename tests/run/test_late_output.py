@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from wmtop.engine.run.late_directory import LocalDirectory, check_late_output
+from wmtop.engine.run.late_output import LocalDirectory, check_late_output
 from wmtop.engine.system.errors import UsageError
 
 from ..conftest import QUICK_OPTIONS
@@ -156,7 +156,7 @@ def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
     assert not Path(f"/proc/{jvm}").exists()
     rows = sorted(pq.read_table(late).to_pylist(), key=lambda row: row["wmtop_time_ms"])
     expected = list(range(-50_000, 0, 1_000))
-    texts = [json.dumps({"n": [time, 2]}) for time in expected]
+    texts = [f'{{"n":[{time},2]}}' for time in expected]
     shapes = [{"n": [time, 2]} for time in expected] if kind == "parquet" else texts
     assert [row["wmtop_time_ms"] for row in rows] == expected
     assert [row["t"] for row in rows] == (expected if kind == "parquet" else list(map(str, expected)))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from wmtop.engine.run.late_output import MAX_IN_SAMPLE, MAX_READ, LateSample
+from wmtop.engine.run.late_output import MAX_IN_SAMPLE, LateSample
 from wmtop.engine.snapshot import LateRecord
 
 
@@ -41,7 +41,7 @@ def test_the_newest_batch_comes_first_and_in_a_batch_the_record_that_is_most_lat
     assert places(sample) == expected
     assert len(expected) == MAX_IN_SAMPLE
     resumed = LateSample(tmp_path, from_kafka=False)
-    resumed.resume([8, 3])
+    resumed.resume(["_wmtop.json", "batch=8", "batch=3"])
     assert places(resumed) == expected
     sample.drop(8)
     assert places(sample) == [(3, 9)]
@@ -50,14 +50,12 @@ def test_the_newest_batch_comes_first_and_in_a_batch_the_record_that_is_most_lat
     assert places(sample) == expected
 
 
-def test_no_more_than_a_bounded_number_of_rows_is_read(tmp_path: Path) -> None:
-    """The record that is most late is at the end of a large file: a whole read would find it."""
-    rows = list(range(10 * MAX_READ))
+def test_the_record_that_is_most_late_is_found_at_the_end_of_a_large_file(tmp_path: Path) -> None:
+    rows = list(range(50_000))
     write(tmp_path, 1, rows, rows)
     sample = LateSample(tmp_path, from_kafka=False)
     sample.add(1)
-    last = MAX_READ // 2 - 1
-    assert places(sample) == [(1, last - place // 2) for place in range(MAX_IN_SAMPLE)]
+    assert places(sample) == [(1, rows[-1] - place // 2) for place in range(MAX_IN_SAMPLE)]
 
 
 def test_a_record_from_kafka_has_its_position_and_another_has_none(tmp_path: Path) -> None:

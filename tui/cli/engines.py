@@ -109,7 +109,7 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
     if engine.late_output is not None:
-        from ...engine.run.late_directory import check_late_output
+        from ...engine.run.late_output import check_late_output
 
         check_late_output(engine.late_output, inputs=[*inputs, *state])
     check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))

@@ -115,7 +115,7 @@ def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:
-    from ...engine.run.sources.kafka_demo import DemoRows, KafkaDemo
+    from ...engine.run.sources.kafka import DemoRows, KafkaDemo
 
     if engine.idle_after == DEFAULT_IDLE_AFTER_MS:
         # Event time advances `speed` times as fast as the clock that idleness uses.
@@ -150,7 +150,7 @@ def run_replay(
 ) -> None:
     """Replay files in order of arrival."""
     from ...engine.run.sources.columns import Columns
-    from ...engine.run.sources.data_files import LocalFile, data_files
+    from ...engine.run.sources.data_files import data_files
     from ...engine.run.sources.replay import Replay
 
     columns = Columns(
@@ -166,7 +166,7 @@ def run_replay(
     places = [place if is_remote(place) else local_path(place) for place in file]
     files = data_files(places)
     local = [place for place in places if isinstance(place, Path)]
-    local += [each.path for each in files if isinstance(each, LocalFile)]
+    local += [Path(each.path) for each in files if not each.is_remote]
     source = Replay(files, columns, directory, keep=keep, speed=speed, batch_rows=rows)
     start(source, engine, live=False, name=name_of(_last_name(file[0])), inputs=local)
 

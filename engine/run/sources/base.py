@@ -1,4 +1,4 @@
-"""What a source of records is: its columns, its limits, its progress, and the optional things that only some can do."""
+"""What a source of records is: its columns, its limits, and what only some can do; and its columns as SQL."""
 
 import time
 from abc import ABC, abstractmethod
@@ -11,13 +11,17 @@ from msgspec import Struct
 
 from ...snapshot import Note, NoteCode, SourceView
 from ...system.errors import UsageError, first_line
-from ...watermarks.channels import Unread
+from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
 from ...watermarks.settings import Settings
+from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from ..tasks import TaskNeeds
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from .kafka_progress import KafkaProgress
+    from .replay import ReplayTime
 
 T = TypeVar("T")
 
@@ -68,41 +72,26 @@ class Batch(NamedTuple):
     first_row: int
     """How many rows were read before."""
     ends: list[str]
-    """Where it ends (`SourceProgress.applied`); with a `BatchPlanner` the row before which it ends."""
+    """Where it ends: offsets, a JSON text for each of the query's sources; with a `BatchPlanner` the row before
+    which it ends.
+    """
     begins: list[str] | None = None
     """Where it begins, as `ends`; empty: where the run starts; None: not known."""
     log: Path | None = None
     """The directory of Spark's log of the query's one source, if it keeps one."""
 
 
-class ColumnReader(Protocol):
+class ColumnReader(Struct, frozen=True):
     """A columnar way to the records: the query's frame only describes them, and tasks read them as Arrow columns."""
 
-    @property
-    def frame(self) -> "DataFrame":
-        """The streaming DataFrame of descriptions."""
-        ...
-
-    def shares(self, batch: Batch) -> list[list[Any]]:
-        """The share of a batch that each task reads."""
-        ...
-
-    @property
-    def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
-        """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.
-
-        NotReadableError if only Spark's reader can read them.
-        """
-        ...
-
-    @property
-    def explained(self) -> "Callable[[Any], Iterator[pa.Table]] | None":
-        """As `read`, with the values of `--explain` (columns `EXPLAIN`); None if only rows have them."""
-        ...
-
-    def rows(self, batch: Batch) -> "DataFrame":
-        """The same records as rows with the columns of `Source.load`."""
-        ...
+    frame: Any
+    """The streaming DataFrame of descriptions."""
+    shares: Callable[[Batch], list[list[Any]]]
+    """The share of a batch that each task reads; empty if it has no records, or only Spark knows them."""
+    read: "Callable[[Any], Iterator[pa.Table]]"
+    """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels."""
+    rows: "Callable[[Batch], DataFrame]"
+    """The same records as rows with the columns of `Source.load`."""
 
 
 class BatchPlanner(Protocol):
@@ -114,62 +103,6 @@ class BatchPlanner(Protocol):
 
     def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
         """The rows `first_row <= row < last_row` in the canonical columns."""
-        ...
-
-
-class ProcessingClock(Protocol):
-    """Processing time of a source whose records carry it (a replay)."""
-
-    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
-        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known: downtime is paused time."""
-        ...
-
-    def now_ms(self) -> int:
-        """Processing time now (epoch ms)."""
-        ...
-
-    def tick_limit_ms(self, rows_read: int) -> int | None:
-        """Ticks must stay below this time (epoch ms): the arrival of the next unread row; None: no limit."""
-        ...
-
-
-class SourceProgress(Protocol):
-    """How far a source is read, and which channels it knows. `ends` are offsets, a JSON text for each of the query's
-    sources.
-    """
-
-    def channels(self) -> list[str]:
-        """The present channels that are known before their first record, because they are partitions."""
-        ...
-
-    def gone_channels(self) -> list[str]:
-        """Channels whose partition no longer exists (named again each time), or was recreated (named once).
-
-        `channels` omits the former; it includes the latter, which come back as new channels.
-        """
-        ...
-
-    def finished_channels(self, latest: list[str]) -> list[str]:
-        """Channels of a bounded source that are read to their end; never all of them: that is the end of the stream.
-
-        `latest` is Spark's last report of the `ends` of the query; empty before its first report.
-        """
-        ...
-
-    def resumed(self, ends: list[str]) -> None:
-        """Note that the query continues after these offsets."""
-        ...
-
-    def applied(self, ends: list[str]) -> None:
-        """Note that a batch that ends at these offsets was applied."""
-        ...
-
-    def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
-        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
-        ...
-
-    def unread(self) -> Unread:
-        """The unread records now."""
         ...
 
 
@@ -207,16 +140,16 @@ class Source(ABC):
     counted_by_spark: bool = True
     """Whether the rows that Spark counts are records."""
 
-    clock: ProcessingClock | None = None
-    """Processing time; None: it is the wall clock."""
+    clock: "ReplayTime | None" = None
+    """Processing time of a source whose records carry it; None: it is the wall clock."""
     planner: BatchPlanner | None = None
     """Plans the batches; None: Spark does, and the frame's rows are the records."""
     part_name: Callable[[int], str] | None = None
     """The name of a part (column `part`); None: a record's channel shows where it is."""
     channel_of_part: Callable[[int], str] | None = None
     """The name of a part's channel, if the channels are the parts; None otherwise."""
-    progress: SourceProgress | None = None
-    """None: nothing is ever unread (a replay), or it is not known (files)."""
+    progress: "KafkaProgress | None" = None
+    """How far it is read, and which channels it knows; None: nothing is ever unread (a replay), or it is not known."""
     balance: Callable[[Mapping[str, int | None]], None] | None = None
     """Pauses partitions that run ahead of the slowest one, given the greatest event time (ms) of each channel that is
     not idle (None: no record yet).
@@ -285,6 +218,11 @@ class Source(ABC):
         """Release and remove what `prepare` created."""
 
 
+def numbered_batches(spark: "SparkSession") -> "DataFrame":
+    """The frame of a `BatchPlanner`: Spark's own source that has a new row for ever."""
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+
+
 def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[str, str]:
     """The columns that a run's source has, with their Spark types."""
     columns = {CHANNEL: "string", TIME: "bigint", OFFSET: "bigint"}
@@ -343,3 +281,78 @@ def divided(parts: list[T], tasks: int, size: Callable[[T], int]) -> list[list[T
         shares[smallest].append(part)
         sizes[smallest] += size(part)
     return shares
+
+
+def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
+    """Times in text of a file without types (CSV): a number counts units, all else is ISO 8601."""
+    text = f"trim({column})"
+    integers = _integers(f"try_cast({text} as bigint)", unit)
+    return _of_text(text, integers, _floats(f"try_cast({text} as double)", unit))
+
+
+def recognised_to_ms_sql(column: str) -> str:
+    """Times in text that need no unit: ISO 8601, or a number whose size shows its unit.
+
+    Each value is recognised alone, so the same record always gives the same time: a magnitude below 1e11 is seconds
+    (until the year 5138), below 1e14 milliseconds (1973 to 5138), below 1e17 microseconds, else nanoseconds.
+    """
+    text = f"trim({column})"
+    integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)
+    return _of_text(text, integers, _by_magnitude(f"try_cast({text} as double)", _floats))
+
+
+def text_literal(text: str) -> str:
+    """`text` as an SQL string."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _of_text(text: str, integers: str, floats: str) -> str:
+    """The times in trimmed text, given those of its integers and of its floats."""
+    return (
+        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
+        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+    )
+
+
+def _by_magnitude(number: str, to_ms: Callable[[str, TimeUnit], str]) -> str:
+    cases = " ".join(f"when abs({number}) < {limit} then {to_ms(number, unit)}" for unit, limit in BELOW.items())
+    return f"case {cases} else {to_ms(number, 'ns')} end"
+
+
+def _integers(number: str, unit: TimeUnit) -> str:
+    first, last = usable_range(unit)
+    rate = PER_SECOND[unit]
+    ms = f"{number} * 1000L" if rate == 1 else _floor_div(number, rate // 1_000)
+    return f"case when {number} between {first}L and {last}L then {ms} end"
+
+
+def _floats(number: str, unit: TimeUnit) -> str:
+    rate = PER_SECOND[unit]
+    micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
+    return _usable(f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end")
+
+
+def _iso_8601(text: str) -> str:
+    with_seconds = f"regexp_replace({text}, r'^(.{{16}})(Z|[+-])', '$1:00$2')"  # Spark takes no zone without seconds
+    times = _timestamps(f"try_cast({with_seconds} as timestamp)")
+    return f"case when {text} rlike {_raw(ISO_8601)} then {times} end"
+
+
+def _timestamps(timestamp: str) -> str:
+    first, last = usable_range("us")
+    return f"case when unix_micros({timestamp}) between {first}L and {last}L then unix_millis({timestamp}) end"
+
+
+def _usable(ms: str) -> str:
+    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
+
+
+def _floor_div(number: str, divisor: int) -> str:
+    if divisor == 1:
+        return number
+    return f"({number} div {divisor}L - if({number} % {divisor}L < 0L, 1L, 0L))"
+
+
+def _raw(pattern: str) -> str:
+    assert "'" not in pattern
+    return f"r'{pattern}'"

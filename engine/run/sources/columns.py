@@ -8,15 +8,34 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
 from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
-from .base import NO_CHANNEL, NOTHING_MORE, RecordColumns
+from .base import (
+    ARRIVAL,
+    CHANNEL,
+    EXPLAIN,
+    NO_CHANNEL,
+    NOTHING_MORE,
+    ONE_CHANNEL,
+    TIME,
+    WATERMARK,
+    RecordColumns,
+    quoted,
+    record_sql,
+    text_literal,
+)
 from .data_files import Format, near
-from .table_files import TableFile, sample
+from .table_files import Chunk, TableFile, sample
+
+PREFIX = "_wmtop_"
+"""Prefix of a canonical column's name, since the columns for `--marker` keep their own names."""
+WHOLE = PREFIX + "record."
+"""Prefix of the columns of whole records."""
 
 _PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
@@ -99,6 +118,67 @@ def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
                 raise UsageError(
                     f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
                 )
+
+
+def canonical(
+    file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns, *, marks_as_text: bool = False
+) -> Any:
+    """A chunk's rows, canonical columns with `PREFIX`: times in ms, the channel as text; and the marker's columns: of
+    CSV as text, of JSON in the types of their values or as text.
+    """
+    ts = times(file.format, chunk[columns.time], columns.unit)
+    made = {}
+    if columns.arrival is not None:
+        arrival = times(file.format, chunk[columns.arrival], columns.unit)
+        ts = pc.if_else(arrival.is_valid(), ts, pa.scalar(None, pa.int64()))
+        made[PREFIX + ARRIVAL] = arrival
+    made[PREFIX + TIME] = ts
+    if columns.channel is not None:
+        made[PREFIX + CHANNEL] = channels(chunk[columns.channel])
+    if columns.watermark is not None:
+        made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
+    for name in columns.marked_in(file):
+        values = chunk[name]
+        as_text = marks_as_text and isinstance(values, list)
+        made[name] = texts(values).dictionary_decode() if as_text else marked_values(name, values)
+    for number, name in enumerate(more.explain):
+        made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
+    if more.whole:
+        made |= {WHOLE + name: record_values(name, chunk[name]) for name in file.columns}
+    return pa.table(made)
+
+
+def marked_values(name: str, values: Any) -> Any:
+    """The values of a column that the marker uses, in a type that Spark accepts; UsageError if they have none."""
+    try:
+        values = pa.array(values) if isinstance(values, list) else values
+        return values.cast(spark_type(values.type), safe=False)
+    except (pa.ArrowException, OverflowError, TypeError):
+        raise UsageError(
+            f"--marker: {name} holds values that a condition cannot use, or of different types", code="no_condition"
+        ) from None
+
+
+def unprefixed(table: Any) -> Any:
+    """The rows of `canonical` with the canonical columns under their own names, and with channels."""
+    table = table.rename_columns([name.removeprefix(PREFIX) for name in table.column_names])
+    if CHANNEL in table.column_names:
+        return table
+    names = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int32), pa.array([ONE_CHANNEL]))
+    return table.append_column(CHANNEL, pa.chunked_array([names]))
+
+
+def canonical_sql(
+    columns: Columns, names: Sequence[str], explain: Sequence[str] = (), fields: Sequence[str] = ()
+) -> list[str]:
+    """The canonical columns (SQL) over rows that have them with `PREFIX`: channel, `names`, watermark, the values of
+    `explain`, and the whole records with these `fields`.
+    """
+    channel = text_literal(ONE_CHANNEL) if columns.channel is None else PREFIX + CHANNEL
+    names = [*names, *([] if columns.watermark is None else [WATERMARK])]
+    explained = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(explain))]
+    record = [f"{quoted(WHOLE + name)} as {quoted(name)}" for name in fields]
+    return [f"{channel} as {CHANNEL}", *(f"{PREFIX}{name} as {name}" for name in names), *record_sql(explained, record)]
 
 
 def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
@@ -229,14 +309,8 @@ def record_type(kind: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Any:
-    """The same type without 64-bit offsets, which Spark does not accept."""
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    return pa.string() if pa.types.is_large_string(kind) else pa.binary() if pa.types.is_large_binary(kind) else kind
+    """The same type without dictionary, which Spark does not accept."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_typed_time(file: TableFile, name: str) -> bool:

@@ -5,6 +5,7 @@
 
 import difflib
 import io
+import os
 import re
 import zlib
 from collections import deque
@@ -13,11 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct
+from msgspec import Struct, structs
 from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
@@ -32,103 +33,46 @@ SUFFIXES: dict[str, Format] = {
 AHEAD = 1 << 16
 """Bytes for which a glance at a file asks a store."""
 
-Below = list[tuple[tuple[str, ...], "LocalFile | RemoteFile"]]
-"""Files below a directory, each with the names on the way to it."""
-
 _AT_ONCE = 16
+_DIRECTORY = fs.FileType.Directory
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class LocalFile(Struct, frozen=True):
-    """A file or directory of this machine that exists, or not."""
+class DataFile(Struct, frozen=True):
+    """A file or directory of this machine or of a store, that exists or not."""
 
-    path: Path
-    errors: ClassVar[tuple[type[Exception], ...]] = (pa.ArrowException, OSError, EOFError, zlib.error)
-    """What reading raises."""
-    is_remote: ClassVar[bool] = False
-    """Whether each read waits for a network."""
+    fs: Any
+    path: str
+    uri: str
+    """As shown: of a store without options and password."""
+    store: str = ""
+    """Equal for the same store; empty: this machine."""
+    kind: Any = _DIRECTORY
+    size: int = 0
+    """Bytes, as listed."""
 
     def __str__(self) -> str:
-        return str(self.path)
+        return one_line(self.uri) if self.is_remote else self.uri
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read waits for a network."""
+        return bool(self.store)
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What reading raises; each store raises what its library does."""
+        return (Exception,) if self.is_remote else (pa.ArrowException, OSError, EOFError, zlib.error)
 
     @property
     def key(self) -> object:
         """Equal for the same file."""
-        return self.path
-
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        return self.path.name
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.path.stat().st_size
-
-    @property
-    def exists(self) -> bool:
-        return self.path.exists()
-
-    @property
-    def is_dir(self) -> bool:
-        return self.path.is_dir()
-
-    def open(self, ahead: int = AHEAD) -> IO[bytes]:
-        """The content; where each read is a request, it is for `ahead` bytes."""
-        return self.path.open("rb")
-
-    def open_parquet(self, **options: Any) -> Any:
-        """A `pyarrow.parquet.ParquetFile`."""
-        return pq.ParquetFile(self.path, memory_map=True, **options)
-
-    def parent(self) -> "LocalFile":
-        return LocalFile(self.path.parent)
-
-    def children(self) -> "Sequence[LocalFile]":
-        """What the directory has; nothing if it does not exist."""
-        try:
-            return [LocalFile(path) for path in self.path.iterdir()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise unreadable(self, error) from None
-
-    def below(self) -> Below:
-        """All files below the directory that Spark does not ignore, in no order."""
-        inside = [(each.relative_to(self.path).parts, each) for each in self.path.rglob("*") if each.is_file()]
-        return [(names, LocalFile(path)) for names, path in inside if not is_hidden(names)]
-
-    def reason(self, error: Exception) -> str:
-        """What an error says, without its final dot."""
-        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return text.strip().partition("\n")[0].rstrip(".")
-
-
-class RemoteFile(Struct, frozen=True):
-    """A file or directory of a store, like `LocalFile`; kind and size are as listed."""
-
-    fs: Any
-    store: str
-    """Equal for the same store."""
-    path: str
-    uri: str
-    """As shown: without options and password."""
-    kind: Any
-    size: int = 0
-    errors: ClassVar[tuple[type[Exception], ...]] = (Exception,)  # each store raises what its library does
-    is_remote: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return one_line(self.uri)
-
-    @property
-    def key(self) -> object:
         return self.store, self.path
 
     @property
     def name(self) -> str:
+        """The last part of its path."""
         return self.uri.rpartition("/")[2]
 
     @property
@@ -137,53 +81,67 @@ class RemoteFile(Struct, frozen=True):
 
     @property
     def is_dir(self) -> bool:
-        return self.kind == fs.FileType.Directory
+        return self.kind == _DIRECTORY
 
     def open(self, ahead: int = AHEAD) -> IO[bytes]:
+        """The content; where each read is a request, it is for `ahead` bytes."""
+        if not self.is_remote:
+            return open(self.path, "rb")
         return io.BufferedReader(self.fs.open_input_file(self.path), ahead)
 
     def open_parquet(self, **options: Any) -> Any:
+        """A `pyarrow.parquet.ParquetFile`."""
+        if not self.is_remote:
+            return pq.ParquetFile(self.path, memory_map=True, **options)
         return pq.ParquetFile(self.path, filesystem=self.fs, pre_buffer=True, **options)
 
-    def parent(self) -> "RemoteFile":
+    def parent(self) -> "DataFile":
         if "/" not in self.path:
             return self
-        path, uri = self.path.rpartition("/")[0], self.uri.rpartition("/")[0]
-        return RemoteFile(self.fs, self.store, path, uri, fs.FileType.Directory)
+        return DataFile(self.fs, self.path.rpartition("/")[0], self.uri.rpartition("/")[0], self.store)
 
-    def children(self) -> "Sequence[RemoteFile]":
+    def children(self) -> "list[DataFile]":
+        """What the directory has; nothing if it does not exist."""
         return self._listed(recursive=False)
 
-    def below(self) -> Below:
+    def below(self) -> "list[tuple[tuple[str, ...], DataFile]]":
+        """All files below the directory that Spark does not ignore, in no order, each with the names on the way."""
         files = [each for each in self._listed(recursive=True) if not each.is_dir]
         named = [(tuple(each.path[len(self.path) :].strip("/").split("/")), each) for each in files]
         return [(names, file) for names, file in named if not is_hidden(names)]
 
-    def looked_up(self) -> "RemoteFile":
-        """The same with its kind and size. UsageError if the store does not answer, or refuses."""
+    def looked_up(self) -> "DataFile":
+        """The same with its kind and size. UsageError if it cannot be looked up."""
         try:
             info = self.fs.get_file_info(self.path)
-            return RemoteFile(self.fs, self.store, self.path, self.uri, info.type, info.size or 0)
+            return structs.replace(self, kind=info.type, size=info.size or 0)
         except Exception as error:  # noqa: BLE001 - each store raises what its library does
             raise unreadable(self, error) from None
 
     def reason(self, error: Exception) -> str:
-        return words_of(error)
+        """What an error says, without its final dot."""
+        if self.is_remote:
+            return words_of(error)
+        text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        return text.strip().partition("\n")[0].rstrip(".")
 
-    def _listed(self, *, recursive: bool) -> "list[RemoteFile]":
+    def _listed(self, *, recursive: bool) -> "list[DataFile]":
         try:
-            return [self._of(info) for info in self.fs.get_file_info(fs.FileSelector(self.path, recursive=recursive))]
+            infos = self.fs.get_file_info(fs.FileSelector(self.path, recursive=recursive))
         except Exception as error:  # noqa: BLE001 - each store raises what its library does
-            if is_missing(error) or isinstance(error, NotADirectoryError):
+            if is_missing(error) or isinstance(error, FileNotFoundError | NotADirectoryError):
                 return []
             raise unreadable(self, error) from None
+        paths = [(info.path.rstrip("/"), info) for info in infos]
+        return [
+            structs.replace(self, path=path, uri=self.uri + path[len(self.path) :], kind=info.type, size=info.size or 0)
+            for path, info in paths
+        ]
 
-    def _of(self, info: Any) -> "RemoteFile":
-        path = info.path.rstrip("/")
-        return RemoteFile(self.fs, self.store, path, self.uri + path[len(self.path) :], info.type, info.size or 0)
 
-
-DataFile = LocalFile | RemoteFile
+def local_file(path: Path) -> DataFile:
+    """A file or directory of this machine."""
+    return DataFile(fs.LocalFileSystem(), str(path.absolute()), str(path)).looked_up()
 
 
 def missing(file: DataFile) -> UsageError:
@@ -245,10 +203,7 @@ def data_files(arguments: Iterable[Path | str]) -> list[DataFile]:
 
 def in_parallel(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """The results, in order: a store needs tens of milliseconds for each request."""
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(function, items))
+    return list(in_advance(function, items, _AT_ONCE)) if len(items) > 1 else [function(item) for item in items]
 
 
 def in_advance(function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
@@ -268,15 +223,15 @@ def in_advance(function: Callable[[T], R], items: Iterable[T], most: int) -> Ite
 
 def _local(path: Path) -> _Place:
     fixed, pattern = _divided(path.parts)
-    return _Place(LocalFile(path), LocalFile(Path(*fixed)), pattern)
+    return _Place(local_file(path), local_file(Path(*fixed)), pattern)
 
 
 def _remote(uri: str) -> _Place:
     place = remote_path(uri)
 
-    def at(names: list[str], query: str = "") -> RemoteFile:
+    def at(names: list[str], query: str = "") -> DataFile:
         path, shown = "/".join([place.top, *names]) + query, "/".join([place.shown, *names])
-        return RemoteFile(place.fs, place.store, path, shown, fs.FileType.Directory)
+        return DataFile(place.fs, path, shown, place.store)
 
     fixed, pattern = _divided(place.names)
     return _Place(at(place.names, place.query).looked_up(), at(fixed), pattern)

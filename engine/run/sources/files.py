@@ -1,53 +1,109 @@
-"""`run files`: a growing directory, read by Spark's own file source."""
+"""`run files`: a growing directory. Spark plans which files are new, and tasks read them as columns."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
-from ...system.event_time import TimeUnit
-from ..tasks import TaskNeeds, local_uri, runs_wmtop, start_workers
-from .base import (
-    CHANNEL,
-    NO_CHANNEL,
-    OFFSET,
-    ONE_CHANNEL,
-    TIME,
-    WATERMARK,
-    RecordColumns,
-    Source,
-    canonical_rows,
-    quoted,
-    record_sql,
+from ..tasks import TaskNeeds, local_uri, map_in_arrow, start_workers
+from .base import OFFSET, TIME, Batch, ColumnReader, RecordColumns, Source, canonical_rows, divided, parts_of, quoted
+from .columns import (
+    PREFIX,
+    Columns,
+    canonical,
+    canonical_sql,
+    check_alike,
+    check_columns,
+    check_record_columns,
+    marked_values,
+    plain_type,
+    typed_text,
+    unprefixed,
 )
-from .columns import Columns, check_alike, check_columns, check_record_columns, spark_type, typed_text
-from .data_files import SUFFIXES, Format, LocalFile, format_of
-from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
-from .file_rows import FileColumns, ParquetRows, is_channel_type, readable_type, reads_as_written, text_rows_of
-from .table_files import TableFile, look_at, sample
+from .data_files import SUFFIXES, Format, format_of, local_file
+from .table_files import TableFile, chunks, like, look_at, rows_of, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
 
 _POLL_MS = 200
 _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
-_NO_PATTERNS = ("__globPaths__", "false")
-"""Spark's option, also for streams: a name with an asterisk is taken literally."""
 _BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 """The schema of Spark's source of whole files, which must be given; columns that are not selected are not read."""
-_SPARK_DIGITS = 38
+_ALONE_BYTES = 8 << 20
+"""Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
+
+
+class Piece(Struct, frozen=True):
+    """Some row groups of a file; None: all."""
+
+    path: str
+    size: int
+    """Size in bytes; for a part, its share."""
+    row_groups: tuple[int, ...] | None = None
+
+
+class FileRows(Struct, frozen=True):
+    """Reads files like the first one; pickled to the tasks."""
+
+    first: TableFile
+    columns: Columns
+    more: RecordColumns
+
+    def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
+        """The piece's rows in the canonical columns, at least one table; `UsageError` for a damaged file."""
+        for table in chain([self._nothing()], self._tables(piece)):
+            yield unprefixed(table)
+
+    def schema(self) -> Any:
+        """The columns of `in_rows`: the canonical ones, with `PREFIX`, and those of the marker and of `more`."""
+        return pa.schema([(field.name, plain_type(field.type)) for field in self._nothing().schema])
+
+    def in_rows(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Runs in tasks over the column `path`: the files' rows in the columns of `schema`."""
+        schema = self.schema()
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                for table in self._tables(Piece(path.removeprefix("file:"), 0)):
+                    yield from table.cast(schema).to_batches()
+
+    def _tables(self, piece: Piece) -> Iterator[Any]:
+        file = like(self.first, Path(piece.path))
+        encoded = [*([] if self.columns.channel is None else [self.columns.channel]), *self.more.explain]
+        needed = self.columns.needed_of(self.first, self.more)
+        for chunk in chunks(file, needed, encoded=encoded, row_groups=piece.row_groups):
+            if rows_of(chunk):
+                yield canonical(file, chunk, self.columns, self.more, marks_as_text=True)
+
+    def _nothing(self) -> Any:
+        """No rows."""
+        file, types = self.first, self.first.types or {}
+        names = self.columns.needed_of(file, self.more)
+        chunk = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
+        return canonical(file, chunk, self.columns, self.more, marks_as_text=True)
 
 
 class Files(Source):
     """A `Source` of the files in `directory`, oldest first; with `once` it ends with the files that exist at
     the start.
     """
+
+    counted_by_spark = False  # it counts files
 
     def __init__(
         self, directory: Path, columns: Columns, *, as_format: Format | None = None, once: bool = False
@@ -70,7 +126,6 @@ class Files(Source):
                 )
             check_columns(file, self._columns)
             check_record_columns(file, self.more)
-            _check_decimals(file, self._columns.needed_of(file, self.more))
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -81,73 +136,67 @@ class Files(Source):
         return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        file = self._looked_at()[0]
-        schema = _schema(spark, file, self._columns, self.more)
-        reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
-        return self._canonical(reader.load(local_uri(self._directory)), file, schema)
+        return self._rows(self._paths(spark))
 
-    def _canonical(self, rows: "DataFrame", file: TableFile, schema: "StructType") -> "DataFrame":
-        types = {field.name: field.dataType for field in schema.fields}
-        canonical = [
-            f"{_channel_sql(file, self._columns.channel, types)} as {CHANNEL}",
-            f"{_time_sql(file, self._columns.time, types, self._columns.unit)} as {TIME}",
-            f"cast(null as bigint) as {OFFSET}",
-        ]
-        if self._columns.watermark is not None:
-            watermark = _time_sql(file, self._columns.watermark, types, self._columns.unit)
-            canonical.append(f"{watermark} as {WATERMARK}")
-        canonical += _record_sql(file, self.more, types)
-        return canonical_rows(rows, canonical, self._columns.marker)
-
-    def columns_of(self, spark: "SparkSession") -> "FileColumns | None":
-        """The columnar way, for files whose values Arrow reads as Spark does, if tasks can run wmtop's Python.
-
-        The query then reads the names and sizes of new files only. A `--marker` is evaluated by Spark.
-        """
-        file, columns = self._looked_at()[0], self._columns
-        if columns.marker is not None or not runs_wmtop(spark):
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
+        """The columnar way; None with a `--marker`, which Spark evaluates."""
+        if self._columns.marker is not None:
             return None
-        read = self._parquet_rows(spark, file) if file.format == "parquet" else text_rows_of(file, columns)
-        if read is None:
-            return None
-        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE).options(**self._options(file))
-        frame = files.load(local_uri(self._directory)).select("path", "length")
-        schema = _schema(spark, file, columns, self.more)
-        self.counted_by_spark = False  # it counts files
-        start_workers(spark, self.in_tasks(spark))
-        options = self._options(file) if file.format == "csv" else {}
+        first, cores = self._looked_at()[0], spark.sparkContext.defaultParallelism
 
-        def rows(paths: list[str]) -> "DataFrame":
-            reader = spark.read.format(file.format).schema(schema).options(**options).option(*_NO_PATTERNS)
-            return self._canonical(reader.load(paths), file, schema)
+        def shares(batch: Batch) -> list[list[Piece]]:
+            files = files_of(batch)
+            if files is None:
+                files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
+            return pieces_of(files, cores, by_row_group=first.format == "parquet")
 
-        explained = self._explained_of(read, file) if isinstance(read, ParquetRows) else None
-        return FileColumns(frame, read, rows, explained, divided=file.format == "parquet")
-
-    def _parquet_rows(self, spark: "SparkSession", file: TableFile) -> ParquetRows | None:
-        columns, types = self._columns, _readable_types(file)
-        known = {name: kind for name in columns.needed_of(file) if (kind := types.get(name)) is not None}
-        if len(known) < len(columns.needed_of(file)) or not reads_as_written(spark):
-            return None
-        if columns.channel is not None and not is_channel_type(known[columns.channel]):
-            return None
-        return ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
-
-    def _explained_of(self, read: ParquetRows, file: TableFile) -> ParquetRows | None:
-        """Reads the columns of `--explain`, too; None if Arrow writes their values differently from Spark."""
-        types = _readable_types(file)
-        kinds = {name: kind for name in self.more.explain if is_channel_type(kind := types.get(name)) and kind}
-        if not kinds or len(kinds) < len(self.more.explain):
-            return None
-        return msgspec.structs.replace(read, watermark=None, types=read.types | kinds, explain=self.more.explain)
+        read = FileRows(first, self._columns, RecordColumns(explain=self.more.explain))
+        return ColumnReader(self._paths(spark), shares, read, lambda batch: self._rows(batch.frame))
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """Its directory; without wmtop's Python, Spark reads all files itself."""
-        modules = (f"{__package__}.file_rows", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, (self._directory,))
+        """Its directory, and what reads it."""
+        return TaskNeeds((__name__, "wmtop.engine.run.column_groups"), (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
+
+    def _paths(self, spark: "SparkSession") -> "DataFrame":
+        """The stream of new files: their paths and sizes."""
+        start_workers(spark, self.in_tasks(spark))
+        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE)
+        files = files.options(**self._options(self._looked_at()[0]))
+        return files.load(local_uri(self._directory)).select("path", "length")
+
+    def _rows(self, paths: "DataFrame") -> "DataFrame":
+        """The rows of files, in the columns of `load`."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        read = FileRows(self._looked_at()[0], self._columns, self.more)
+        rows = map_in_arrow(paths, read.in_rows, from_arrow_schema(read.schema()))
+        rows = rows.selectExpr("*", f"cast(null as bigint) as {PREFIX}{OFFSET}")
+        rows = rows.withColumns(self._typed_marks(read.first))
+        fields = read.first.columns if self.more.whole else ()
+        canonical = canonical_sql(self._columns, (TIME, OFFSET), self.more.explain, fields)
+        return canonical_rows(rows, canonical, self._columns.marker)
+
+    def _typed_marks(self, file: TableFile) -> "dict[str, Any]":
+        """The columns that the marker uses of a file without types, in the types of its first rows."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        names = [] if file.types is not None else self._columns.marked_in(file)
+        first = sample(file, names) if names else None
+        if first is None:
+            return {}
+        typed = {
+            name: (typed_text(values) if file.format == "csv" else marked_values(name, values)).type
+            for name, values in first.items()
+        }
+        return {
+            name: F.col(quoted(name)).try_cast(from_arrow_type(kind))
+            for name, kind in typed.items()
+            if not pa.types.is_null(kind)
+        }
 
     def _looked_at(self) -> list[TableFile]:
         if self._files is None:
@@ -166,7 +215,7 @@ class Files(Source):
             if scheme.endswith(":"):
                 raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
-        paths = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
+        paths = [directory.joinpath(*names) for names, _ in local_file(directory).below()]
         if self._as_format is None:
             paths = [path for path in paths if format_of(path.name) is not None]
         paths = [path for path in paths if path.stat().st_size]
@@ -179,30 +228,11 @@ class Files(Source):
         return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def _options(self, file: TableFile) -> dict[str, str]:
-        options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
+        options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true"}
         if self._as_format is None:
             suffixes = [_any_case(suffix) for suffix, kind in SUFFIXES.items() if kind == file.format]
             options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
-        if file.format == "csv":
-            # Arrow's and Python's dialect: quotes are doubled, fields may contain line breaks. Headers must agree.
-            options |= {"header": "true", "sep": file.delimiter, "escape": '"', "multiLine": "true"}
-            options["enforceSchema"] = "false"
         return options
-
-
-def _readable_types(file: TableFile) -> dict[str, str | None]:
-    return {name: readable_type(kind) for name, kind in (file.types or {}).items()}
-
-
-def _check_decimals(file: TableFile, needed: list[str]) -> None:
-    types: dict[str, Any] = file.types or {}
-    for name in needed:
-        kind = types.get(name)
-        if kind is not None and pa.types.is_decimal(kind) and kind.precision > _SPARK_DIGITS:
-            raise UsageError(
-                f"column {name!r} in {file} is {kind}, but Spark reads decimals of at most {_SPARK_DIGITS} digits: "
-                "store it with fewer digits"
-            )
 
 
 def _any_case(suffix: str) -> str:
@@ -210,74 +240,54 @@ def _any_case(suffix: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
 
 
-def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: RecordColumns) -> "StructType":
-    """The schema that Spark reads with: Parquet's own types; CSV all as text; JSON's times unchanged."""
-    from pyspark.sql.types import StringType, StructField, StructType, VariantType
+def files_of(batch: Batch) -> list[tuple[str, int]] | None:
+    """The files (path, bytes) of a batch of local files; None if the log does not say.
 
-    needed = columns.needed_of(file, more)
-    if file.format == "parquet":
-        # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
-        spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(Path(str(file)))).select(*map(quoted, needed)).schema
-    kinds: dict[str, DataType] = _marker_types(file, columns)
-    if columns.channel is not None:
-        kinds[columns.channel] = StringType()
-    kinds |= {name: StringType() if file.format == "csv" else VariantType() for name in columns.times.values()}
-    names = file.columns if file.format == "csv" else needed
-    return StructType([StructField(name, kinds.get(name, StringType())) for name in names])
-
-
-def _marker_types(file: TableFile, columns: Columns) -> "dict[str, DataType]":
-    """The types of the columns that the marker uses, from the file's first rows."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    names = columns.marked_in(file)
-    first = sample(file, names) if names else None
-    if first is None:
-        return {}
-    arrays = {
-        name: pa.array(cast(list[Any], values)) if isinstance(values, list) else typed_text(values)
-        for name, values in first.items()
-    }
-    return {name: from_arrow_type(spark_type(values.type)) for name, values in arrays.items()}
+    Empty files are left out, as Spark leaves them out; None also if one is gone, which Spark reports. Spark's
+    `FileStreamSourceLog` writes the log.
+    """
+    if batch.begins is None or batch.log is None:
+        return None
+    try:
+        numbers = range(max(map(_number, batch.begins), default=-1) + 1, max(map(_number, batch.ends)) + 1)
+        paths = [path for number in numbers for path in _entries(batch.log, number)]
+        return [(path, size) for path in paths if (size := os.stat(path).st_size)]
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return None
 
 
-def _time_sql(file: TableFile, name: str, types: "dict[str, DataType]", unit: TimeUnit) -> str:
-    column = quoted(name)
-    if file.format == "csv":
-        return untyped_to_ms_sql(column, unit)
-    if file.format == "json":
-        return variant_to_ms_sql(column, unit)
-    in_file = (file.types or {})[name]
-    is_nanos = pa.types.is_timestamp(in_file) and in_file.unit == "ns" and types[name].typeName() == "long"
-    return to_ms_sql(column, types[name], "ns" if is_nanos else unit)
+def _number(offset: str) -> int:
+    return json.loads(offset)["logOffset"]
 
 
-def _channel_sql(file: TableFile, name: str | None, types: "dict[str, DataType]") -> str:
-    if name is None:
-        return text_literal(ONE_CHANNEL)
-    text = _text_sql(name, types)
-    if file.format == "csv":
-        text = f"nullif({text}, '')"
-    return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+def _entries(log: Path, number: int) -> Iterator[str]:
+    """The paths of one entry; every tenth has those of all before it, too."""
+    file = log / str(number)
+    lines = (file if file.exists() else log / f"{number}.compact").read_text().splitlines()
+    if lines[0] != "v1":
+        raise ValueError(lines[0])
+    for line in lines[1:]:
+        entry = json.loads(line)
+        address = urlsplit(str(entry["path"]))
+        if address.scheme != "file":
+            raise ValueError(address.scheme)
+        if entry["batchId"] == number:
+            yield unquote(address.path)
 
 
-def _text_sql(name: str, types: "dict[str, DataType]") -> str:
-    """A column's value as text; a whole number has no `.0`."""
-    column, kind = quoted(name), types[name].typeName()
-    text = f"cast({column} as string)"
-    if kind in ("float", "double"):
-        whole = f"cast(cast({column} as bigint) as string)"
-        text = f"if({column} = floor({column}) and abs({column}) < 1e15D, {whole}, {text})"
-    return text
+def pieces_of(paths: list[tuple[str, int]], tasks: int, *, by_row_group: bool = True) -> list[list[Piece]]:
+    """Files (path, bytes) as one list of pieces for each of at most `tasks` tasks, of about the same size."""
+    pieces = [piece for path, size in paths for piece in _divided(path, size, tasks if by_row_group else 1)]
+    return divided(pieces, tasks, lambda piece: piece.size)
 
 
-def _record_sql(file: TableFile, more: RecordColumns, types: "dict[str, DataType]") -> list[str]:
-    """The values of the columns of `--explain`, and the whole record: text for files without types."""
-    values = [_text_sql(name, types) for name in more.explain]
-    if file.format == "csv":
-        values = [f"nullif({value}, '')" for value in values]
-    fields = [quoted(name) for name in file.columns] if more.whole else []
-    if file.format != "parquet":
-        fields = [f"cast({name} as string) as {name}" for name in fields]
-    return record_sql(values, fields)
+def _divided(path: str, size: int, tasks: int) -> list[Piece]:
+    """A large file in as many pieces as there are tasks, if it has enough row groups."""
+    if tasks == 1 or size < _ALONE_BYTES:
+        return [Piece(path, size)]
+    try:
+        groups = pq.ParquetFile(path, memory_map=True).num_row_groups
+    except (pa.ArrowException, OSError):  # the task that reads it reports the error
+        return [Piece(path, size)]
+    parts = min(tasks, groups)
+    return [Piece(path, size // parts, tuple(range(low, high))) for low, high in parts_of(0, groups, parts)]

@@ -1,7 +1,9 @@
-"""`run kafka`: topics by Spark's connector or by kafka-python, chosen once; where times and channels are in records."""
+"""`run kafka`: topics by Spark's connector or by kafka-python, and `demo --kafka` with a broker of its own."""
 
 import contextlib
 import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,39 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
 from ...kafka.cluster import Cluster, Offsets, Positions, TopicPartition, may_not_read, offsets_of, positions_of
+from ...kafka.feeder import Feed, feeder_command, make_topic
+from ...kafka.local_broker import LocalBroker
 from ...kafka.probe import Probe
 from ...kafka.records import look_for_times
 from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
-from ...system.event_time import TimeUnit
 from ...system.files import replace_file
-from ...system.json_path import JsonPath, parse_json_path
-from ..tasks import TaskNeeds, runs_wmtop, start_workers
-from .base import (
-    CHANNEL,
-    NO_CHANNEL,
-    NOTHING_MORE,
-    OFFSET,
-    PART,
-    RECORD,
-    TIME,
-    WATERMARK,
-    RecordColumns,
-    Source,
-    SourceNotes,
-    canonical_rows,
-    record_sql,
-)
-from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
-from .kafka_progress import KafkaBalancer, KafkaProgress
+from ...system.json_path import JsonPath
+from ..tasks import TaskNeeds, start_workers
+from .base import NOTHING_MORE, ColumnReader, Source, SourceNotes, canonical_rows
+from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from .kafka_stream import KafkaRanges, ReaderOptions
+    from .kafka_stream import ReaderOptions
 
 Reader = Literal["auto", "connector", "python"]
 Start = Literal["earliest", "latest", "committed"] | int
@@ -60,96 +49,10 @@ _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
 
-class KafkaColumns(Struct, frozen=True):
-    """The places of event time and channel in a record."""
-
-    time: JsonPath | None = None
-    """The event time's path in the value; None: the record's own timestamp."""
-    unit: TimeUnit | None = None
-    """The unit of times in the value; None: recognised for each value."""
-    channel: JsonPath | Literal["partition", "key"] = "partition"
-    watermark: JsonPath | None = None
-    """`source`: the path of the producer's own watermark."""
-    marker: str | None = None
-    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
-
-    @property
-    def needs_value(self) -> bool:
-        """Whether any column is read from the value."""
-        return self.marker is not None or any(
-            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
-        )
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether any column is read from the key."""
-        return self.marker is not None or self.channel == "key"
-
-    @property
-    def plain(self) -> bool:
-        """Whether channels are partitions, and nothing is read from key and value."""
-        return self.by_partition and not self.needs_key and not self.needs_value
-
-    @property
-    def by_partition(self) -> bool:
-        """Whether channels are partitions."""
-        return self.channel == "partition"
-
-    def text_sql(self, more: RecordColumns) -> list[str]:
-        """The raw columns, with key and value as text, and the whole record unchanged.
-
-        Confluent's five bytes before JSON of a schema are cut off.
-        """
-        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
-        # JSON.
-        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
-        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
-        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
-        if more.whole:
-            stamp = "timestamp_millis(timestamp_ms) as timestamp"
-            columns += record_sql((), ("topic", "partition", "offset", stamp, "key", "value", "headers"))
-        return columns
-
-    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
-        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
-        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
-        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
-        columns.append(f"offset as {OFFSET}")
-        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
-        if self.watermark is not None:
-            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
-        columns += record_sql([explained_sql(name) for name in more.explain], ())
-        return [*columns, RECORD] if more.whole else columns
-
-    def _channel_sql(self, several_topics: bool) -> str:
-        if self.channel == "partition":
-            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
-        text = "key" if self.channel == "key" else _field(self.channel)
-        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-
-    def _time_sql(self, path: JsonPath) -> str:
-        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
-
-
-def _part_sql(topics: list[str]) -> str:
-    if len(topics) == 1:
-        return "cast(partition as bigint)"
-    names = ", ".join(text_literal(topic) for topic in topics)
-    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
-
-
-def explained_sql(name: str) -> str:
-    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
-    otherwise.
-    """
-    if name in ("partition", "key", "topic"):
-        return f"cast({name} as string)"
-    return _field(parse_json_path(name, "--explain"))
-
-
-def _field(path: JsonPath | str) -> str:
-    assert isinstance(path, JsonPath)
-    return f"get_json_object(value, {text_literal(path.sql())})"
+_USUAL = "127.0.0.1:9092"
+"""Address of a broker that may already run; used if none can be started."""
+_DEMO_PARTITIONS = 6
+_FEEDER_STOPS_S = 5
 
 
 class _Started(Struct, frozen=True):
@@ -277,16 +180,17 @@ class Kafka(Source):
         self._settle_reader(spark)
         return self._canonical(self._from_connector(spark) if self._reader == "connector" else self._from_python(spark))
 
-    def columns_of(self, spark: "SparkSession") -> "KafkaRanges | None":
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
         """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
-        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark) and runs_wmtop(spark)):
+        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)):
             return None
-        from .kafka_stream import KafkaRanges, KafkaRows
+        from .kafka_stream import ranges_reader
 
         self._settle_reader(spark)
         self.counted_by_spark = False  # tasks read the records
-        frame, read = self._from_python(spark), KafkaRows(self._reader_options(spark))
-        return KafkaRanges(frame, read, self._progress.start, self._progress.channel_of, self._canonical)
+        options, progress = self._reader_options(spark), self._progress
+        frame = self._from_python(spark)
+        return ranges_reader(frame, options, progress.start, progress.channel_of, self._canonical)
 
     def _settle_reader(self, spark: "SparkSession") -> None:
         if self._asked_reader == "connector" and not _has_connector(spark):
@@ -304,7 +208,7 @@ class Kafka(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
+        return TaskNeeds(modules) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
         poll_ms = _POLL_MS[self._reader or "python"]
@@ -430,6 +334,82 @@ class Kafka(Source):
             self._recognise_times(cluster, [p for p, end in ends.items() if end])
         if self._balancer is not None:
             self._balancer.look_ahead(cluster, ends)
+
+
+class DemoRows(Struct, frozen=True):
+    """A Parquet file and the names of its columns."""
+
+    file: Path
+    time: str
+    arrival: str
+    channel: str
+
+
+class KafkaDemo(Kafka):
+    """A `Source` with its own topic, on its own broker, that a feeder fills at `speed`."""
+
+    def __init__(self, topic: str, rows: DemoRows, *, speed: float, start_ms: int) -> None:
+        self._work = Path(tempfile.mkdtemp(prefix="wmtop-kafka-"))
+        columns = KafkaColumns(time=JsonPath((rows.time,)))
+        super().__init__(KafkaConfig(_USUAL), [topic], columns, directory=self._work / "run")
+        self._rows = rows
+        self._speed = speed
+        self._start_ms = start_ms
+        self._broker: LocalBroker | None = None
+        self._feeder: subprocess.Popen[bytes] | None = None
+
+    def check(self) -> None:
+        """Nothing to check before the broker runs."""
+
+    def describe(self) -> SourceView:
+        return replace(super().describe(), speed=self._speed)
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Start a broker, or find one that runs, and make the topic."""
+        self._config = KafkaConfig(self._find_broker(report))
+        make_topic(self._config.bootstrap, self._topics[0], _DEMO_PARTITIONS)
+        super().prepare(report)
+
+    def starting(self) -> None:
+        """Start the feeder only with the query, so that there is no backlog."""
+        job = Feed(
+            bootstrap=self._config.bootstrap,
+            topic=self._topics[0],
+            file=str(self._rows.file),
+            time=self._rows.time,
+            arrival=self._rows.arrival,
+            channel=self._rows.channel,
+            partitions=_DEMO_PARTITIONS,
+            speed=self._speed,
+            start_ms=self._start_ms,
+        )
+        with (self._work / "feeder.log").open("ab") as log:
+            self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+    def close(self) -> None:
+        super().close()
+        if self._feeder is not None and self._feeder.stdin is not None:
+            self._feeder.stdin.close()
+            try:
+                self._feeder.wait(_FEEDER_STOPS_S)
+            except subprocess.TimeoutExpired:
+                self._feeder.kill()
+        if self._broker is not None:
+            self._broker.stop()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _find_broker(self, report: Callable[[str], None]) -> str:
+        broker = LocalBroker(self._work / "broker")
+        try:
+            broker.start(report)
+        except UsageError as error:  # neither jars nor Maven
+            try:
+                Cluster(KafkaConfig(_USUAL)).close()
+            except UsageError:
+                raise error from None
+            return _USUAL
+        self._broker = broker
+        return broker.bootstrap
 
 
 def _has_connector(spark: "SparkSession") -> bool:

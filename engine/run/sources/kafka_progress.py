@@ -1,9 +1,11 @@
-"""How far Kafka partitions are read, and how evenly (`--max-drift`)."""
+"""Where channel and time are in Kafka's records, how far partitions are read, and how evenly (`--max-drift`)."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Positions, TopicPartition, parse_offsets
@@ -11,17 +13,125 @@ from ...kafka.probe import Probe, TakeNote
 from ...kafka.records import Peek, time_in
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
-from ...system.json_path import JsonPath
+from ...system.json_path import JsonPath, parse_json_path
 from ...watermarks.channels import Unread
 from ...watermarks.times import MIN
+from .base import (
+    CHANNEL,
+    NO_CHANNEL,
+    OFFSET,
+    PART,
+    RECORD,
+    TIME,
+    WATERMARK,
+    RecordColumns,
+    recognised_to_ms_sql,
+    record_sql,
+    text_literal,
+    untyped_to_ms_sql,
+)
 
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
 """Seconds before the first retry; later ones wait longer."""
 
 
+class KafkaColumns(Struct, frozen=True):
+    """The places of event time and channel in a record."""
+
+    time: JsonPath | None = None
+    """The event time's path in the value; None: the record's own timestamp."""
+    unit: TimeUnit | None = None
+    """The unit of times in the value; None: recognised for each value."""
+    channel: JsonPath | Literal["partition", "key"] = "partition"
+    watermark: JsonPath | None = None
+    """`source`: the path of the producer's own watermark."""
+    marker: str | None = None
+    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether any column is read from the value."""
+        return self.marker is not None or any(
+            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
+        )
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether any column is read from the key."""
+        return self.marker is not None or self.channel == "key"
+
+    @property
+    def plain(self) -> bool:
+        """Whether channels are partitions, and nothing is read from key and value."""
+        return self.by_partition and not self.needs_key and not self.needs_value
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether channels are partitions."""
+        return self.channel == "partition"
+
+    def text_sql(self, more: RecordColumns) -> list[str]:
+        """The raw columns, with key and value as text, and the whole record unchanged.
+
+        Confluent's five bytes before JSON of a schema are cut off.
+        """
+        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
+        # JSON.
+        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
+        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
+        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
+        if more.whole:
+            stamp = "timestamp_millis(timestamp_ms) as timestamp"
+            columns += record_sql((), ("topic", "partition", "offset", stamp, "key", "value", "headers"))
+        return columns
+
+    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
+        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
+        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
+        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
+        columns.append(f"offset as {OFFSET}")
+        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
+        if self.watermark is not None:
+            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
+        columns += record_sql([explained_sql(name) for name in more.explain], ())
+        return [*columns, RECORD] if more.whole else columns
+
+    def _channel_sql(self, several_topics: bool) -> str:
+        if self.channel == "partition":
+            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
+        text = "key" if self.channel == "key" else _field(self.channel)
+        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+
+    def _time_sql(self, path: JsonPath) -> str:
+        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+
+
+def _part_sql(topics: list[str]) -> str:
+    if len(topics) == 1:
+        return "cast(partition as bigint)"
+    names = ", ".join(text_literal(topic) for topic in topics)
+    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
+
+
+def explained_sql(name: str) -> str:
+    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
+    otherwise.
+    """
+    if name in ("partition", "key", "topic"):
+        return f"cast({name} as string)"
+    return _field(parse_json_path(name, "--explain"))
+
+
+def _field(path: JsonPath | str) -> str:
+    assert isinstance(path, JsonPath)
+    return f"get_json_object(value, {text_literal(path.sql())})"
+
+
 class KafkaProgress:
-    """A `SourceProgress`, from the offsets of batches and the probe; it knows channels only if they are partitions."""
+    """How far partitions are read, from the offsets of batches and the probe; channels are known only if they are
+    partitions. `ends` are offsets, a JSON text for each of the query's sources.
+    """
 
     def __init__(
         self, topics: list[str], probe: Probe, note: TakeNote, *, channels_are_partitions: bool, once: bool
@@ -68,12 +178,17 @@ class KafkaProgress:
         return f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
 
     def channels(self) -> list[str]:
+        """The present channels that are known before their first record, because they are partitions."""
         if not self._channels_are_partitions:
             return []
         there = self._probe.there
         return [self.channel_of(partition) for partition in (self.start if there is None else there)]
 
     def gone_channels(self) -> list[str]:
+        """Channels whose partition no longer exists (named again each time), or was recreated (named once).
+
+        `channels` omits the former; it includes the latter, which come back as new channels.
+        """
         if not self._channels_are_partitions:
             return []
         there = self._probe.there
@@ -83,7 +198,9 @@ class KafkaProgress:
         return [self.channel_of(partition) for partition in sorted(gone | recreated)]
 
     def finished_channels(self, latest: list[str]) -> list[str]:
-        """With `--once`: partitions that are read to the offsets found at the start, unless all are."""
+        """With `--once`: partitions that are read to the offsets found at the start; never all: that is the end of the
+        stream. `latest` is Spark's last report of the `ends` of the query; empty before its first report.
+        """
         ends = _positions(latest) if self._once and self._channels_are_partitions else None
         if ends is None:
             return []
@@ -102,6 +219,7 @@ class KafkaProgress:
         return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
 
     def resumed(self, ends: list[str]) -> None:
+        """Note that the query continues after these offsets."""
         self._probe.read_to = _positions(ends) or self._probe.read_to
 
     def applied(self, ends: list[str]) -> None:
@@ -120,6 +238,7 @@ class KafkaProgress:
         self._probe.read_to = read_to
 
     def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
+        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         read_to = _positions(ends)
         return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
 

@@ -31,7 +31,7 @@ from ...kafka.cluster import (
 )
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
-from .base import CHANNEL, OFFSET, TIME, Batch, divided, parts_of
+from .base import CHANNEL, OFFSET, TIME, Batch, ColumnReader, divided, parts_of
 from .kafka_batches import HEADERS, DecodedRecords, deliver_batches, records_of
 
 if TYPE_CHECKING:
@@ -364,29 +364,26 @@ def _table(channel: str, offsets: Any, timestamps: Any) -> "pa.Table":
     )
 
 
-class KafkaRanges(Struct, frozen=True):
-    """A `ColumnReader` of topics whose channels are partitions: Spark plans offsets, tasks read between them."""
+def ranges_reader(
+    frame: "DataFrame",
+    options: ReaderOptions,
+    first: Positions,
+    channel_of: Callable[[TopicPartition], str],
+    rows_of: "Callable[[DataFrame], DataFrame]",
+) -> ColumnReader:
+    """Topics whose channels are partitions: Spark plans offsets, tasks read between them.
 
-    frame: Any
-    read: KafkaRows
-    first: Positions
-    """Where the run starts."""
-    channel_of: Callable[[TopicPartition], str]
-    rows_of: "Callable[[DataFrame], DataFrame]"
-    """The frame in the canonical columns."""
-    explained: None = None
+    `first`: where the run starts; `rows_of`: a frame in the canonical columns.
+    """
 
-    def shares(self, batch: Batch) -> list[list[ChannelRange]]:
-        """The batch's ranges, divided among as many tasks as there are cores."""
+    def positions(offsets: list[str]) -> Positions:
+        return next((found for text in offsets if (found := parse_offsets(text)) is not None), first)
+
+    def shares(batch: Batch) -> list[list[ChannelRange]]:
         if batch.begins is None:
             return []  # Spark knows
-        tasks = self.read.options.tasks
-        ranges = ranges_of(self._positions(batch.begins), self._positions(batch.ends), tasks)
-        named = [ChannelRange(part, self.channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
-        return divided(named, tasks, lambda part: part.offsets.end - part.offsets.start)
+        ranges = ranges_of(positions(batch.begins), positions(batch.ends), options.tasks)
+        named = [ChannelRange(part, channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
+        return divided(named, options.tasks, lambda part: part.offsets.end - part.offsets.start)
 
-    def rows(self, batch: Batch) -> "DataFrame":
-        return self.rows_of(batch.frame)
-
-    def _positions(self, offsets: list[str]) -> Positions:
-        return next((found for text in offsets if (found := parse_offsets(text)) is not None), self.first)
+    return ColumnReader(frame, shares, KafkaRows(options), lambda batch: rows_of(batch.frame))

@@ -1,26 +1,21 @@
 """`run rate`: synthetic records for load tests, with Zipf rates, disorder and stalling channels."""
 
 import time
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
-from ..tasks import TaskNeeds, start_workers
-from .base import CHANNEL, OFFSET, TIME, Source, parts_of, record_sql
+from .base import CHANNEL, OFFSET, TIME, Source, numbered_batches, record_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORMAT = "wmtop-rate"
 _COLUMNS = (CHANNEL, TIME, OFFSET)
 _POLL_MS = 200
 _BLOCK = 8_192
-"""Rows that the JVM makes from one row of the Python source."""
+"""Rows that the JVM makes from one description."""
 _SECONDS_PER_BATCH = 5
 """Longest time (s) whose rows a batch holds, so that an engine that falls behind still shows progress."""
 _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
@@ -35,7 +30,7 @@ class Rate(Source):
     """
 
     ticks = True
-    counted_by_spark = False  # Spark counts blocks
+    counted_by_spark = False  # it counts batches
 
     def __init__(
         self,
@@ -53,6 +48,9 @@ class Rate(Source):
         self._start_ms = start_ms
         self.bounded = rows is not None
         self.rows_in_all = rows
+        self.planner = self
+        self._began: tuple[int, float] | None = None
+        """The first row of this process, and when (monotonic, s) it was due."""
 
     def check(self) -> None:
         if self._channels < 1:
@@ -80,24 +78,31 @@ class Rate(Source):
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        start_workers(spark, self.in_tasks(spark))
-        spark.dataSource.register(RateDataSource)
-        blocks = (
-            spark.readStream.format(FORMAT)
-            .option("rows_per_second", self._rate)
-            .option("rows", self._rows or 0)
-            .option("start_ms", "" if self._start_ms is None else self._start_ms)
-            .option("tasks", spark.sparkContext.defaultParallelism)
-            .load()
-        )
-        rows = blocks.selectExpr("start_ms", "explode(sequence(first, last)) as row")
+        return numbered_batches(spark)
+
+    def next_end(self, first_row: int) -> int:
+        """The rows due by now; a stop does not count: rows are due from the first call after it."""
+        now_s = time.monotonic()
+        if self._began is None:
+            self._began = (first_row, now_s)
+            if self._start_ms is None:
+                self._start_ms = time.time_ns() // 1_000_000 - int(first_row * 1_000 / self._rate)
+        row, began_s = self._began
+        due = row + 1 + int((now_s - began_s) * self._rate)  # one at once: the screen waits for the first batch
+        end = min(due, first_row + max(1, int(self._rate * _SECONDS_PER_BATCH)))
+        return max(first_row, end if self._rows is None else min(end, self._rows))
+
+    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
+        """The records of these rows, which the JVM makes."""
+        firsts = list(range(first_row, last_row, _BLOCK))
+        lasts = [min(first + _BLOCK, last_row) - 1 for first in firsts]
+        blocks = pa.table({"first": firsts, "last": lasts, "start_ms": [self._start_ms or 0] * len(firsts)})
+        frame: DataFrame = spark.createDataFrame(blocks)  # pyright: ignore
+        rows = frame.selectExpr("start_ms", "explode(sequence(first, last)) as row")
         for step in synthetic_sql(self._channels, self._rate, self._seed):
             rows = rows.selectExpr("*", *step)
         explained = [f"cast({name} as string)" for name in self.more.explain]
         return rows.selectExpr(*_COLUMNS, *record_sql(explained, _COLUMNS if self.more.whole else ()))
-
-    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        return TaskNeeds((__name__,), required=True)
 
     def trigger(self) -> dict[str, Any]:
         return {"processingTime": f"{_POLL_MS} milliseconds"}
@@ -129,72 +134,3 @@ def synthetic_sql(channels: int, rows_per_second: float, seed: int) -> list[list
             f"row as {OFFSET}",
         ],
     ]
-
-
-class Blocks(InputPartition):
-    """Row numbers that one task returns, and the arrival (ms) of row 0."""
-
-    def __init__(self, start: int, stop: int, start_ms: int) -> None:
-        self.start = start
-        self.stop = stop
-        self.start_ms = start_ms
-
-
-class RateDataSource(DataSource):
-    """Options: `rows_per_second`, `rows` (0: no end), `start_ms` (empty: now), `tasks`."""
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def schema(self) -> str:
-        return "first bigint, last bigint, start_ms bigint"
-
-    def streamReader(self, schema: Any) -> "RateStreamReader":  # noqa: N802 (Spark's name)
-        options = self.options
-        return RateStreamReader(
-            float(options["rows_per_second"]),
-            int(options["rows"]) or None,
-            int(options["start_ms"]) if options["start_ms"] else None,
-            int(options["tasks"]),
-        )
-
-
-class RateStreamReader(DataSourceStreamReader):
-    """An offset is `{"row": n, "start_ms": t}`: rows before n are made, those of the batch as if row 0 arrived at t."""
-
-    def __init__(self, rows_per_second: float, rows: int | None, start_ms: int | None, tasks: int) -> None:
-        self._rate = rows_per_second
-        self._rows = rows
-        self._start_ms = start_ms
-        self._tasks = tasks
-        self._first_look: tuple[int, float] | None = None
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"row": 0, "start_ms": self._start_ms or 0}
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """The rows due by now; a stop does not count: rows are due from the first poll after it."""
-        row = start["row"]
-        if self._first_look is None:
-            self._first_look = (row, time.monotonic())
-            if self._start_ms is None:
-                self._start_ms = time.time_ns() // 1_000_000 - int(row * 1_000 / self._rate)
-        first_row, first_s = self._first_look
-        due = first_row + 1 + int((time.monotonic() - first_s) * self._rate)  # one at once: Spark always runs batch 0
-        end = min(due, row + max(1, int(self._rate * _SECONDS_PER_BATCH)))
-        end = max(row, end if self._rows is None else min(end, self._rows))
-        return {"row": end, "start_ms": self._start_ms or 0} if end > row else start
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Blocks]:
-        """Rows in order, as many parts as there are cores, fewer for a small batch."""
-        first, last = start["row"], end["row"]
-        count = min(self._tasks, -(-(last - first) // _BLOCK))
-        return [Blocks(low, high, end["start_ms"]) for low, high in parts_of(first, last, count)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, Blocks)
-        firsts = range(partition.start, partition.stop, _BLOCK)
-        lasts = [min(first + _BLOCK, partition.stop) - 1 for first in firsts]
-        columns = {"first": list(firsts), "last": lasts, "start_ms": [partition.start_ms] * len(lasts)}
-        yield pa.RecordBatch.from_pydict(columns)

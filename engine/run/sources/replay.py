@@ -4,39 +4,34 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...watermarks.times import MIN
-from ..tasks import TaskNeeds, map_in_arrow, runs_wmtop, start_workers
+from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from . import staging
 from .base import (
     ARRIVAL,
-    CHANNEL,
-    EXPLAIN,
     NOTHING_MORE,
     OFFSET,
-    ONE_CHANNEL,
     TIME,
-    WATERMARK,
     Batch,
+    ColumnReader,
     Source,
     canonical_rows,
+    numbered_batches,
     parts_of,
-    record_sql,
 )
-from .columns import Columns, check_alike, check_columns, check_record_columns
+from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns
 from .data_files import DataFile, in_parallel
-from .event_time_sql import text_literal
-from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_rows, with_records
+from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
 
 if TYPE_CHECKING:
@@ -73,29 +68,8 @@ def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     return parts_of(first, last, min(tasks, -(-(last - first) // _ROWS_PER_TASK)))
 
 
-class ReplayClock(Struct, frozen=True):
-    """Replay time was `anchor_ms` (epoch ms) at `anchor_s` of the monotonic clock, and runs `speed` times as fast.
-
-    With `anchor_s` None it has not started: it waits for the query's first look at the source.
-    """
-
-    anchor_ms: int
-    speed: float
-    anchor_s: float | None = None
-
-    def at(self, now_s: float) -> int:
-        """Replay time (epoch ms) when the monotonic clock shows `now_s`."""
-        if self.anchor_s is None:
-            return self.anchor_ms
-        return self.anchor_ms + int(max(0.0, now_s - self.anchor_s) * self.speed * 1_000)
-
-    def started(self, now_s: float) -> "ReplayClock":
-        """The clock, running from `now_s` on if it had not started."""
-        return self if self.anchor_s is not None else replace(self, anchor_s=now_s)
-
-
 class ReplayTime:
-    """A `ProcessingClock` over staged arrivals, which `Replay.prepare` sets.
+    """Processing time of a replay, whose records carry it: runs `speed` times as fast as the wall clock, once started.
 
     `speed` is replay time over real time; None: there is no time between batches.
     """
@@ -104,15 +78,18 @@ class ReplayTime:
         self._speed = speed
         self._batch_rows = batch_rows
         self._arrivals: NDArray[np.int64] | None = None
-        self._clock = ReplayClock(0, 0)
+        self._start_ms = 0
+        self._started_s: float | None = None
+        """When it started (monotonic); None: it waits for the query's first look at the source."""
 
     def begin(self, arrivals: NDArray[np.int64]) -> None:
         """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
         self._arrivals = arrivals
-        self._clock = ReplayClock(self._arrived_by(0), self._speed or 0)
+        self._start_ms, self._started_s = self._arrived_by(0), None
 
     def resume(self, rows_read: int, now_ms: int | None = None) -> None:
-        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read.
+        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read:
+        downtime is paused time.
 
         The clock starts when the query first looks at the source, so that neither downtime nor Spark's start counts.
         """
@@ -121,21 +98,26 @@ class ReplayTime:
         if now_ms is not None:
             limit = self.tick_limit_ms(rows_read)
             start_ms = max(start_ms, now_ms if limit is None else min(now_ms, limit))
-        self._clock = ReplayClock(start_ms, self._speed or 0)
+        self._start_ms, self._started_s = start_ms, None
 
     def start(self) -> int | None:
         """Let the clock run if it has not started, and return `now_ms`; None without a speed."""
         if self._speed is None:
             return None
-        self._clock = self._clock.started(time.monotonic())
+        if self._started_s is None:
+            self._started_s = time.monotonic()
         return self.now_ms()
 
     def now_ms(self) -> int:
         """The replay clock (epoch ms); without a speed: the time that `resume` set."""
-        return self._clock.at(time.monotonic())
+        if self._started_s is None:
+            return self._start_ms
+        return self._start_ms + int((time.monotonic() - self._started_s) * (self._speed or 0) * 1_000)
 
     def tick_limit_ms(self, rows_read: int) -> int | None:
-        """The arrival (ms) of the first unread row; `MIN` if it has none, None after the last."""
+        """Ticks must stay below this time: the arrival (ms) of the first unread row; `MIN` if it has none, None after
+        the last.
+        """
         assert self._arrivals is not None
         return int(self._arrivals[rows_read]) if rows_read < len(self._arrivals) else None
 
@@ -150,29 +132,6 @@ class ReplayTime:
         if usable == len(self._arrivals):
             return 0
         return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
-
-
-class StagedColumns(Struct, frozen=True):
-    """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never read."""
-
-    frame: Any
-    read: StagedRows
-    rows_of: Callable[["SparkSession", int, int], "DataFrame"]
-    """`BatchPlanner.rows`."""
-
-    def shares(self, batch: Batch) -> list[list[tuple[int, int]]]:
-        """A range of rows for each task."""
-        tasks = batch.frame.sparkSession.sparkContext.defaultParallelism
-        return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
-
-    @property
-    def explained(self) -> StagedRows:
-        """The same reader: the values are among the staged columns."""
-        return self.read
-
-    def rows(self, batch: Batch) -> "DataFrame":
-        """The batch's rows, read from the same file."""
-        return self.rows_of(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
 
 
 class Replay(Source):
@@ -253,7 +212,7 @@ class Replay(Source):
         """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
         start_workers(spark, self.in_tasks(spark))
         self.rows(spark, 0, 0)
-        return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        return numbered_batches(spark)
 
     def next_end(self, first_row: int) -> int:
         """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
@@ -272,31 +231,34 @@ class Replay(Source):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
-        directory = self._directory.absolute()
+        read = self._staged()
         numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
-        rows = map_in_arrow(numbers, staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
-        columns = self._columns
-        staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
-        channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
-        canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
-        canonical += record_sql([f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))], ())
-        return canonical_rows(rows, canonical, columns.marker)
+        rows = map_in_arrow(numbers, partial(read.in_rows, parts), from_arrow_schema(read.schema()))
+        canonical = canonical_sql(self._columns, (TIME, ARRIVAL, OFFSET), self.more.explain)
+        return canonical_rows(rows, canonical, self._columns.marker)
 
-    def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
-        """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
-        if self._columns.marker is not None or not runs_wmtop(spark):
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
+        """The staged rows without conversion; None with a `--marker`, which Spark evaluates."""
+        if self._columns.marker is not None:
             return None
-        read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
-        return StagedColumns(self.load(spark), read, self.rows)
+        tasks = spark.sparkContext.defaultParallelism
+
+        def shares(batch: Batch) -> list[list[tuple[int, int]]]:
+            return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
+
+        def rows(batch: Batch) -> "DataFrame":
+            return self.rows(spark, batch.first_row, int(batch.ends[0]))
+
+        return ColumnReader(self.load(spark), shares, self._staged(), rows)
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
-        return with_records(rows, self._directory.absolute(), added)
+        return self._staged().with_records(rows, added)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
-        modules = (f"{__package__}.staged", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, (self._directory,), required=True)
+        modules = (f"{__package__}.staging", "wmtop.engine.run.column_groups")
+        return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
         return {"processingTime": "0 seconds"}
@@ -310,6 +272,9 @@ class Replay(Source):
     def _check_file(self, file: TableFile) -> None:
         check_columns(file, self._columns)
         check_record_columns(file, self.more)
+
+    def _staged(self) -> StagedRows:
+        return StagedRows(str(self._directory.absolute()))
 
     def _looked_at(self) -> list[TableFile]:
         if self._files is None:

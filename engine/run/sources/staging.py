@@ -1,4 +1,4 @@
-"""Stages a replay: sorts its records by arrival into memory-mapped files, and reports how far it is."""
+"""Stages a replay: its records, sorted by arrival, in memory-mapped files, of which tasks read any range of rows."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
@@ -9,29 +9,33 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...system.errors import RunError, UsageError, first_line
 from ...system.files import replace_file
 from ...watermarks.times import MIN
-from .base import ARRIVAL, CHANNEL, EXPLAIN, NOTHING_MORE, TIME, WATERMARK, RecordColumns
-from .columns import Columns, channels, record_values, spark_type, texts, times, typed_text
+from ..tasks import map_in_arrow
+from .base import ARRIVAL, CHANNEL, NOTHING_MORE, OFFSET, TIME, RecordColumns
+from .columns import PREFIX, WHOLE, Columns, canonical, plain_type, typed_text, unprefixed
 from .data_files import in_advance
-from .staged import ARRIVALS, BATCH_ROWS, NAMES, PREFIX, ROWS, write_records
 from .table_files import Chunk, TableFile, chunks, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SURE_S = 1.0
 """Time (s) after which the time left is reported: the first chunks take longer."""
 
-_MANIFEST = "staged.json"
-_RECORD = PREFIX + "record."
+BATCH_ROWS = 65_536
+"""Most rows of an IPC batch."""
+LAYOUT = 3
+"""Version of the files: rows staged with another one are staged again."""
+_ORIGIN, _ROWS, _ENDS, _ARRIVALS = "origin", "rows.arrow", "ends.npy", "arrivals"
 _FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
 """The number of files of a store that are read while those before them are staged, if they are not larger."""
 
@@ -78,19 +82,14 @@ class StagingProgress:
 
 
 class StagedWriter:
-    """Writes tables of rows one after the other; only the rows of an unfinished IPC batch are held."""
+    """Writes tables of rows one after the other: none of them is held."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._arrivals: IO[bytes] = (directory / ARRIVALS).open("wb")
-        self._head(0)
-        self._sink: Any = None
+        self._arrivals: IO[bytes] = (directory / _ARRIVALS).open("wb")
         self._writer: Any = None
-        self._waiting: list[Any] = []
-        self._numbers: dict[str, int] = {}
-        self._known: Any = None
-        self._codes: NDArray[np.int32] | None = None
-        self.rows = 0
+        self._names: dict[str, int] = {}
+        self._sizes: list[int] = []
 
     def __enter__(self) -> "StagedWriter":
         return self
@@ -98,75 +97,31 @@ class StagedWriter:
     def add(self, table: Any, arrivals: "NDArray[np.int64]") -> None:
         """Add rows in order of arrival; only one table may have dictionaries besides that of the channels."""
         self._arrivals.write(np.ascontiguousarray(arrivals).data)
-        self.rows += table.num_rows
-        for batch in self._numbered(table).to_batches():
-            self._add(batch)
+        table = self._numbered(table).combine_chunks()
+        if self._writer is None:
+            options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+            self._writer = pa.ipc.new_file(str(self._directory / _ROWS), table.schema, options=options)
+        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+            self._writer.write_batch(batch)
+            self._sizes.append(len(batch))
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._write(self._waiting)
-            self._head(self.rows)
-            if self._numbers:
-                with (
-                    pa.OSFile(str(self._directory / NAMES), "wb") as sink,
-                    pa.ipc.new_file(sink, pa.schema([(CHANNEL, pa.string())])) as writer,
-                ):
-                    writer.write_table(pa.table({CHANNEL: pa.array(list(self._numbers), pa.string())}))
+    def __exit__(self, *_: object) -> None:
         if self._writer is not None:
             self._writer.close()
-            self._sink.close()
         self._arrivals.close()
-
-    def _head(self, rows: int) -> None:
-        """Write the head of the array of arrivals, which has the same length for any number of rows."""
-        self._arrivals.seek(0)
-        np.lib.format.write_array_header_1_0(
-            self._arrivals, {"descr": np.dtype(np.int64).str, "fortran_order": False, "shape": (rows,)}
-        )
+        np.save(self._directory / _ENDS, np.cumsum(self._sizes, dtype=np.int64))
 
     def _numbered(self, table: Any) -> Any:
-        """The table with numbers of names instead of channels: dictionaries differ from part to part."""
+        """The table with a dictionary of channels that has those of all tables before it: a file has only one."""
         at = table.schema.get_field_index(PREFIX + CHANNEL)
         if at < 0:
-            return table.combine_chunks()
+            return table
         channels: Any = table.column(at).unify_dictionaries().combine_chunks()
         channels = channels.chunk(0) if isinstance(channels, pa.ChunkedArray) else channels
-        if self._known is None or not self._known.equals(channels.dictionary):
-            self._known = channels.dictionary
-            numbers = self._numbers
-            codes = [numbers.setdefault(name, len(numbers)) for name in channels.dictionary.to_pylist()]
-            self._codes = None if codes == list(range(len(codes))) else np.array(codes, np.int32)
-        codes = channels.indices
-        if self._codes is not None:
-            codes = pa.array(self._codes[codes.to_numpy()])
-        return table.set_column(at, PREFIX + CHANNEL, codes).combine_chunks()
-
-    def _add(self, batch: Any) -> None:
-        """Write as many full IPC batches as there are."""
-        at, held = 0, sum(map(len, self._waiting))
-        while held + len(batch) - at >= BATCH_ROWS:
-            part = batch.slice(at, BATCH_ROWS - held)
-            at += len(part)
-            self._write([*self._waiting, part])
-            self._waiting, held = [], 0
-        if at < len(batch):
-            self._waiting.append(batch.slice(at))
-
-    def _write(self, batches: list[Any]) -> None:
-        if not batches:
-            return
-        if self._writer is None:
-            self._sink = pa.OSFile(str(self._directory / ROWS), "wb")
-            self._writer = pa.ipc.new_file(self._sink, batches[0].schema)
-        rows = pa.Table.from_batches(batches).combine_chunks()
-        self._writer.write_table(rows)
-
-
-class Staged(Struct, frozen=True):
-    """The content of a staging directory: the number of rows, and a digest of their inputs."""
-
-    rows: int
-    origin: str
+        numbers = [self._names.setdefault(name, len(self._names)) for name in channels.dictionary.to_pylist()]
+        codes = np.array(numbers, np.int32)[channels.indices.to_numpy()]
+        channels = pa.DictionaryArray.from_arrays(codes, pa.array(list(self._names), pa.string()))
+        return table.set_column(at, PREFIX + CHANNEL, channels)
 
 
 def stage(
@@ -176,26 +131,27 @@ def stage(
     directory: Path,
     report: Callable[[str], None],
     more: RecordColumns = NOTHING_MORE,
-) -> Staged:
-    """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text."""
+) -> None:
+    """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text.
+
+    `origin` is a digest of what the rows are made of.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    manifest = directory / _MANIFEST
-    done = _read(manifest)
-    if done is not None and done.origin == origin:
-        return done
-    manifest.unlink(missing_ok=True)
+    done = directory / _ORIGIN
+    if done.exists() and done.read_text() == origin:
+        return
+    done.unlink(missing_ok=True)
     try:
         with _kept_memory():
-            rows = _stage_in_order(files, columns, directory, report) if more == NOTHING_MORE else None
-        rows = _stage_whole(files, columns, directory, report, more) if rows is None else rows
+            in_order = more == NOTHING_MORE and _stage_in_order(files, columns, directory, report)
+        if not in_order:
+            _stage_whole(files, columns, directory, report, more)
     except OSError as error:
         raise RunError(
             f"cannot stage the rows in {directory}: {error.strerror or error}; free some space there, or give another "
             "directory with --state-dir or TMPDIR"
         ) from None
-    staged = Staged(rows, origin)
-    replace_file(manifest, msgspec.json.encode(staged))
-    return staged
+    replace_file(done, origin.encode())
 
 
 @contextmanager
@@ -213,38 +169,35 @@ def _kept_memory() -> Generator[None]:
 
 def _stage_in_order(
     files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None]
-) -> int | None:
-    """Stage the rows as they are read, and return their number; None if they must be read as a whole: the types of
-    more columns are only known at the end, and rows that are not in order must be sorted.
+) -> bool:
+    """Stage the rows as they are read; False if they must be read as a whole: the types of more columns are only known
+    at the end, and rows that are not in order must be sorted.
     """
     if columns.marker is not None or columns.since_ms is not None:
-        return None
+        return False
     greatest, has_arrival = MIN, columns.arrival is not None
     with StagedWriter(directory) as writer:
         for part in _parts(files, columns, NOTHING_MORE, report):
             arrivals = _arrivals(part, has_arrival)
             if has_arrival and (np.any(arrivals[1:] < arrivals[:-1]) or np.any(arrivals[:1] < greatest)):
-                return None
+                return False
             if not has_arrival:
                 arrivals = np.maximum(np.maximum.accumulate(arrivals), greatest)
             writer.add(part.drop_columns(PREFIX + ARRIVAL) if has_arrival else part, arrivals)
             greatest = int(arrivals[-1]) if len(arrivals) else greatest
-        return writer.rows
+    return True
 
 
 def _stage_whole(
     files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None], more: RecordColumns
-) -> int:
-    """Stage the rows after all of them have been read; returns their number."""
+) -> None:
+    """Stage the rows after all of them have been read."""
     table, arrivals = _in_order(_table(files, columns, more, report), columns.arrival is not None)
     if columns.since_ms is not None:
         first = int(arrivals.searchsorted(columns.since_ms))
         table, arrivals = table.slice(first), arrivals[first:]
-    if more.whole:
-        table = _write_records(directory, table)
     with StagedWriter(directory) as writer:
         writer.add(table, arrivals)
-        return writer.rows
 
 
 def fingerprint(file: TableFile) -> dict[str, Any]:
@@ -257,13 +210,6 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
     return {"name": file.file.name, "size": size, "digest": digest.hexdigest()[:16]}
 
 
-def _read(manifest: Path) -> Staged | None:
-    try:
-        return msgspec.json.decode(manifest.read_bytes(), type=Staged)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
-
-
 def _parts(
     files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]
 ) -> Iterator[Any]:
@@ -273,7 +219,7 @@ def _parts(
     for number, (file, in_file) in enumerate(zip(files, reading, strict=True)):
         progress.begin(number, file)
         for chunk in in_file:
-            yield _canonical(file, chunk, columns, more)
+            yield canonical(file, chunk, columns, more)
             progress.add(rows_of(chunk))
     if not progress.rows:
         raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
@@ -301,48 +247,6 @@ def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, re
     return table
 
 
-def _canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns) -> Any:
-    """A chunk's rows: times in ms, the channel as text, and the marker's columns unchanged."""
-    ts = times(file.format, chunk[columns.time], columns.unit)
-    made = {}
-    if columns.arrival is not None:
-        arrival = times(file.format, chunk[columns.arrival], columns.unit)
-        ts = pc.if_else(arrival.is_valid(), ts, pa.scalar(None, pa.int64()))
-        made[PREFIX + ARRIVAL] = arrival
-    made[PREFIX + TIME] = ts
-    if columns.channel is not None:
-        made[PREFIX + CHANNEL] = channels(chunk[columns.channel])
-    if columns.watermark is not None:
-        made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
-    for name in columns.marked_in(file):
-        made[name] = _for_spark(name, chunk[name])
-    for number, name in enumerate(more.explain):
-        made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
-    if more.whole:
-        made |= {_RECORD + name: record_values(name, chunk[name]) for name in file.columns}
-    return pa.table(made)
-
-
-def _write_records(directory: Path, table: Any) -> Any:
-    """Write the columns of the whole records to a file of their own; the table without them."""
-    whole = [name for name in table.column_names if name.startswith(_RECORD)]
-    write_records(directory, table.select(whole).rename_columns([name.removeprefix(_RECORD) for name in whole]))
-    return table.drop_columns(whole)
-
-
-def _for_spark(name: str, values: Any) -> Any:
-    try:
-        values = pa.array(values) if isinstance(values, list) else values
-    except (pa.ArrowException, OverflowError):
-        raise UsageError(
-            f"--marker: {name} holds values of different types, which a condition cannot use", code="no_condition"
-        ) from None
-    kind = spark_type(values.type)
-    if kind is None:
-        raise UsageError(f"--marker: {name} is {values.type}, which a condition cannot use", code="no_condition")
-    return values.cast(kind, safe=False)
-
-
 def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
     """The rows, and their arrivals, in a stable order of arrival, null (`MIN`) first; without arrivals, each row
     arrives at the greatest time so far.
@@ -361,3 +265,88 @@ def _arrivals(table: Any, has_arrival: bool) -> "NDArray[np.int64]":
     """The arrivals, or without them the event times (ms); null is `MIN`."""
     values = table[PREFIX + (ARRIVAL if has_arrival else TIME)]
     return (values.fill_null(MIN) if values.null_count else values).to_numpy()
+
+
+def arrivals_of(directory: Path) -> "NDArray[np.int64]":
+    """The arrivals (ms) of the staged rows in order, `MIN` for null."""
+    path = directory / _ARRIVALS
+    return np.memmap(path, np.int64, "r") if path.stat().st_size else np.zeros(0, np.int64)
+
+
+class StagedRows(Struct, frozen=True):
+    """Reads ranges of staged rows in the canonical columns (a `ColumnReader`'s `read`); pickled to the tasks."""
+
+    directory: str
+
+    def __call__(self, rows: tuple[int, int]) -> Iterator[Any]:
+        """The rows `start <= row < stop` as tables, a few IPC batches each."""
+        for table in self.tables(*rows):
+            yield unprefixed(table)
+
+    def schema(self) -> Any:
+        """The columns of `in_rows`: the canonical ones, with `PREFIX`, and those of the marker."""
+        with pa.memory_map(str(Path(self.directory, _ROWS))) as source:
+            fields = [(f.name, plain_type(f.type)) for f in pa.ipc.open_file(source).schema if _is_row(f.name)]
+        return pa.schema([*fields, (PREFIX + ARRIVAL, pa.int64()), (PREFIX + OFFSET, pa.int64())])
+
+    def in_rows(self, parts: list[tuple[int, int]], batches: Iterator[Any]) -> Iterator[Any]:
+        """Runs in tasks over the numbers of `parts`: the rows of those ranges in the columns of `schema`."""
+        schema = self.schema()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for table in self.tables(*parts[number]):
+                    yield from table.cast(schema).to_batches()
+
+    def tables(self, start: int, stop: int) -> Iterator[Any]:
+        """The rows `start <= row < stop` with their arrivals and offsets, an IPC batch each."""
+        directory = Path(self.directory)
+        ends, arrivals = np.load(directory / _ENDS), arrivals_of(directory)
+        with pa.memory_map(str(directory / _ROWS)) as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(int(ends.searchsorted(start, "right")), len(ends)):
+                first = int(ends[number - 1]) if number else 0
+                low, high = max(start, first), min(stop, int(ends[number]))
+                if low >= high:
+                    return
+                table = pa.Table.from_batches([reader.get_batch(number).slice(low - first, high - low)])
+                table = table.select([name for name in table.column_names if _is_row(name)])
+                table = table.append_column(PREFIX + ARRIVAL, pa.chunked_array([_known(arrivals[low:high])]))
+                offsets = pa.array(np.arange(low, high, dtype=np.int64))
+                yield table.append_column(PREFIX + OFFSET, pa.chunked_array([offsets]))
+
+    def with_records(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
+        """Some rows with all columns of their records, and the columns `added` to the canonical ones."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.types import StructType
+
+        with pa.memory_map(str(Path(self.directory, _ROWS))) as source:
+            whole = [field for field in pa.ipc.open_file(source).schema if not _is_row(field.name)]
+        named = [(field.name.removeprefix(WHOLE), plain_type(field.type)) for field in whole]
+        kept = pa.schema([(name, kind) for name, kind in named if name.lower() not in added])
+        result = StructType([*from_arrow_schema(kept).fields, *rows.select(*added).schema.fields])
+        return map_in_arrow(rows.select(OFFSET, *added), partial(self._look_up, kept, added), result)
+
+    def _look_up(self, kept: Any, added: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+        ends = np.load(Path(self.directory, _ENDS))
+        with pa.memory_map(str(Path(self.directory, _ROWS))) as source:
+            reader = pa.ipc.open_file(source)
+            for batch in batches:
+                offsets = batch.column(OFFSET).to_numpy()
+                numbers = ends.searchsorted(offsets, "right")
+                for number in np.unique(numbers):
+                    here = np.flatnonzero(numbers == number)
+                    records = reader.get_batch(int(number)).select([WHOLE + name for name in kept.names])
+                    records = records.take(pa.array(offsets[here] - (ends[number - 1] if number else 0)))
+                    records = pa.Table.from_batches([records]).rename_columns(kept.names).cast(kept).to_batches()[0]
+                    columns = [*records.columns, *(batch.column(name).take(pa.array(here)) for name in added)]
+                    yield pa.RecordBatch.from_arrays(columns, names=[*kept.names, *added])
+
+
+def _is_row(name: str) -> bool:
+    return not name.startswith(WHOLE)
+
+
+def _known(arrivals: "NDArray[np.int64]") -> Any:
+    """Some arrivals as Arrow; `MIN`, which is null, is at the beginning only."""
+    unknown = int(arrivals.searchsorted(MIN, side="right"))
+    return pa.array(arrivals, mask=np.arange(len(arrivals)) < unknown if unknown else None)

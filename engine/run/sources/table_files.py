@@ -15,11 +15,11 @@ from typing import IO, Any
 import msgspec
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ...system.errors import UsageError
 from ...system.remote_files import is_of_store
-from .data_files import AHEAD, SUFFIXES, DataFile, Format, LocalFile, damaged, missing, unreadable
+from .data_files import AHEAD, SUFFIXES, DataFile, Format, damaged, local_file, missing, unreadable
 
 Chunk = dict[str, Any]
 """Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
@@ -28,6 +28,7 @@ _ROWS, _PARQUET_ROWS = 100_000, 1 << 20
 _CSV_BLOCK, _GLANCE = 8 << 20, 1 << 20
 _LOOKED_AT = 1_000
 _NO_ROW = object()
+_GZIP = b"\x1f\x8b"
 
 
 class TableFile(Struct, frozen=True):
@@ -47,43 +48,52 @@ class TableFile(Struct, frozen=True):
 
 def look_at(file: DataFile | Path, as_format: Format | None = None) -> TableFile:
     """Recognise a file by its content, then by its name; `UsageError` for one that cannot be read."""
-    file = LocalFile(file) if isinstance(file, Path) else file
+    file = local_file(file) if isinstance(file, Path) else file
     head, gzipped = _head(file)
+    name = Path(file.name.lower())
+    suffix = (name.with_suffix("") if gzipped and name.suffix == ".gz" else name).suffix
+    file_format = as_format or _recognise(head, suffix)
     try:
-        return _recognised(file, head, gzipped, as_format)
+        if file_format == "parquet":
+            content = _parquet(file)
+            schema, rows = content.schema_arrow, content.metadata.num_rows
+            types = dict(zip(schema.names, schema.types, strict=True))
+            return TableFile(file, file_format, False, tuple(schema.names), types, rows=rows)
+        if file_format == "csv":
+            delimiter = _delimiter(head, suffix)
+            with open_text(file, gzipped, AHEAD) as text:
+                names = next(csv.reader(text, delimiter=delimiter), [])
+            return TableFile(file, file_format, gzipped, tuple(names), delimiter=delimiter)
+        return TableFile(file, file_format, gzipped, _json_columns(file, gzipped, head))
     except UsageError:
         raise
     except file.errors as error:
         raise damaged(file, error) from None
 
 
-def _recognised(file: DataFile, head: bytes, gzipped: bool, as_format: Format | None) -> TableFile:
-    name = Path(file.name.lower())
-    suffix = (name.with_suffix("") if gzipped and name.suffix == ".gz" else name).suffix
-    file_format = as_format or _recognise(head, suffix)
-    if file_format == "parquet":
-        content = _parquet(file)
-        schema, rows = content.schema_arrow, content.metadata.num_rows
-        types = dict(zip(schema.names, schema.types, strict=True))
-        return TableFile(file, file_format, False, tuple(schema.names), types, rows=rows)
-    if file_format == "csv":
-        delimiter = _delimiter(head, suffix)
-        with open_text(file, gzipped, AHEAD) as text:
-            names = next(csv.reader(text, delimiter=delimiter), [])
-        return TableFile(file, file_format, gzipped, tuple(names), delimiter=delimiter)
-    return TableFile(file, file_format, gzipped, _json_columns(file, gzipped, head))
+def like(file: TableFile, path: Path) -> TableFile:
+    """Another file of the same format, delimiter and columns."""
+    other = local_file(path)
+    with other.open() as content:
+        gzipped = content.read(2) == _GZIP
+    return structs.replace(file, file=other, gzipped=gzipped, rows=None)
 
 
 def chunks(
-    file: TableFile, columns: Sequence[str], rows: int | None = None, encoded: Sequence[str] = ()
+    file: TableFile,
+    columns: Sequence[str],
+    rows: int | None = None,
+    encoded: Sequence[str] = (),
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[Chunk]:
     """The rows of `columns` in file order, `rows` at a time; `UsageError` if the file is damaged.
 
-    The text of the columns `encoded` comes dictionary-encoded from Parquet, as it is stored.
+    The text of the columns `encoded` comes dictionary-encoded from Parquet, as it is stored. Of Parquet, `row_groups`
+    (None: all) are read, and a column that the file does not have is null.
     """
     try:
         if file.format == "parquet":
-            yield from _parquet_chunks(file, columns, rows or _PARQUET_ROWS, encoded)
+            yield from _parquet_chunks(file, columns, rows or _PARQUET_ROWS, encoded, row_groups)
         elif file.format == "csv":
             yield from _csv_chunks(file, columns, rows or _ROWS)
         else:
@@ -113,7 +123,7 @@ def _head(file: DataFile) -> tuple[bytes, bool]:
     """The first bytes of the content, and whether the file is gzipped."""
     try:
         with file.open() as content:
-            gzipped = content.read(2) == b"\x1f\x8b"
+            gzipped = content.read(2) == _GZIP
             content.seek(0)
             with gzip.open(content) if gzipped else content as unpacked:
                 head = unpacked.read(AHEAD)
@@ -154,17 +164,23 @@ def _parquet(file: DataFile, encoded: Sequence[str] = ()) -> Any:
         raise UsageError(f"{file} is not a readable Parquet file: {file.reason(error)}", code="no_parquet") from None
 
 
-def _parquet_chunks(file: TableFile, columns: Sequence[str], rows: int, encoded: Sequence[str]) -> Iterator[Chunk]:
-    content = _parquet(file.file, encoded)
-    for groups in _row_groups(content.metadata, rows):
+def _parquet_chunks(
+    file: TableFile, columns: Sequence[str], rows: int, encoded: Sequence[str], row_groups: Sequence[int] | None
+) -> Iterator[Chunk]:
+    try:
+        content = _parquet(file.file, encoded)
+    except KeyError:  # it has no such column
+        content = _parquet(file.file)
+    names = set(content.schema_arrow.names)
+    for groups in _row_groups(content.metadata, rows, row_groups):
         for batch in content.iter_batches(rows, row_groups=groups, columns=list(columns)):
-            yield {name: batch.column(name) for name in columns}
+            yield {name: batch.column(name) if name in names else pa.nulls(len(batch)) for name in columns}
 
 
-def _row_groups(metadata: Any, rows: int) -> Iterator[list[int]]:
+def _row_groups(metadata: Any, rows: int, numbers: Sequence[int] | None) -> Iterator[list[int]]:
     """The row groups in parts of at least `rows` rows, which are requested from a store at once."""
     part, count = list[int](), 0
-    for number in range(metadata.num_row_groups):
+    for number in range(metadata.num_row_groups) if numbers is None else numbers:
         part.append(number)
         count += metadata.row_group(number).num_rows
         if count >= rows:
@@ -210,10 +226,11 @@ def _csv_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[
 
 
 def _slow_csv_chunks(file: TableFile, columns: Sequence[str], rows: int, skip: int) -> Iterator[Chunk]:
-    at = [file.columns.index(name) for name in columns]
     with open_text(file.file, file.gzipped, _block(rows)) as text:
         records = (record for record in csv.reader(text, delimiter=file.delimiter) if record)
-        body = islice(records, skip + 1, None)
+        header = next(records, [])
+        at = [header.index(name) for name in columns]
+        body = islice(records, skip, None)
         while part := list(islice(body, rows)):
             values = [[(record[i] or None) if i < len(record) else None for record in part] for i in at]
             yield {name: pa.array(column, pa.string()) for name, column in zip(columns, values, strict=True)}
@@ -244,14 +261,14 @@ def _json_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator
     fields = [(f"c{i}", Any, None) for i in range(len(columns))]
     renamed = {f"c{i}": name for i, name in enumerate(columns)}
     record = msgspec.defstruct("Record", fields, rename=renamed, gc=False)
-    decode, nothing = msgspec.json.Decoder(record).decode, record()
+    decoder, nothing = msgspec.json.Decoder(record), record()
     with _open(file.file, file.gzipped, _block(rows)) as lines:
-        while True:
-            part = [_decoded(decode, line, nothing) for line in islice(lines, rows)]
-            if not part:
-                return
-            kept = [row for row in part if row is not _NO_ROW]
-            yield {name: [getattr(row, f"c{i}") for row in kept] for i, name in enumerate(columns)}
+        while part := list(islice(lines, rows)):
+            try:
+                records = decoder.decode_lines(b"".join(part))
+            except msgspec.DecodeError:
+                records = [row for line in part if (row := _decoded(decoder.decode, line, nothing)) is not _NO_ROW]
+            yield {name: [getattr(row, f"c{i}") for row in records] for i, name in enumerate(columns)}
 
 
 def _decoded(decode: Any, line: bytes, nothing: Any) -> Any:

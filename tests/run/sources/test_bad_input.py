@@ -133,13 +133,11 @@ def test_numbers_of_any_length_are_one_line(tmp_path: Path) -> None:
             assert len(refused(tmp_path, AT, name)) < 400
 
 
-def test_decimals_of_more_digits_than_spark_reads(tmp_path: Path) -> None:
+def test_decimals_of_more_digits_than_a_time_has(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", at=pa.array([Decimal(1)], pa.decimal256(76, 3)))
     assert "decimal256(76, 3)" in refused(tmp_path, AT, "a.parquet")
-    (tmp_path / "files").mkdir()
-    parquet(tmp_path / "files" / "a.parquet", at=pa.array([Decimal(1)], pa.decimal256(40, 3)))
-    with pytest.raises(UsageError, match="38 digits"):
-        Files(tmp_path / "files", AT).check()
+    with pytest.raises(UsageError, match="decimal256"):
+        Files(tmp_path, AT).check()
 
 
 def test_bad_times_among_good_ones_are_no_error(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from wmtop.engine.run.sources.event_time_sql import to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
+from wmtop.engine.run.sources.base import untyped_to_ms_sql
 from wmtop.engine.system.event_time import holds_times, to_ms, untyped_to_ms
 
-from .time_cases import CASES, LAST, TEXT, UNTYPED, Case
+from .time_cases import CASES, LAST, UNTYPED, Case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,51 +76,8 @@ def test_chunks_are_one_column() -> None:
     assert to_ms(pa.chunked_array([], pa.int64()), "s").to_pylist() == []
 
 
-def test_spark_converts(spark: "SparkSession") -> None:
-    rows = max(len(case.values) for case in CASES)
-    columns = {case.name: pa.array(case.values + [None] * (rows - len(case.values)), case.kind) for case in CASES}
-    frame = spark.createDataFrame(pa.table(columns))
-    got = frame.selectExpr(
-        *[
-            f"{to_ms_sql(f'`{case.name}`', frame.schema[case.name].dataType, case.unit)} as `{case.name}`"
-            for case in CASES
-        ]
-    ).toArrow()
-    for case in CASES:
-        column = got[case.name]
-        assert column.type == pa.int64(), case.name
-        assert dict(zip(case.values, column.to_pylist(), strict=False)) == dict(
-            zip(case.values, case.expected, strict=True)
-        )
-
-
 def test_spark_converts_untyped_text(spark: "SparkSession") -> None:
     texts, expected = zip(*UNTYPED, strict=True)
     frame = spark.createDataFrame(pa.table({"text": pa.array(texts, pa.string())}))
     got = frame.selectExpr(f"{untyped_to_ms_sql('text', 'ms')} as ms").toArrow()["ms"].to_pylist()
     assert dict(zip(texts, got, strict=True)) == dict(zip(texts, expected, strict=True))
-
-
-def test_spark_converts_json_values(spark: "SparkSession") -> None:
-    values = {
-        "12": 12,
-        "-1": -1,
-        "1.5": 1,
-        "1e3": 1_000,
-        '"12"': None,
-        "true": None,
-        "null": None,
-        "[1]": None,
-        "{}": None,
-    }
-    values |= {f'"{text}"': ms for text, ms in TEXT if text and text.isprintable()}
-    values |= {
-        str(LAST): LAST,
-        str(LAST + 1): None,
-        "9223372036854775807": None,
-        "92233720368547758070": None,
-        "1e300": None,
-    }
-    frame = spark.createDataFrame(pa.table({"json": list(values)})).selectExpr("json", "parse_json(json) as value")
-    got = frame.selectExpr("json", f"{variant_to_ms_sql('value', 'ms')} as ms").toArrow()
-    assert dict(zip(got["json"].to_pylist(), got["ms"].to_pylist(), strict=True)) == values

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmtop.engine.run.sources.base import Batch
-from wmtop.engine.run.sources.file_rows import files_of
+from wmtop.engine.run.sources.files import files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

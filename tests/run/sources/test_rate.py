@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmtop.engine.run.sources.rate import Rate, RateStreamReader, synthetic_sql
+from wmtop.engine.run.sources.rate import Rate, synthetic_sql
 
 from .streams import Row, read_batches
 
@@ -55,29 +55,15 @@ def test_the_records_are_as_described(spark: "SparkSession") -> None:
 
 
 def test_rows_are_due_by_the_rate_and_no_more_than_there_are() -> None:
-    reader = RateStreamReader(1e-9, 10, START, 2)
-    start = reader.initialOffset()
-    one = reader.latestOffset(start, None)
-    assert one == {"row": 1, "start_ms": START}
-    assert reader.latestOffset(one, None) == one
-    fast = RateStreamReader(1e12, 10, START, 2)
-    assert fast.latestOffset(start, None)["row"] <= 10
-    until = start
+    slow = Rate(rows_per_second=1e-9, rows=10, start_ms=START)
+    assert slow.next_end(0) == slow.next_end(1) == 1
+    fast = Rate(rows_per_second=1e12, rows=10, start_ms=START)
+    until = 0
     for _ in range(3):
-        until = fast.latestOffset(until, None)
-    assert until["row"] == 10
-    assert fast.latestOffset(until, None) == until
+        until = fast.next_end(until)
+    assert until == fast.next_end(until) == 10
 
 
-def test_blocks_cover_a_batch_once() -> None:
-    reader = RateStreamReader(1.0, None, START, 3)
-    parts = reader.partitions({"row": 5, "start_ms": 0}, {"row": 100_005, "start_ms": START})
-    assert len(parts) == 3
-    rows: list[int] = []
-    for part in parts:
-        for batch in reader.read(part):
-            for block in batch.to_pylist():
-                assert block["start_ms"] == START
-                rows.extend(range(block["first"], block["last"] + 1))
-    assert rows == list(range(5, 100_005))
-    assert reader.partitions({"row": 5, "start_ms": 0}, {"row": 5, "start_ms": 0}) == []
+def test_a_batch_has_its_rows_once(spark: "SparkSession") -> None:
+    rows = Rate(start_ms=START).rows(spark, 5, 100_005).select("offset").toArrow()["offset"].to_pylist()
+    assert sorted(rows) == list(range(5, 100_005))

@@ -18,7 +18,7 @@ import pytest
 from wmtop.engine.run.sources.columns import Columns
 from wmtop.engine.run.sources.data_files import data_files, in_advance
 from wmtop.engine.run.sources.replay import Replay
-from wmtop.engine.run.sources.staged import read_rows
+from wmtop.engine.run.sources.staging import StagedRows
 from wmtop.engine.system import remote_files
 from wmtop.engine.system.errors import UsageError
 
@@ -94,7 +94,7 @@ def replay(directory: Path, *places: Path | str, columns: Columns = COLUMNS) -> 
 
 def rows(directory: Path, *places: Path | str) -> list[dict[str, Any]]:
     count = replay(directory, *places).rows_in_all or 0
-    return [row for batch in read_rows(directory, 0, count) for row in batch.to_pylist()]
+    return [row for table in StagedRows(str(directory)).tables(0, count) for row in table.to_pylist()]
 
 
 @pytest.mark.parametrize(

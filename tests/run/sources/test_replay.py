@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.run.sources.columns import Columns
-from wmtop.engine.run.sources.kafka_demo import DemoRows, KafkaDemo
-from wmtop.engine.run.sources.replay import BOUND, Replay, next_end, ranges
+from wmtop.engine.run.sources.kafka import DemoRows, KafkaDemo
+from wmtop.engine.run.sources.replay import BOUND, Replay, ReplayTime, next_end, ranges
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.times import MIN
 
@@ -134,6 +134,14 @@ def test_resume_goes_on_where_the_clock_had_come(tmp_path: Path) -> None:
     source.prepare(lambda text: None)  # as a new process does: what it finds there is the clock of a run before it
     assert source.clock.now_ms() == 10
     assert [source.clock.tick_limit_ms(row) for row in range(5)] == [MIN, 10, 20, 90, None]
+
+
+def test_the_clock_stands_until_it_is_started_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = ReplayTime(speed=600, batch_rows=None)
+    time.begin(np.array([10_000]))
+    for now_s, started, expected in [(1e9, False, 10_000), (100.0, True, 10_000), (101.5, True, 910_000)]:
+        monkeypatch.setattr("time.monotonic", lambda now_s=now_s: now_s)
+        assert (time.start() if started else time.now_ms()) == expected
 
 
 def test_only_a_paced_replay_runs_faster_than_the_wall_clock(tmp_path: Path) -> None:
