@@ -23,7 +23,7 @@ from .checkpoint_files import (
     decode_schema,
     delay_of,
 )
-from .files import Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head
+from .files import AnyPath, Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head, written_ms
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -135,7 +135,7 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
 class CheckpointTap:
     """Reads the checkpoint of one query; each poll lists two directories and opens only what is new."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = path
         self._query_id = Cached(decode_query_id, _METADATA_LIMIT)
         self._offsets = Cached(decode_offsets, LOG_LIMIT)
@@ -208,7 +208,7 @@ class CheckpointTap:
             except UnreadableError:
                 break
             if mark.committed_ms is None and committed is not None and number <= committed:
-                mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
+                mark = replace(mark, committed_ms=written_ms(self.path / "commits" / str(number)))
             marks.append(mark)
             if len(marks) >= MIN_HISTORY and marks[0].timestamp_ms - mark.timestamp_ms >= HISTORY_MS:
                 break
@@ -226,7 +226,7 @@ class CheckpointTap:
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
         known = offsets.timestamp_ms
-        return _written_ms(self.path / "offsets" / str(number)) if known is None else known
+        return written_ms(self.path / "offsets" / str(number)) if known is None else known
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         delays: list[WatermarkDelay] = []
@@ -242,20 +242,12 @@ class CheckpointTap:
         return tuple(delays)
 
     @staticmethod
-    def _read(cached: Cached[T], path: Path, troubles: list[str]) -> T | None:
+    def _read(cached: Cached[T], path: AnyPath, troubles: list[str]) -> T | None:
         try:
             return cached.get(path)
         except UnreadableError as error:
             troubles.append(str(error))
             return None
-
-
-def _written_ms(path: Path) -> int | None:
-    """When a file was last written (epoch ms); None: not known."""
-    try:
-        return os.stat(path).st_mtime_ns // 1_000_000
-    except OSError:
-        return None
 
 
 def check(path: Path) -> None:
@@ -352,7 +344,7 @@ def is_checkpoint(path: Path) -> bool:
     return True
 
 
-def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
+def _schema_files(state: AnyPath) -> Iterator[tuple[int, AnyPath]]:
     """The schema of every store of every operator; all partitions share the first one's."""
     left = _MAX_STORES
     try:
@@ -366,7 +358,8 @@ def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
         except UnreadableError:
             continue
         for name in stores[:left]:
-            yield operator, partition / name / ("schema" if name == "_metadata" else "_metadata/schema")
+            metadata = partition / name if name == "_metadata" else partition / name / "_metadata"
+            yield operator, metadata / "schema"
         left -= min(left, len(stores))
 
 

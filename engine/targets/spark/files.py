@@ -1,11 +1,14 @@
-"""Reads files that another process writes, moves and deletes at the same time, and decodes JSON in them."""
+"""Reads files that another process writes, moves and deletes at the same time, and decodes JSON in them.
+
+They are local or in a store: `names`, `numbers`, `read_bytes`, `written_ms` and `Cached` take a path of either.
+"""
 
 import os
 import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -15,6 +18,8 @@ T = TypeVar("T")
 
 _NUMBER = re.compile(r"[0-9]{1,18}")  # no sign, no other scripts' digits, and it fits 64 bits
 NOT_THERE = "is not there"
+AT_ONCE = 8
+"""Files of a store that are read at the same time, at most."""
 
 
 class UnreadableError(Exception):
@@ -25,9 +30,39 @@ class VanishedError(UnreadableError):
     """The file does not exist, or no longer."""
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
+class RemoteError(Exception):
+    """A store does not answer, or refuses: nothing about its files is known; one line has the reason."""
+
+
+class StorePath(Protocol):
+    """The path of a file or directory in a store; its methods raise VanishedError and RemoteError."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its names from the top; others once the query there was replaced by another one."""
+        ...
+
+    def __truediv__(self, name: str) -> Self: ...
+
+    def sizes(self) -> dict[str, int]:
+        """The files and directories in it, with their sizes (bytes)."""
+        ...
+
+    def read(self) -> bytes:
+        """Its content, which never changes."""
+        ...
+
+    def written_ms(self) -> int | None:
+        """When it was written (epoch ms); None: not known."""
+        ...
+
+
+AnyPath = Path | StorePath
+
+
+def read_bytes(path: AnyPath, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; VanishedError or UnreadableError otherwise."""
-    content = read_head(path, limit + 1)
+    content = read_head(path, limit + 1) if isinstance(path, Path) else path.read()
     if len(content) > limit:
         raise UnreadableError(f"{_place(path)} is larger than {limit:,} bytes")
     return content
@@ -54,17 +89,29 @@ def open_regular(path: Path, place: str | None = None) -> int:
     return fd
 
 
-def numbers(directory: Path) -> list[int]:
+def numbers(directory: AnyPath) -> list[int]:
     """The names in `directory` that are plain numbers, in no order; unfinished files have other names."""
     return [int(name) for name in names(directory) if _NUMBER.fullmatch(name)]
 
 
-def names(directory: Path) -> list[str]:
+def names(directory: AnyPath) -> list[str]:
     """The names in `directory`; VanishedError or UnreadableError if it cannot be listed."""
+    if not isinstance(directory, Path):
+        return list(directory.sizes())
     try:
         return os.listdir(directory)
     except OSError as error:
         raise _trouble(directory, error) from None
+
+
+def written_ms(path: AnyPath) -> int | None:
+    """When a file was last written (epoch ms); None: not known."""
+    if not isinstance(path, Path):
+        return path.written_ms()
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def decode_json(content: bytes | str, kind: type[T]) -> T:
@@ -82,27 +129,22 @@ class Cached(Generic[T]):
         self._decode = decode
         self._limit = limit
         self._keep = keep
-        self._known: dict[Path, tuple[tuple[int, int, int], T | UnreadableError]] = {}
+        self._known: dict[tuple[str, ...], tuple[object, T | UnreadableError]] = {}
 
-    def get(self, path: Path) -> T:
+    def get(self, path: AnyPath) -> T:
         """The decoded file; VanishedError or UnreadableError, which are cached as well."""
-        try:
-            status = os.stat(path)
-        except OSError as error:
-            raise _trouble(path, error) from None
-        version = (status.st_ino, status.st_mtime_ns, status.st_size)
-        known = self._known.get(path)
+        version, known = _version(path), self._known.get(path.parts)
         if known is None or known[0] != version:
             known = version, self._read(path)
-            self._known.pop(path, None)
-            self._known[path] = known
+            self._known.pop(path.parts, None)
+            self._known[path.parts] = known
             while len(self._known) > self._keep:
                 del self._known[next(iter(self._known))]
         if isinstance(known[1], UnreadableError):
             raise known[1]
         return known[1]
 
-    def _read(self, path: Path) -> T | UnreadableError:
+    def _read(self, path: AnyPath) -> T | UnreadableError:
         try:
             content = read_bytes(path, self._limit)
         except UnreadableError as error:
@@ -113,7 +155,17 @@ class Cached(Generic[T]):
             return UnreadableError(f"{_place(path)}: {error}")
 
 
-def _place(path: Path) -> str:
+def _version(path: AnyPath) -> object:
+    if not isinstance(path, Path):
+        return None
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise _trouble(path, error) from None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _place(path: AnyPath) -> str:
     """A file by its last two names: the checkpoint is known."""
     return one_line("/".join(path.parts[-2:]))
 

@@ -5,6 +5,8 @@ Anything unreadable is named, never guessed: other state stores, other operators
 
 import heapq
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,12 +25,16 @@ from .checkpoint_files import (
     delay_of,
     nested,
 )
-from .files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
+from .files import AT_ONCE, AnyPath, Cached, UnreadableError, VanishedError, names, numbers, read_bytes
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window, word_at
 
 MAX_KEYS = 1_000_000
 """Keys of one operator, at most: about 250 MB of memory."""
 MAX_WINDOWS = 500
+MAX_STORED_PARTITIONS = 32
+"""Partitions of all operators in a store, at most; each costs two requests per batch."""
+MAX_STORED_BYTES = 64 * 1024 * 1024
+"""Bytes of an operator's state that are fetched from a store at the start, at most."""
 
 _PROVIDER = "HDFSBackedStateStoreProvider"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -104,7 +110,7 @@ def reason_of(error: UnreadableError) -> WindowsUnknown:
 class OpenWindowsTap:
     """Follows the state of every stateful operator of one checkpoint; a poll reads the deltas of new batches only."""
 
-    def __init__(self, path: Path, *, max_keys: int = MAX_KEYS) -> None:
+    def __init__(self, path: AnyPath, *, max_keys: int = MAX_KEYS) -> None:
         self._state = path / "state"
         self._max_keys = max_keys
         self._query_id: str | None = None
@@ -121,7 +127,12 @@ class OpenWindowsTap:
             return tuple(operator.vanished(error) for operator in self._operators.values())
         except UnreadableError as error:
             return (OpenWindows(operator=0, reason=reason_of(error)),)
-        return tuple(self._operator(number).poll(facts) for number in operators)
+        taps = [self._operator(number) for number in operators]
+        if not isinstance(self._state, Path):
+            partitions = (facts.shuffle_partitions or 0) * sum(tap.has_windows for tap in taps)
+            for tap in taps:
+                tap.stored_partitions = partitions
+        return tuple(tap.poll(facts) for tap in taps)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -135,7 +146,9 @@ class OpenWindowsTap:
 class _OperatorTap:
     """One operator: the layout of its rows, its partitions, and its last windows."""
 
-    def __init__(self, directory: Path, number: int, max_keys: int) -> None:
+    def __init__(self, directory: AnyPath, number: int, max_keys: int) -> None:
+        self.stored_partitions = 0
+        """The partitions of all operators, if they are in a store."""
         self._directory = directory
         self._number = number
         self._max_keys = max_keys
@@ -145,7 +158,8 @@ class _OperatorTap:
         self._partitions: list[PartitionWindows] = []
         self._seen: OpenWindows | None = None
         self._answer: tuple[int, OpenWindows] | None = None
-        self._too_many = False
+        self._given_up: WindowsUnknown | None = None
+        """Why the state is not read again: there is too much of it."""
         self._kind: OperatorKind | None = None
         self._evicts: bool | None = None
 
@@ -165,6 +179,15 @@ class _OperatorTap:
         self._answer = batch, self._read(batch, partitions, layout)
         return self._answer[1]
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether its state has windows, as far as its kind shows."""
+        try:
+            self._kind = self._kind or self._ask_kind()
+        except UnreadableError:
+            return True
+        return self._kind not in NO_WINDOWS
+
     def vanished(self, error: VanishedError) -> OpenWindows:
         """The last windows; its state has been removed."""
         reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
@@ -177,21 +200,23 @@ class _OperatorTap:
         except VanishedError as error:
             return self.vanished(error)
         except TooManyKeysError:
-            self._too_many = True
             self._partitions = []
-            return self._nothing(WindowsUnknown("too_many_keys", {"limit": self._max_keys}))
+            self._given_up = WindowsUnknown("too_many_keys", {"limit": self._max_keys})
+            return self._nothing(self._given_up)
         except UnreadableError as error:
             return self._nothing(reason_of(error))
         return self._seen
 
     def _layout_of(self, facts: CheckpointFacts) -> Layout:
         """The layout of the rows; UnreadableError if they are not rows of windows in files."""
-        if self._too_many:
-            raise NotReadError("too_many_keys", limit=self._max_keys)
+        if self._given_up is not None:
+            raise NotReadError(self._given_up.code, **self._given_up.args)
         self._kind = self._kind or self._ask_kind()
         if self._kind in NO_WINDOWS:
             raise NotReadError("no_windows", kind=self._kind)
         _check_settings(facts)
+        if self.stored_partitions > MAX_STORED_PARTITIONS:
+            raise NotReadError("remote_state", partitions=self.stored_partitions, limit=MAX_STORED_PARTITIONS)
         schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
         self._evicts = _carries_watermark(schema)
         layout = layout_of(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
@@ -214,12 +239,18 @@ class _OperatorTap:
         if len(self._partitions) != partitions:
             directories = (self._directory / str(number) for number in range(partitions))
             self._partitions = [PartitionWindows(path, layout, self._max_keys) for path in directories]
+        size = sum(partition.bytes_to_load(version) for partition in self._partitions)
+        if size > MAX_STORED_BYTES:
+            self._given_up = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MAX_STORED_BYTES})
+            raise NotReadError(self._given_up.code, **self._given_up.args)
         keys = 0
-        for partition in self._partitions:
-            partition.load(version)
-            keys += partition.keys
-            if keys > self._max_keys:
-                raise TooManyKeysError
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            ways = self._partitions, repeat(version)
+            is_local = isinstance(self._directory, Path)
+            for loaded in map(PartitionWindows.load, *ways) if is_local else pool.map(PartitionWindows.load, *ways):
+                keys += loaded
+                if keys > self._max_keys:
+                    raise TooManyKeysError
 
     def _look(self, batch: int, layout: Layout) -> OpenWindows:
         windows, count = self._sessions(layout) if layout.session else self._time_windows(layout)
@@ -273,7 +304,7 @@ def _check_settings(facts: CheckpointFacts) -> None:
         raise NotReadError("state_encoding", name=one_line(encoding, 20))
 
 
-def _kind_by_stores(partition: Path) -> OperatorKind | None:
+def _kind_by_stores(partition: AnyPath) -> OperatorKind | None:
     """The kind of operator by its stores: a join has stores with names of their own."""
     try:
         stores = names(partition)

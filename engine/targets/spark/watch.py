@@ -4,16 +4,16 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from ...snapshot import Snapshot, SourceView
+from ...snapshot import Snapshot, SourceView, WindowsUnknown
 from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .facts import QueryFacts, past_of
-from .files import UnreadableError, VanishedError, names
+from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import WindowShape, window_spec_of
 from .query_runs import PlanFacts
@@ -23,7 +23,7 @@ from .sources import offsets_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from ..topic.broker import BrokerTap
-    from .remote import Remote
+    from .store import Remote
 
 _log = logging.getLogger("wmtop.store")
 _log.addHandler(logging.NullHandler())
@@ -47,16 +47,16 @@ class QueryWatch:
     """A `Watched` query, found by its checkpoint or its `reports`: either leads to the other.
 
     `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of what
-    it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
+    it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is the store that they come from, if so.
     """
 
     def __init__(
         self,
         source: SourceView,
         *,
-        checkpoint: Path | None = None,
+        checkpoint: AnyPath | None = None,
         reports: Reports | None = None,
-        windows: Callable[[Path], WindowsTap] | None = OpenWindowsTap,
+        windows: Callable[[Any], WindowsTap] | None = OpenWindowsTap,
         broker: "BrokerTap | None" = None,
         remote: "Remote | None" = None,
     ) -> None:
@@ -71,6 +71,7 @@ class QueryWatch:
         self._remote = remote
         self._failing_since: float | None = None
         self._trouble: str | None = None
+        self._last_windows: tuple[OpenWindows, ...] = ()
         self._shapes: dict[int, WindowShape] = {}
         self._last = CheckpointFacts()
         self._before: Snapshot | None = None
@@ -78,7 +79,7 @@ class QueryWatch:
     @property
     def every_s(self) -> float:
         """Seconds between polls: a store is queried only as often as the query's batches make sense."""
-        return 0.25 if self._remote is None else self._remote.mirror.every_s
+        return 0.25 if self._remote is None else self._remote.every_s
 
     @property
     def settings(self) -> Settings:
@@ -92,7 +93,8 @@ class QueryWatch:
     def open(self) -> None:
         """UsageError if nothing can be read, or the broker lacks the query's topics."""
         if self._path is not None:
-            check(self._path)
+            if isinstance(self._path, Path):
+                check(self._path)
             self._read_checkpoint_at(self._path)
         self._reports.open()
         if self._broker is not None:
@@ -145,40 +147,53 @@ class QueryWatch:
     def _poll_windows(self, checkpoint: CheckpointFacts | None) -> tuple[OpenWindows, ...] | None:
         if self._windows is None or checkpoint is None:
             return None
-        windows = self._windows.poll(checkpoint)
-        if self._remote is None:
-            return windows
-        self._remote.mirror.state_read(windows)
-        left_out = self._remote.mirror.state_left_out
-        if left_out is None:
-            return windows
-        return tuple(replace(operator, reason=left_out) if operator.reason else operator for operator in windows)
+        try:
+            self._last_windows = self._windows.poll(checkpoint)
+        except RemoteError as error:
+            reason = WindowsUnknown("unreadable", {"why": str(error)})
+            self._last_windows = tuple(replace(operator, reason=reason) for operator in self._last_windows)
+        return self._last_windows
 
     def _fetch(self) -> None:
-        """Copy new files from the store."""
+        """Look for new files in the store."""
         if self._remote is None:
             return
-        self._trouble = self._remote.refresh()
-        if self._trouble is None:
-            self._failing_since = None
-        elif self._failing_since is None:
-            _log.warning("%s", self._trouble)
+        try:
+            self._remote.refresh()
+        except RemoteError as error:
+            self._failed(error)
+        else:
+            self._trouble = self._failing_since = None
+
+    def _failed(self, error: RemoteError) -> None:
+        self._trouble = str(error)
+        if self._failing_since is None:
+            _log.warning("%s", error)
             self._failing_since = time.monotonic()
 
     @property
     def _is_out_of_reach(self) -> bool:
         return self._failing_since is not None and time.monotonic() - self._failing_since >= OUT_OF_REACH_S
 
-    def _read_checkpoint_at(self, path: Path) -> None:
+    def _read_checkpoint_at(self, path: AnyPath) -> None:
         self._checkpoint = CheckpointTap(path)
         self._windows = None if self._read_windows is None else self._read_windows(path)
 
     def _poll_checkpoint(self) -> CheckpointFacts | None:
         if self._checkpoint is None:
             return None
-        checkpoint = self._checkpoint.poll()
+        if self._trouble is None:
+            try:
+                return self._known_or_gone(self._checkpoint)
+            except RemoteError as error:
+                self._failed(error)
+        return replace(self._last, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
+
+    def _known_or_gone(self, tap: CheckpointTap) -> CheckpointFacts:
+        """The facts in the checkpoint, the last ones if it is gone."""
+        checkpoint = tap.poll()
         if checkpoint.batch is None and self._last.batch is not None:
-            place = self._checkpoint.path.absolute()
+            place = tap.path.absolute() if isinstance(tap.path, Path) else tap.path
             try:
                 names(place)
             except VanishedError:
@@ -189,8 +204,6 @@ class QueryWatch:
             none = f"{place} has no batch any more: this is what was last there"
             return replace(self._last, trouble=checkpoint.trouble or none)
         self._last = checkpoint
-        if self._trouble is not None:
-            return replace(checkpoint, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
         return checkpoint
 
 
