@@ -13,7 +13,7 @@ PUBLISHED = "published queries: wmtop attach NAME"
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.targets.discover import Found
-    from ...engine.targets.spark.query_runs import QueryRun
+    from ...engine.targets.spark.facts import QueryRun
     from ...engine.targets.spark.reports import Published
 
 _MAX_LISTED = 20

@@ -55,18 +55,19 @@ class SourceFacts(Struct, frozen=True):
     """Records per second between the inputs of the last two batches; None for a source with unknown counters."""
 
 
-class BatchMark(Struct, frozen=True):
-    """A recorded batch: when its input was fixed, and the watermark in force in it (ms).
-
-    `committed_ms` is when its commit was written, by the file system; None: it was not, or that is not known.
-    """
+class RecordedBatch(Struct, frozen=True, array_like=True):
+    """A recorded batch: when it began, and the watermark in force in it (ms)."""
 
     batch: int
-    timestamp_ms: int
+    begin_ms: int
+    """When its input was fixed, or its trigger started."""
     watermark_ms: int | None
-    committed_ms: int | None = None
+    end_ms: int | None = None
+    """When it ended or, by the file system, its commit was written; None: it runs, or that is not known."""
     inputs: tuple[int, ...] = ()
-    """A number for each source's offsets: another one means other offsets."""
+    """In a checkpoint, a number for each source's offsets: another one means other offsets."""
+    rows: int = 0
+    """In a report, the rows of its sources."""
 
 
 class WatermarkDelay(Struct, frozen=True):
@@ -99,7 +100,7 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """The Spark settings that the query has kept since its first batch."""
     sources: tuple[SourceFacts, ...] = ()
     delays: tuple[WatermarkDelay, ...] = ()
-    history: tuple[BatchMark, ...] = ()
+    history: tuple[RecordedBatch, ...] = ()
     """The last recorded batches, the newest last; those before a gap are left out."""
     continuous: bool = False
     """Its batches are epochs of continuous processing, which has no watermark; times are those of the files."""
@@ -143,7 +144,7 @@ class CheckpointTap:
         self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_MAX_STORES)
         self._delays: tuple[WatermarkDelay, ...] = ()
         self._delays_of: tuple[str | None, int | None] | None = None
-        self._marks: dict[int, BatchMark] = {}
+        self._marks: dict[int, RecordedBatch] = {}
         self._marks_of: str | None = None
 
     def poll(self) -> CheckpointFacts:
@@ -197,32 +198,32 @@ class CheckpointTap:
         except UnreadableError:
             return None
 
-    def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[BatchMark, ...]:
+    def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[RecordedBatch, ...]:
         """The last batches, each read once."""
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
             self._marks, self._marks_of = {}, query_id
-        marks: list[BatchMark] = []
+        marks: list[RecordedBatch] = []
         for number in range(batch, max(batch - MAX_HISTORY, -1), -1):
             try:
                 mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
                 break
-            if mark.committed_ms is None and committed is not None and number <= committed:
-                mark = replace(mark, committed_ms=written_ms(self.path / "commits" / str(number)))
+            if mark.end_ms is None and committed is not None and number <= committed:
+                mark = replace(mark, end_ms=written_ms(self.path / "commits" / str(number)))
             marks.append(mark)
-            if len(marks) >= MIN_HISTORY and marks[0].timestamp_ms - mark.timestamp_ms >= HISTORY_MS:
+            if len(marks) >= MIN_HISTORY and marks[0].begin_ms - mark.begin_ms >= HISTORY_MS:
                 break
         self._marks = {mark.batch: mark for mark in reversed(marks)}
         return tuple(self._marks.values())
 
-    def _mark(self, number: int, batch: int) -> BatchMark:
+    def _mark(self, number: int, batch: int) -> RecordedBatch:
         path = self.path / "offsets" / str(number)
         # Only the last two are needed again: others must not evict them.
         offsets = self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
         begun_ms = self._begun_ms(number, offsets)
         if begun_ms is None:
             raise VanishedError(f"{path} has gone")
-        return BatchMark(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
+        return RecordedBatch(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
         known = offsets.timestamp_ms

@@ -11,22 +11,21 @@ from pathlib import Path, PurePath
 from typing import IO, cast
 
 import zstandard
-from msgspec import Struct
 
 from ...system.errors import UsageError, one_line
-from .checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
-from .files import UnreadableError, VanishedError, names, open_regular, read_head
-from .queries import WATERMARK_POLICY, Queries
-from .query_runs import (
+from .checkpoint import EVENT_LOG_NAME, WATERMARK_POLICY, is_checkpoint, is_event_log
+from .events import (
     STARTS,
     ApplicationEnd,
     ApplicationEvent,
     ApplicationStart,
     EnvironmentUpdate,
     QueryEvent,
-    QueryRun,
     decode_event,
 )
+from .facts import Application, QueryRun
+from .files import UnreadableError, VanishedError, names, open_regular, read_head
+from .queries import Queries
 
 LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) that is kept: the largest plan or sketch has a few MB."""
@@ -205,24 +204,6 @@ READ_AT_ONCE = 8 * 1024 * 1024
 _PLAIN_START = b'{"Event":"'
 
 
-class EventLogFacts(Struct, frozen=True, kw_only=True):
-    """The facts in the log so far (times ms)."""
-
-    app: str | None = None
-    """The application's name."""
-    started_ms: int | None = None
-    ended_ms: int | None = None
-    """When the application ended normally; None: it runs, or it died."""
-    modified_ms: int | None = None
-    """When the log was last written to."""
-    queries: tuple[QueryRun, ...] = ()
-    """The runs of its streaming queries, the last started last."""
-    unread: int = 0
-    """Bytes that `poll` left for the next time."""
-    trouble: str | None = None
-    """One line on what could not be read."""
-
-
 class EventLogTap:
     """Follows one application's log; every poll reads the additions. `on_event` gets each event once it is applied."""
 
@@ -232,9 +213,9 @@ class EventLogTap:
         self._on_event = on_event
         self._log = _Log(on_event)
         self._file: LogFile | None = None
-        self._facts = EventLogFacts()
+        self._facts = Application(app=None)
 
-    def poll(self, limit: int = sys.maxsize) -> EventLogFacts:
+    def poll(self, limit: int = sys.maxsize) -> Application:
         """Read on, about `limit` bytes at most; never raises because of the log's content."""
         troubles: list[str] = []
         try:
@@ -252,7 +233,7 @@ class EventLogTap:
             self._facts = self._log.facts(self._file.modified_ms if self._file else None, unread, trouble)
         return self._facts
 
-    def poll_all(self, step: Callable[[int], object] = lambda left: None) -> EventLogFacts:
+    def poll_all(self, step: Callable[[int], object] = lambda left: None) -> Application:
         """Read everything; `step` gets the remaining bytes after each piece."""
         facts = self.poll(READ_AT_ONCE)
         step(facts.unread)
@@ -330,7 +311,7 @@ class _Log:
         self._said: list[str] = []
         self._more = 0
         self._started: ApplicationStart | None = None
-        self._ended_ms: int | None = None
+        self._alive: bool | None = None
 
     @property
     def troubles(self) -> list[str]:
@@ -344,13 +325,13 @@ class _Log:
         else:
             self._more += 1
 
-    def facts(self, modified_ms: int | None, unread: int, trouble: str | None) -> EventLogFacts:
+    def facts(self, written_ms: int | None, unread: int, trouble: str | None) -> Application:
         started = self._started
-        return EventLogFacts(
+        return Application(
             app=one_line(started.name) if started else None,
             started_ms=started.time_ms if started else None,
-            ended_ms=self._ended_ms,
-            modified_ms=modified_ms,
+            alive=self._alive,
+            written_ms=written_ms,
             queries=self.queries.facts(),
             unread=unread,
             trouble=trouble,
@@ -367,7 +348,7 @@ class _Log:
             case ApplicationStart():
                 self._started = event
             case ApplicationEnd():
-                self._ended_ms = event.time_ms
+                self._alive = False
             case EnvironmentUpdate():
                 self.queries.policy = event.settings.get(WATERMARK_POLICY, "min")
             case _:

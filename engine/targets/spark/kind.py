@@ -21,7 +21,7 @@ from ..target import Kind, LogProgress, Message, NothingThereError, OpenedTarget
 
 if TYPE_CHECKING:  # a tap is imported if it is used
     from ..topic.broker import BrokerTap
-    from .event_log import EventLogFacts
+    from .facts import Application
     from .store import EventLogCopy
     from .watch import QueryWatch, WindowsTap
 
@@ -35,7 +35,7 @@ class FinishedLog(Struct, frozen=True):
     """The event log of an application that has ended or must have died, as it was read; an `OpenedTarget`."""
 
     path: Path
-    facts: "EventLogFacts"
+    facts: "Application"
     query: str | None
     """The wanted query, by name or id; None: its only one."""
     progress: LogProgress

@@ -13,8 +13,8 @@ from msgspec import Struct
 from ...snapshot import ChannelView, WhatIf
 from ..topic.topic_facts import PartitionFacts, TopicFacts
 from .checkpoint import CheckpointFacts
-from .facts import QueryFacts
-from .query_runs import InputBatch, InputFacts, PlanFacts, QueryRun
+from .facts import InputBatch, InputFacts, QueryFacts, QueryRun
+from .plan import PlanFacts
 
 Policy = Literal["min", "max"]
 _POLICIES: dict[str | None, Policy] = {"min": "min", "max": "max"}

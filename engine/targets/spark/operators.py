@@ -4,13 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
 from ...verdict.monitor_snapshot import MAX_OPEN_WINDOWS
 from ...watermarks.settings import Session, Sliding, Tumbling, WindowSpec
+from .events import BatchProgress, StateFacts
 from .facts import QueryFacts
 from .open_windows import OPERATOR_KINDS, OpenWindows
-from .query_runs import BatchProgress, PlanFacts, StateFacts
+from .plan import PlanFacts
 
 _FOLLOW_THE_WATERMARK = ("aggregation", "session", None)
 """Operators whose output is not behind the watermark; windows above a join may stay longer."""
@@ -58,15 +60,8 @@ def operators_of(
     reported = _by_number(progress)
     if plan is not None:
         return [
-            StatefulOperator(
-                operator=planned.operator,
-                kind=planned.kind,
-                output_mode=planned.output_mode,
-                windowed=planned.windowed,
-                evicts=planned.evicts,
-                watermarks=list(planned.watermarks),
-                rows=_rows(reported, planned.operator, state),
-                dropped=_dropped(reported, planned.operator),
+            replace(
+                planned, rows=_rows(reported, planned.operator, state), dropped=_dropped(reported, planned.operator)
             )
             for planned in plan.operators
         ]

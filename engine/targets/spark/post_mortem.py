@@ -13,28 +13,28 @@ from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
 from ...verdict.verdict import SnapshotJudge
 from .checkpoint import CheckpointFacts, CheckpointTap, is_checkpoint
-from .event_log import EventLogFacts, EventLogTap
-from .facts import QueryFacts
+from .event_log import EventLogTap
+from .events import QueryEvent, QueryProgress, QueryTerminated
+from .facts import Application, QueryFacts, QueryRun, Report
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import window_spec_of
-from .query_runs import QueryEvent, QueryProgress, QueryRun, QueryTerminated
 from .query_snapshot import settings_of_query, snapshot_of_query
-from .reports import Report, checkpoint_of, choose, name_in, siblings_of, sure_of
+from .reports import checkpoint_of, choose, name_in, siblings_of, sure_of
 
 SILENT_MS = 3_600_000
 """Time (ms) without a line after which a log counts as finished: an idle query writes every ten seconds."""
 
 
-def is_finished(facts: EventLogFacts, now_ms: int) -> bool:
+def is_finished(facts: Application, now_ms: int) -> bool:
     """Whether its application has ended, or has written nothing for so long (by `now_ms`, epoch ms) that it must have
     died.
     """
-    if facts.ended_ms is not None:
+    if facts.alive is False:
         return True
-    return facts.modified_ms is not None and now_ms - facts.modified_ms > SILENT_MS
+    return facts.written_ms is not None and now_ms - facts.written_ms > SILENT_MS
 
 
-def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
+def look(path: Path, step: Callable[[int], object]) -> Application:
     """All facts in the log; `step` gets the number of bytes still to be read."""
     with closing(EventLogTap(path)) as tap:
         return tap.poll_all(step)
@@ -42,7 +42,7 @@ def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
 
 def record(
     path: Path,
-    facts: EventLogFacts,
+    facts: Application,
     out: Path,
     wanted: str | None,
     name: str | None,
@@ -77,7 +77,7 @@ def record(
 class _RunRecorder:
     """The snapshots of one query, in order."""
 
-    def __init__(self, name: str, source: SourceView, facts: EventLogFacts, query_id: str) -> None:
+    def __init__(self, name: str, source: SourceView, facts: Application, query_id: str) -> None:
         self.count = 0
         self._name = name
         self._source = source
@@ -118,12 +118,11 @@ class _RunRecorder:
     ) -> None:
         report = Report(
             tap="event log",
-            app=self._whole.app,
             run=run,
             alive=alive,
             trouble=None,
             siblings=siblings_of(self._whole.queries, run) if run.ended or not alive else None,
-            heard_ms=self._whole.modified_ms,
+            heard_ms=self._whole.written_ms,
         )
         now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
         self._before = snapshot_of_query(

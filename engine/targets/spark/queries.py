@@ -1,42 +1,36 @@
 """All streaming queries of one application, from their events in the order in which they happened."""
 
-import math
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ...system.errors import one_line
-from .files import UnreadableError
-from .plan import TAP, Line, read_plan
-from .query_runs import (
+from .checkpoint import WATERMARK_POLICY, RecordedBatch
+from .events import (
     BatchProgress,
-    EventMax,
     ExecutionStart,
-    PlanFacts,
     PlanNode,
-    Progress,
-    ProgressPoint,
     QueryEvent,
     QueryIdle,
     QueryProgress,
-    QueryRun,
     QueryStarted,
     QueryTerminated,
-    Rate,
-    RunningBatch,
     SourceProgress,
-    SourceReport,
-    StateFacts,
     decode_plan,
     time_ms,
 )
+from .facts import EventMax, QueryRun, RunningBatch
+from .files import UnreadableError
+from .plan import TAP, Line, PlanFacts, read_plan
 from .tapped import TappedInput
 
-WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+MAX_HISTORY = 600
+"""Batches that a run remembers."""
 MAX_QUERIES = 200
 """Runs that are kept, at most, for an application that starts one after the other."""
 MAX_INPUTS = 64
@@ -146,14 +140,14 @@ class _Run:
         self._idle_ms: int | None = None
         self._error: str | None = None
         self._running: RunningBatch | None = None
-        self._last: Progress | None = None
+        self._last: BatchProgress | None = None
         self._max_event_ms: int | None = None
         self._event_max: dict[tuple[int, ...], int] = {}
         self._delivered: set[int] = set()
         self._first_watermark_ms: int | None = None
         self._dropped = 0
         self._dropped_behind_ms: int | None = None
-        self._batches = BatchHistory()
+        self._history: deque[RecordedBatch] = deque(maxlen=MAX_HISTORY)
         self._inputs: dict[str, TappedInput] = {}
 
     def started(self, event: QueryStarted) -> None:
@@ -163,41 +157,42 @@ class _Run:
     def began(self, batch: int, at_ms: int) -> None:
         self._paused(at_ms)
         self._heard(at_ms)
-        if self._last is None or batch > self._last.batch_id:
+        if self._last is None or batch > self._last.batch:
             self._running = RunningBatch(batch, at_ms)
 
-    def progressed(self, progress: Progress) -> None:
-        at_ms = time_ms(progress.timestamp)
-        duration_ms = _duration(progress)
+    def progressed(self, progress: BatchProgress) -> None:
+        at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
         self._paused(at_ms)
-        last, self._last = self._last, progress
+        last, self._last = self._last, _kept(progress)
         self._heard(None if at_ms is None else at_ms + (duration_ms or 0))
         self._name = self._name or (progress.name and one_line(progress.name))
         self._idle_ms = None
-        if self._running is not None and self._running.batch <= progress.batch_id:
+        if self._running is not None and self._running.batch <= progress.batch:
             self._running = None
-        if last is not None and progress.batch_id <= last.batch_id:
+        if last is not None and progress.batch <= last.batch:
             return  # repeated: older Sparks report an idle trigger with the number of the last batch
         event_ms, before_ms = time_ms(progress.event_time.get("max")), self._max_event_ms
         delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
         self._delivered.update(delivered)
         if last is None:
-            self._first_watermark_ms = _watermark(progress)
+            self._first_watermark_ms = progress.watermark_ms
         if event_ms is not None:
             if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
             self._max_event_ms = event_ms if self._max_event_ms is None else max(self._max_event_ms, event_ms)
-        dropped, earliest_ms = _dropped(progress), time_ms(progress.event_time.get("min"))
+        dropped, earliest_ms = progress.dropped, time_ms(progress.event_time.get("min"))
         self._dropped += dropped
         if dropped and earliest_ms is not None and before_ms is not None:
             self._dropped_behind_ms = max(before_ms - earliest_ms, self._dropped_behind_ms or 0)
         if at_ms is not None:
-            watermark_ms = _watermark(progress)
-            self._batches.add(ProgressPoint(at_ms, progress.batch_id, watermark_ms, _rows(progress), duration_ms or 0))
+            end_ms = at_ms + duration_ms if duration_ms else None
+            self._history.append(
+                RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms, rows=progress.rows)
+            )
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
                 self._input(name.removeprefix(TAP)).apply(
-                    progress.batch_id, at_ms, observed, self._floor_ms(), before_ms if self._one_clock() else UNSET
+                    progress.batch, at_ms, observed, self._floor_ms(), before_ms if self._one_clock() else UNSET
                 )
 
     def was_idle(self, event: QueryIdle) -> None:
@@ -220,7 +215,7 @@ class _Run:
             ended=self.ended,
             error=self._error,
             running=self._running,
-            progress=None if self._last is None else _shown(self._last),
+            progress=self._last,
             plan=self.plan,
             watermark_policy=self.policy or policy,
             max_event_ms=self._max_event_ms,
@@ -228,8 +223,7 @@ class _Run:
             silent=None if self._last is None else self._silent(self._last),
             dropped_at_least=self._dropped,
             dropped_behind_ms=self._dropped_behind_ms if self._one_clock() else None,
-            history=self._batches.points(),
-            recent=tuple(self._batches.recent),
+            history=tuple(self._history),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
             continuous=self.continuous,
             pause_ms=self._pause_ms,
@@ -246,7 +240,7 @@ class _Run:
             return None
         return self._first_watermark_ms + nodes[0].delay_ms
 
-    def _silent(self, last: Progress) -> tuple[int, ...]:
+    def _silent(self, last: BatchProgress) -> tuple[int, ...]:
         return tuple(place for place in range(len(last.sources)) if place not in self._delivered)
 
     def _heard(self, at_ms: int | None) -> None:
@@ -275,32 +269,19 @@ def _lines(plan: PlanNode) -> Iterator[Line]:
         waiting.extend((depth + 1, child) for child in reversed(node.children))
 
 
-def _shown(progress: Progress) -> BatchProgress:
-    phases = {one_line(name, 60): ms for name, ms in progress.duration_ms.items() if name != "triggerExecution"}
-    return BatchProgress(
-        batch=progress.batch_id,
-        timestamp_ms=time_ms(progress.timestamp),
-        duration_ms=_duration(progress),
-        phases_ms=phases,
-        input_rows_per_second=_sum(source.input_rows_per_second for source in progress.sources),
-        processed_rows_per_second=_sum(source.processed_rows_per_second for source in progress.sources),
-        watermark_ms=_watermark(progress),
+def _kept(progress: BatchProgress) -> BatchProgress:
+    """The report without what the taps observed, its text in one line."""
+    return replace(
+        progress,
+        observed_metrics={},
         sources=tuple(map(_source, progress.sources)),
-        states=tuple(
-            StateFacts(
-                operator=one_line(state.operator_name, 80),
-                rows=state.num_rows_total if state.num_rows_total >= 0 else None,
-                memory_bytes=state.memory_used_bytes,
-                dropped_at_least=state.num_rows_dropped_by_watermark,
-            )
-            for state in progress.state_operators[:_OPERATORS_SHOWN]
-        ),
+        states=progress.states[:_OPERATORS_SHOWN],
     )
 
 
-def _source(source: SourceReport) -> SourceProgress:
-    return SourceProgress(
-        description=one_line(source.description), end=_offsets(source.end_offset), latest=_offsets(source.latest_offset)
+def _source(source: SourceProgress) -> SourceProgress:
+    return replace(
+        source, description=one_line(source.description), end=_offsets(source.end), latest=_offsets(source.latest)
     )
 
 
@@ -320,32 +301,6 @@ def _json(value: Any) -> str | None:
         return None
 
 
-def _rows(progress: Progress) -> int:
-    return sum(source.num_input_rows for source in progress.sources)
-
-
-def _dropped(progress: Progress) -> int:
-    return sum(state.num_rows_dropped_by_watermark for state in progress.state_operators)
-
-
-def _duration(progress: Progress) -> int | None:
-    return progress.duration_ms.get("triggerExecution", progress.batch_duration)
-
-
-def _watermark(progress: Progress) -> int | None:
-    """None if the query has no watermark, or it has not moved: Spark says 1970 for both."""
-    return (time_ms(progress.event_time.get("watermark")) or 0) or None
-
-
-def _rate(rate: Rate) -> float | None:
-    return rate if isinstance(rate, float) and math.isfinite(rate) else None
-
-
-def _sum(rates: Iterable[Rate]) -> float | None:
-    known = [rate for rate in map(_rate, rates) if rate is not None]
-    return sum(known) if known else None
-
-
 def _first_line(exception: str) -> str:
     """The exception's first line without Spark's introductions: a screen of 80 columns has room for the rest."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
@@ -358,41 +313,3 @@ def _first_line(exception: str) -> str:
     while announced := _ANNOUNCED.match(text):
         text = text[announced.end() :]
     return one_line(text)
-
-
-MAX_POINTS = 600
-MAX_RECENT = 120
-
-
-class BatchHistory:
-    """A point for each batch of a query, fewer the longer it runs, and its last batches each alone."""
-
-    def __init__(self) -> None:
-        self._points: list[ProgressPoint] = []
-        self.recent: deque[ProgressPoint] = deque(maxlen=MAX_RECENT)
-        self._each = 1
-
-    def add(self, point: ProgressPoint) -> None:
-        self.recent.append(point)
-        if self._points and self._points[-1].batches < self._each:
-            self._points[-1] = _joined(self._points[-1], point)
-        else:
-            self._points.append(point)
-        if len(self._points) > MAX_POINTS:
-            self._each *= 2
-            pairs = zip(self._points[:-1:2], self._points[1::2], strict=True)
-            self._points = [*(_joined(*pair) for pair in pairs), *self._points[len(self._points) & ~1 :]]
-
-    def points(self) -> tuple[ProgressPoint, ...]:
-        return tuple(self._points)
-
-
-def _joined(first: ProgressPoint, second: ProgressPoint) -> ProgressPoint:
-    return ProgressPoint(
-        timestamp_ms=second.timestamp_ms,
-        batch=second.batch,
-        watermark_ms=second.watermark_ms,
-        rows=first.rows + second.rows,
-        duration_ms=max(first.duration_ms, second.duration_ms),
-        batches=first.batches + second.batches,
-    )

@@ -25,10 +25,9 @@ from ...snapshot import (
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts
-from .facts import QueryFacts, current
+from .facts import InputFacts, QueryFacts, QueryRun, current
 from .nodes import Channels, Nodes, channels_of, nodes_of
 from .operators import StoredState, stored_state_of
-from .query_runs import InputFacts, QueryRun
 from .sources import Sources, sources_of
 from .watermark import QueryWatermark, watermark_of
 
@@ -139,7 +138,7 @@ def _max_pause_ms(checkpoint: CheckpointFacts) -> float:
     """The longest pause that may be the trigger's: any with few batches, else like the second longest (one may be a
     stop).
     """
-    times = [mark.timestamp_ms for mark in checkpoint.history]
+    times = [mark.begin_ms for mark in checkpoint.history]
     if len(times) < _MIN_BATCHES_FOR_PACE:
         return MAX_TRIGGER_MS
     return _MAX_PAUSE_RATIO * sorted(after - before for before, after in pairwise(times))[-2]
@@ -157,7 +156,7 @@ def _usual_ms(facts: QueryFacts) -> float:
 
 
 def _longest_ms(run: QueryRun) -> int:
-    return max((point.duration_ms for point in run.history), default=0)
+    return max((batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None), default=0)
 
 
 def snapshot_of_query(

@@ -9,8 +9,8 @@ from ...snapshot import SourcePosition
 from ..topic.topic_facts import TopicFacts
 from .checkpoint import CheckpointFacts
 from .checkpoint_files import SourceOffsets, decode_source
+from .events import SourceProgress
 from .facts import QueryFacts
-from .query_runs import SourceProgress
 
 _DESCRIPTIONS = {
     "files": "files",
@@ -139,9 +139,9 @@ def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:
         return Unmoved()
     if facts.checkpoint is not None and len(facts.checkpoint.history) > 1:
         return _unmoved_by_offsets(facts.checkpoint, watermark_ms)
-    if facts.run is None or not facts.run.recent:
+    if facts.run is None or not facts.run.history:
         return Unmoved()
-    return Unmoved(sum(point.watermark_ms == watermark_ms and point.rows > 0 for point in facts.run.recent))
+    return Unmoved(sum(point.watermark_ms == watermark_ms and point.rows > 0 for point in facts.run.history))
 
 
 def _unmoved_by_offsets(checkpoint: CheckpointFacts, watermark_ms: int) -> Unmoved:

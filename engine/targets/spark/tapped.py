@@ -17,8 +17,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
+from .events import Count
+from .facts import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
 from .files import UnreadableError
-from .query_runs import ChannelFacts, Count, InputBatch, InputFacts, LatenessCounts, Sampled
 
 if TYPE_CHECKING:  # slow to load
     import numpy as np

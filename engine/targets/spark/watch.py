@@ -12,13 +12,13 @@ from ...snapshot import Snapshot, SourceView, WindowsUnknown
 from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
-from .facts import QueryFacts, past_of
+from .facts import QueryFacts, Report, past_of
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import WindowShape, window_spec_of
-from .query_runs import PlanFacts
+from .plan import PlanFacts
 from .query_snapshot import settings_of_query, snapshot_of_query
-from .reports import JobReports, Report, Reports
+from .reports import JobReports, Reports
 from .sources import offsets_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store

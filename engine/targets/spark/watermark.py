@@ -6,7 +6,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, UnmovedReason, WatermarkNode
-from .facts import QueryFacts, RecordedBatch
+from .checkpoint import RecordedBatch
+from .facts import QueryFacts
 from .nodes import Channels, Node, Nodes
 
 PinnedReason = Literal["no_input", "own_output"]
@@ -243,7 +244,7 @@ def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) ->
 def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
     if not nodes.nodes:
         return None
-    has_read = facts.run is not None and any(point.rows for point in facts.run.history)
+    has_read = facts.run is not None and any(batch.rows for batch in facts.run.history)
     has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
     committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
     # Kafka's first batch has offsets even without records.

@@ -337,5 +337,5 @@ def test_the_last_batches_with_their_watermarks(written: dict[str, Written], tmp
     (copy.path / "offsets" / "1").unlink()
     assert [mark.batch for mark in poll(copy).history] == [2, 3]  # none before a gap
     facts = poll(written["counts"])
-    assert facts.batch_timestamp_ms == facts.history[-1].timestamp_ms
-    assert sorted(facts.history, key=lambda mark: mark.timestamp_ms) == list(facts.history)
+    assert facts.batch_timestamp_ms == facts.history[-1].begin_ms
+    assert sorted(facts.history, key=lambda mark: mark.begin_ms) == list(facts.history)

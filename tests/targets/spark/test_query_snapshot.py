@@ -6,11 +6,10 @@ import msgspec
 import pytest
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.snapshot.wire import encode
-from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, SourceFacts, WatermarkDelay
 from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets
-from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
-from wmtop.engine.targets.spark.query_runs import QueryRun
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
 from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
@@ -24,19 +23,19 @@ WHEN = NOW - 1_000 + STALE_AFTER_MS + 1
 DELAY = WatermarkDelay(30_000, "window", windowed=True, operator=0)
 
 
-def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[BatchMark, ...]:
+def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[RecordedBatch, ...]:
     """Batches 1, 2, … of which the last began a second ago."""
     began = [NOW - 1_000 - every_ms * back for back in range(len(levels) - 1, -1, -1)]
-    return tuple(BatchMark(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
+    return tuple(RecordedBatch(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
 
 
 def test_the_first_batch_of_real_time_mode_is_not_stale_while_the_second_runs() -> None:
     """Its offsets are written at its end, five minutes after it began; the next file comes five minutes later."""
     began = NOW - 500_000
-    only = BatchMark(0, began, None, committed_ms=began + 300_000)
+    only = RecordedBatch(0, began, None, end_ms=began + 300_000)
     seen = facts(batch=0, committed=0, batch_timestamp_ms=began, history=(only,))
     assert picture(seen).state == "live"
-    paused = picture(replace(seen, history=(replace(only, committed_ms=began + 500),)))
+    paused = picture(replace(seen, history=(replace(only, end_ms=began + 500),)))
     assert (paused.state, paused.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 500_000}))
 
 
@@ -53,8 +52,8 @@ def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
         running=None, progress=None, plan=None, watermark_policy=None, max_event_ms=None, dropped_at_least=0,
         history=(), inputs=(),
     )  # fmt: skip
-    report = Report(tap="publish", app="a", run=run, alive=alive, trouble=None)
-    first = BatchMark(0, began, None)
+    report = Report(tap="publish", run=run, alive=alive, trouble=None)
+    first = RecordedBatch(0, began, None)
     batch = facts(batch=0, in_flight=True, committed=None, batch_timestamp_ms=began, history=(first,))
     for checkpoint in (None, batch):
         assert state_of(QueryFacts(checkpoint=checkpoint, report=report), NOW).state == state
@@ -176,13 +175,15 @@ def test_slow_triggers_are_not_stale() -> None:
 def test_the_first_pauses_may_be_a_slow_trigger_s() -> None:
     """The first batch begins at once, the next at a multiple of the interval: two say little of the third."""
     began = (NOW - 250_000, NOW - 240_000)
-    two = tuple(BatchMark(n, at, 1) for n, at in enumerate(began))
+    two = tuple(RecordedBatch(n, at, 1) for n, at in enumerate(began))
     assert picture(facts(history=two, batch_timestamp_ms=began[-1])).state == "partial"
     began = (NOW - 1_060_000, NOW - 1_050_000, NOW - 750_000, NOW - 450_000, NOW - 250_000)
-    bursts = tuple(BatchMark(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))]))
+    bursts = tuple(
+        RecordedBatch(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))])
+    )
     assert picture(facts(history=bursts, batch_timestamp_ms=NOW - 245_000)).state == "partial"
-    stop = [BatchMark(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
-    stop += [BatchMark(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
+    stop = [RecordedBatch(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
+    stop += [RecordedBatch(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
     stopped = picture(facts(history=tuple(stop), batch_timestamp_ms=NOW - 230_000))
     assert (stopped.state, stopped.notes[0].code) == ("stale", "no_new_batch")  # a restart is not a pace
 

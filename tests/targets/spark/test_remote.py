@@ -62,7 +62,7 @@ def begin(s3: S3, written: Written, last: int) -> None:
 def facts_of(path: AnyPath) -> CheckpointFacts:
     """Without the times of files, which an upload changes."""
     facts = CheckpointTap(path).poll()
-    return replace(facts, history=tuple(replace(mark, committed_ms=None) for mark in facts.history))
+    return replace(facts, history=tuple(replace(mark, end_ms=None) for mark in facts.history))
 
 
 def stored(uri: str = URI) -> StoredCheckpoint:
