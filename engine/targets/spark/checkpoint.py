@@ -47,14 +47,6 @@ _EVENT_LOG_START = b'{"Event":"'
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-class SourceFacts(Struct, frozen=True):
-    """A source at the end of the last batch, and its rate."""
-
-    offsets: SourceOffsets
-    per_second: float | None
-    """Records per second between the inputs of the last two batches; None for a source with unknown counters."""
-
-
 class RecordedBatch(Struct, frozen=True, array_like=True):
     """A recorded batch: when it began, and the watermark in force in it (ms)."""
 
@@ -98,7 +90,10 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """The watermark of the next batch; None while `batch` is in flight."""
     conf: dict[str, str] = {}
     """The Spark settings that the query has kept since its first batch."""
-    sources: tuple[SourceFacts, ...] = ()
+    sources: tuple[SourceOffsets, ...] = ()
+    """The sources at the end of `batch`."""
+    rows_per_second: float | None = None
+    """The rate between the inputs of the last two batches, if all sources are Kafka's; others count anything."""
     delays: tuple[WatermarkDelay, ...] = ()
     history: tuple[RecordedBatch, ...] = ()
     """The last recorded batches, the newest last; those before a gap are left out."""
@@ -174,7 +169,8 @@ class CheckpointTap:
             watermark_ms=offsets.watermark_ms if offsets else None,
             next_watermark_ms=commit,
             conf=offsets.conf if offsets else {},
-            sources=_sources(offsets, self._before(batch)) if offsets else (),
+            sources=offsets.sources if offsets else (),
+            rows_per_second=_rows_per_second(offsets, self._before(batch)) if offsets else None,
             delays=self._delays,
             history=self._history(query_id, batch, committed),
             newer_format=offsets.newer_format if offsets else None,
@@ -375,20 +371,20 @@ def _is_window(field: Field) -> bool:
     return TIME_WINDOW in field.metadata or SESSION_WINDOW in field.metadata
 
 
-def _sources(now: BatchOffsets, before: BatchOffsets | None) -> tuple[SourceFacts, ...]:
+def _rows_per_second(now: BatchOffsets, before: BatchOffsets | None) -> float | None:
+    """The growth per second of the offsets that both batches have."""
     if before is None or now.timestamp_ms is None or before.timestamp_ms is None:
-        return tuple(SourceFacts(source, None) for source in now.sources)
-    known = {source.source: source for source in before.sources}
-    took_s = (now.timestamp_ms - before.timestamp_ms) / 1000
-    return tuple(SourceFacts(source, _pace(source, known.get(source.source), took_s)) for source in now.sources)
-
-
-def _pace(now: SourceOffsets, before: SourceOffsets | None, took_s: float) -> float | None:
-    """The growth per second of the counters that both batches have."""
-    if took_s <= 0 or now.offsets is None or before is None or before.offsets is None:
         return None
-    grown = [offset - before.offsets[name] for name, offset in now.offsets.items() if name in before.offsets]
-    return sum(grown) / took_s if grown and min(grown) >= 0 else None
+    known = {source.source: source.offsets or {} for source in before.sources}
+    grown: list[int] = []
+    for source in now.sources:
+        earlier, offsets = known.get(source.source, {}), source.offsets or {}
+        grown_here = [offset - earlier[name] for name, offset in offsets.items() if name in earlier]
+        if source.kind != "kafka" or min(grown_here, default=-1) < 0:
+            return None
+        grown += grown_here
+    took_ms = now.timestamp_ms - before.timestamp_ms
+    return sum(grown) * 1000 / took_ms if grown and took_ms > 0 else None
 
 
 def _join(troubles: list[str]) -> str | None:

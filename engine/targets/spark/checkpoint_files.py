@@ -196,32 +196,20 @@ class StateSchema(Struct, frozen=True):
     value: RowType
 
 
-class StateStore(Struct, frozen=True, rename="camel"):
-    """One of an operator's stores, and its number of partitions."""
-
-    store_name: str
-    num_partitions: Int64
-
-
-class OperatorInfo(Struct, frozen=True, rename="camel"):
-    """The kind of operator that keeps the state."""
-
+class _OperatorInfo(Struct, rename="camel"):
     operator_name: str
 
 
-class Operator(Struct, frozen=True, rename="camel"):
-    """A stateful operator and its stores."""
-
-    operator_info: OperatorInfo
-    state_store_info: tuple[StateStore, ...]
+class _Operator(Struct, rename="camel"):
+    operator_info: _OperatorInfo
 
 
-def decode_operator(content: bytes) -> Operator:
-    """`state/<operator>/_metadata/metadata`; UnreadableError for any format but v1."""
+def decode_operator(content: bytes) -> str:
+    """Spark's name for the operator in `state/<operator>/_metadata/metadata`; UnreadableError for any format but v1."""
     version, _, line = content.partition(b"\n")
     if version != _OPERATOR_VERSION:
         raise UnreadableError(f"unknown format {one_line(version.decode(errors='replace'), 20)!r}: v1 is known")
-    return decode_json(line, Operator)
+    return decode_json(line, _Operator).operator_info.operator_name
 
 
 def decode_schema(content: bytes) -> StateSchema:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -180,11 +180,7 @@ class PlanNode(Struct, frozen=True, rename="camel"):
 
 _event: msgspec.json.Decoder[ApplicationEvent | QueryEvent] = msgspec.json.Decoder(ApplicationEvent | QueryEvent)
 
-_KINDS = (
-    *(kind.__struct_config__.tag for kind in (ApplicationStart, ApplicationEnd, EnvironmentUpdate)),
-    *(kind.__struct_config__.tag for kind in (ExecutionStart, QueryStarted, QueryProgress, QueryIdle, QueryTerminated)),
-)
-STARTS = tuple(f'{{"Event":"{kind}"'.encode() for kind in _KINDS)
+STARTS = tuple(f'{{"Event":"{kind.__struct_config__.tag}"'.encode() for kind in get_args(ApplicationEvent | QueryEvent))
 """The beginnings of lines with one of these events."""
 
 

@@ -230,7 +230,7 @@ class _OperatorTap:
         try:
             if "v2" in names(self._directory / "_metadata"):
                 return "transform_with_state"
-            name = self._about.get(self._directory / "_metadata" / "metadata").operator_info.operator_name
+            name = self._about.get(self._directory / "_metadata" / "metadata")
         except VanishedError:
             return _kind_by_stores(self._directory / "0")
         return OPERATOR_KINDS.get(name, "other")

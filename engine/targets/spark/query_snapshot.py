@@ -327,7 +327,7 @@ def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[N
             yield NoteDraft("watermark_pinned", {"columns": ", ".join(pinned), "why": reason})
     if watermark.never_moved and not is_pinned:
         sources = facts.checkpoint.sources if facts.checkpoint is not None else ()
-        empty = [source.offsets.source for source in sources if source.offsets.kind == "nothing"]
+        empty = [source.source for source in sources if source.kind == "nothing"]
         args = {"nodes": len(watermark.nodes), "sources": ", ".join(empty) or None, "why": watermark.unmoved}
         yield NoteDraft("watermark_unmoved", args)
     if watermark.frozen_ms is not None:

@@ -49,7 +49,7 @@ def sources_of(facts: QueryFacts, watermark_ms: int | None) -> Sources:
 def offsets_of(facts: QueryFacts) -> list[SourceOffsets]:
     """The position of each source: in the checkpoint, or at the end of the last reported batch."""
     if facts.checkpoint is not None and facts.checkpoint.sources:
-        return [source.offsets for source in facts.checkpoint.sources]
+        return list(facts.checkpoint.sources)
     reported = facts.progress.sources if facts.progress is not None else ()
     return [
         decode_source(str(number), "-" if source.end is None else source.end) for number, source in enumerate(reported)
@@ -120,17 +120,10 @@ def _reported_backlog(source: SourceProgress) -> int | None:
 
 
 def _rows_per_second(facts: QueryFacts) -> float | None:
-    """The rate by the query's report, or by Kafka's offsets: other sources' counters count files, seconds, or
-    anything.
-    """
+    """The rate by the query's report, or by Kafka's offsets."""
     if facts.progress is not None:
         return facts.progress.input_rows_per_second
-    if facts.checkpoint is None:
-        return None
-    sources = facts.checkpoint.sources
-    rates = [source.per_second for source in sources if source.offsets.kind == "kafka"]
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) if known and len(known) == len(sources) else None
+    return facts.checkpoint.rows_per_second if facts.checkpoint is not None else None
 
 
 def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:

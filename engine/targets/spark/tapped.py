@@ -99,45 +99,40 @@ def key_of(text: str) -> int:
     rest = data[len(data) // 16 * 16 :]
     h1 ^= _first(int.from_bytes(rest[:8], "little")) ^ len(data)
     h2 ^= _second(int.from_bytes(rest[8:], "little")) ^ len(data)
+    return _key(h1, h2)
+
+
+def keys_of_longs(longs: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
+    return _key(_first(longs.astype("uint64")) ^ SEED ^ 8, SEED ^ 8)
+
+
+# Each takes an int, or an array of them.
+
+
+def _first(k1: Any) -> Any:
+    return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
+
+
+def _second(k2: Any) -> Any:
+    return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
+
+
+def _rotated(word: Any, by: int) -> Any:
+    return (word << by | word >> 64 - by) & _ALL_BITS
+
+
+def _key(h1: Any, h2: Any) -> Any:
+    """The key that the two halves of a hash give."""
     h1 = h1 + h2 & _ALL_BITS
     h2 = h2 + h1 & _ALL_BITS
     return (_finished(h1) + _finished(h2) & _ALL_BITS) >> 1
 
 
-def _first(k1: int) -> int:
-    return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
-
-
-def _second(k2: int) -> int:
-    return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
-
-
-def _rotated(word: int, by: int) -> int:
-    return (word << by | word >> 64 - by) & _ALL_BITS
-
-
-def _finished(word: int) -> int:
+def _finished(word: Any) -> Any:
     word = (word ^ word >> 33) * MIX1 & _ALL_BITS
     word = (word ^ word >> 33) * MIX2 & _ALL_BITS
     return word ^ word >> 33
-
-
-def keys_of_longs(longs: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
-    import numpy as np
-
-    def finished(words: "NDArray[np.uint64]") -> "NDArray[np.uint64]":
-        shift: Any = np.uint64(33)
-        words = (words ^ words >> shift) * np.uint64(MIX1)
-        words = (words ^ words >> shift) * np.uint64(MIX2)
-        return words ^ words >> shift
-
-    h1 = longs.astype(np.uint64) * np.uint64(C1)
-    h1 = (h1 << np.uint64(31) | h1 >> np.uint64(33)) * np.uint64(C2)
-    h1 ^= np.uint64(SEED ^ 8)
-    h2 = np.uint64(SEED ^ 8)
-    h1 = h1 + h2
-    return (finished(h1) + finished(h1 + h2)) >> np.uint64(1)
 
 
 class Tapped(Struct, frozen=True):
@@ -154,13 +149,6 @@ class Tapped(Struct, frozen=True):
     rows_by_bucket: bytes | None = None
     """Rows by the start (ms) of their bucket of event time."""
     bucket_ms: Annotated[int, Meta(gt=0, le=2**40)] | None = None
-
-
-class _Buckets(Struct, frozen=True):
-    """Rows by the start (ms) of their bucket of `width` ms."""
-
-    width: int
-    rows: dict[int, int]
 
 
 class _Batch(Struct, frozen=True):
@@ -228,9 +216,9 @@ class TappedInput:
             return
         if not tapped.rows:
             return
-        if buckets is not None:
+        if tapped.bucket_ms is not None and buckets:
             clock_ms = self._max_ms if isinstance(clock_ms, UnsetType) else clock_ms
-            self._count_lateness(buckets, floor_ms, clock_ms)
+            self._count_lateness(tapped.bucket_ms, buckets, max(_known(clock_ms, floor_ms), default=None))
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -278,14 +266,14 @@ class TappedInput:
     def _slowest_ms(self) -> int | None:
         return min((channel.max_ms for channel in self._channels.values()), default=None)
 
-    def _buckets(self, tapped: Tapped) -> _Buckets | None:
-        """The buckets by their start: the sketch has their hashes, so all candidates are hashed, too.
+    def _buckets(self, tapped: Tapped) -> dict[int, int]:
+        """The rows by the start (ms) of their bucket: the sketch has their hashes, so all candidates are hashed, too.
 
         If the times are too far apart for that, only buckets close to the watermark are looked up.
         """
         width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
         if tapped.rows_by_bucket is None or width is None or low is None or high is None:
-            return None
+            return {}
         import numpy as np  # loaded where there is a sketch to read
 
         sketch = decode_sketch(tapped.rows_by_bucket)
@@ -297,12 +285,12 @@ class TappedInput:
         for key, start in zip(keys_of_longs(starts).tolist(), starts.tolist(), strict=True):
             if key in sketch.values:
                 rows[start] = _rows(sketch.values[key] / sketch.share)
-        return _Buckets(width, rows)
+        return rows
 
-    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
-        if self._lateness is None or self._lateness.width != buckets.width:
-            self._lateness = _Lateness(buckets.width)
-        self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
+    def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None) -> None:
+        if self._lateness is None or self._lateness.width != width:
+            self._lateness = _Lateness(width)
+        self._lateness.count(buckets, fastest_ms, self._barrel_ms)
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
         self._recent.append(_Batch(timestamp_ms, channels))
@@ -323,9 +311,9 @@ class _Lateness:
         self._spark = Histogram([0] * len(self._delays))
         self._barrel = Histogram([0] * len(self._delays))
 
-    def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> None:
+    def count(self, buckets: dict[int, int], fastest_ms: int | None, slowest_ms: int | None) -> None:
         """Count a batch, given the watermarks (ms, lateness 0) before it."""
-        for start, rows in buckets.rows.items():
+        for start, rows in buckets.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:
                     histogram.add(bisect_right(self._delays, level - start) - 1, rows)

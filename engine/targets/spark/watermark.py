@@ -248,9 +248,7 @@ def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> b
     has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
     committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
     # Kafka's first batch has offsets even without records.
-    has_input = committed is not None and any(
-        source.offsets.kind not in ("nothing", "kafka") for source in committed.sources
-    )
+    has_input = committed is not None and any(source.kind not in ("nothing", "kafka") for source in committed.sources)
     return watermark_ms is None and (has_read or has_state or (len(nodes.nodes) > 1 and has_input))
 
 

@@ -31,9 +31,9 @@ def test_the_facts_are_those_of_the_last_progress(written: dict[str, Written], n
     assert (facts.batch, facts.committed, facts.in_flight) == (last, last, False)
     assert facts.query_id == progress["id"]
     assert facts.watermark_ms == written[name].watermark_ms(last)
-    ends = [json.loads(source.offsets.text) for source in facts.sources]
+    ends = [json.loads(source.text) for source in facts.sources]
     assert ends == [source["endOffset"] for source in progress["sources"]]
-    assert [source.offsets.kind for source in facts.sources] == ["files"] * len(ends)
+    assert [source.kind for source in facts.sources] == ["files"] * len(ends)
 
 
 @pytest.mark.parametrize("name", ["counts", "stateless", "several", "plain", "restarted"])
@@ -99,10 +99,10 @@ def test_pace_is_growth_between_the_last_two_batches(written: dict[str, Written]
         path = copy.path / "offsets" / str(batch)
         version, metadata, _ = path.read_text().split("\n")
         told = json.dumps(json.loads(metadata) | {"batchTimestampMs": timestamp})
-        path.write_text("\n".join((version, told, json.dumps({"logOffset": offset}))))
-    assert poll(copy).sources[0].per_second == 1.5
+        path.write_text("\n".join((version, told, json.dumps({"orders": {"0": offset}}))))
+    assert poll(copy).rows_per_second == 1.5
     first = poll(copy.copy(tmp_path / "first", last=0))
-    assert first.sources[0].per_second is None
+    assert first.rows_per_second is None
 
 
 def test_a_tap_follows_the_query(written: dict[str, Written], tmp_path: Path) -> None:

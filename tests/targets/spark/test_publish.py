@@ -150,13 +150,14 @@ def comparable(run: QueryRun) -> QueryRun:
     """Without what one of the two cannot know (a stateless query's checkpoint, the trigger, when a batch began and how
     long a pause was) and cut decimals."""
     assert run.progress is not None
-    rates = {"input_rows_per_second": None, "processed_rows_per_second": None}
+    no_rates = {"input_rows_per_second": None, "processed_rows_per_second": None}
+    sources = tuple(replace(source, **no_rates) for source in run.progress.sources)
     return replace(
         run,
         plan=run.plan and replace(run.plan, checkpoint=None, trigger_ms=None),
         last_event_ms=None,
         pause_ms=None,
-        progress=replace(run.progress, **rates),
+        progress=replace(run.progress, sources=sources),
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.snapshot.wire import encode
-from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, SourceFacts, WatermarkDelay
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
 from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets
 from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
@@ -237,19 +237,22 @@ def test_windows_of_several_operators_by_end_and_why_others_are_not_there() -> N
     assert nothing.notes == [Note(NOW, "windows_unknown", {"code": "no_windows", "kind": "join"})]
 
 
-def kafka(offsets: dict[str, int], per_second: float | None, number: str = "0") -> SourceFacts:
-    return SourceFacts(SourceOffsets(number, "kafka", "{}", offsets), per_second)
+def kafka(offsets: dict[str, int], number: str = "0") -> SourceOffsets:
+    return SourceOffsets(number, "kafka", "{}", offsets)
 
 
 def test_sources_say_where_they_stand() -> None:
-    orders = kafka({"orders/0": 5, "orders/1": 7}, 12.0)
-    shown = picture(facts(sources=(orders,)))
+    orders = kafka({"orders/0": 5, "orders/1": 7})
+    shown = picture(facts(sources=(orders,), rows_per_second=12.0))
     assert shown.sources == [SourcePosition("kafka orders, 2 partitions", {"orders/0": 5, "orders/1": 7})]
     assert shown.spark.input_rows_per_second == 12.0
-    assert picture(facts(sources=(orders,)), now_ms=NOW + 600_000).spark.input_rows_per_second is None  # not any more
-    files = SourceFacts(SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3}), 1.0)
-    own = SourceFacts(SourceOffsets("2", "json", '{"at":1}'), None)
-    none = SourceFacts(SourceOffsets("3", "nothing", "-"), None)
+    assert (
+        picture(facts(sources=(orders,), rows_per_second=12.0), now_ms=NOW + 600_000).spark.input_rows_per_second
+        is None
+    )
+    files = SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3})
+    own = SourceOffsets("2", "json", '{"at":1}')
+    none = SourceOffsets("3", "nothing", "-")
     shown = picture(facts(sources=(orders, files, own, none)))
     assert shown.sources is not None
     assert [(s.description, s.offsets) for s in shown.sources[1:]] == [
@@ -257,7 +260,6 @@ def test_sources_say_where_they_stand() -> None:
         ("source 2: offsets of its own form", '{"at":1}'),
         ("source 3: nothing read yet", None),
     ]
-    assert shown.spark.input_rows_per_second is None  # files are no rows
 
 
 def test_an_unknown_policy_is_not_passed_on() -> None:
@@ -272,7 +274,7 @@ def test_partitions_that_a_broker_knows_are_channels() -> None:
     topics = TopicFacts(
         partitions=(partition(0, LEVEL + 31_000, 9, 9), partition(1, LEVEL - 5_000, 4, 9), partition(2, None, None, 0))
     )
-    orders = kafka({"orders/0": 9, "orders/1": 4}, 12.0)
+    orders = kafka({"orders/0": 9, "orders/1": 4})
 
     def shown(topics: TopicFacts) -> Snapshot:
         together = QueryFacts(checkpoint=facts(sources=(orders,)), topics=topics)
