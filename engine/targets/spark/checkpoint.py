@@ -1,9 +1,8 @@
 """Reads a query's checkpoint directory at every poll: its last batch, its watermark, its sources."""
 
-import errno
-import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,7 +43,6 @@ _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
 _COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
 _EVENT_LOG_START = b'{"Event":"'
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class RecordedBatch(Struct, frozen=True, array_like=True):
@@ -248,16 +246,16 @@ class CheckpointTap:
 
 
 def check(path: Path) -> None:
-    """UsageError for a directory that is not a query's checkpoint, with what it is instead."""
+    """UsageError for a file or directory that is not a query's checkpoint, with what it is instead."""
+    if path.is_file():
+        raise UsageError(f"{path} is a file: give the query's checkpoint directory", code="file")
     try:
-        inside = os.listdir(path)
-    except (OSError, ValueError) as error:
-        raise _no_directory(path, error) from None
-    if is_checkpoint(path):
-        _check_batches(path / "offsets")
-        return
-    if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
-        raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory", code="event_log")
+        names(path)
+        if is_checkpoint(path):
+            _check_batches(path / "offsets")
+            return
+    except UnreadableError as error:
+        raise UsageError(str(error), code="unreadable") from None
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}", code="part")
     if near := _checkpoints_below(path):
@@ -274,13 +272,9 @@ def check(path: Path) -> None:
 
 
 def _check_batches(offsets: Path) -> None:
-    """UsageError if this user may not list a checkpoint's batches; a query that has not begun has none."""
-    try:
-        os.listdir(offsets)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UsageError(f"cannot read {offsets}: {error.strerror}", code="unreadable") from None
+    """UnreadableError if this user may not list a checkpoint's batches; a query that has not begun has none."""
+    with suppress(VanishedError):
+        names(offsets)
 
 
 def _checkpoints_below(path: Path) -> list[Path]:
@@ -303,21 +297,6 @@ def _children(directory: Path) -> list[Path]:
         return [directory / name for name in sorted(names(directory))[:_MAX_CHILDREN]]
     except UnreadableError:
         return []
-
-
-def _no_directory(path: Path, error: OSError | ValueError) -> UsageError:
-    number = error.errno if isinstance(error, OSError) else errno.ENOENT
-    if number == errno.ENOTDIR:
-        kind, code = ("a Spark event log, not a checkpoint", "event_log") if is_event_log(path) else ("a file", "file")
-        return UsageError(f"{path} is {kind}: give the query's checkpoint directory", code=code)
-    if number == errno.ENOENT and _URI.match(str(path)):
-        return UsageError(
-            f"{path} is not on a file system of this machine: mount it, or copy the checkpoint here", code="elsewhere"
-        )
-    if number == errno.ENOENT:
-        return UsageError(f"there is no directory {one_line(str(path))}", code="missing")
-    reason = error.strerror if isinstance(error, OSError) else error
-    return UsageError(f"cannot read {path}: {reason}", code="unreadable")
 
 
 def is_event_log(path: Path) -> bool:

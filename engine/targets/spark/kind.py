@@ -57,8 +57,8 @@ class FinishedLog(Struct, frozen=True):
     @contextmanager
     def recorded(self, name: str | None = None, out: Path | None = None, *, force: bool = False) -> Generator[Path]:
         """A recording of it, kept as `out` if that is given; UsageError where it has no batch of the query."""
-        from .post_mortem import record
         from .reports import choose
+        from .watch import record
 
         with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
             place = out or Path(directory) / "post-mortem.rec"
@@ -115,8 +115,8 @@ def _refuse_query(options: TargetOptions) -> None:
 def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "EventLogCopy | None" = None) -> OpenedTarget:
     """A query by its application's event log."""
     from .event_log import check
-    from .post_mortem import is_finished, look
     from .reports import LogReports, name_in
+    from .watch import is_finished, look
 
     check(path)
     facts = None

@@ -144,7 +144,8 @@ SEARCH_S = 2.0
 _MAX_NAMED = 8
 
 
-def _report(tap: Literal["event log", "publish"], application: Application, run: QueryRun | None) -> Report:
+def report_of(tap: Literal["event log", "publish"], application: Application, run: QueryRun | None) -> Report:
+    """What the application reports of the query with that run."""
     return Report(
         tap=tap,
         run=run,
@@ -175,7 +176,7 @@ class LogReports:
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""
         facts = self._log.poll(READ_AT_ONCE)
-        return _report("event log", facts, choose(facts.queries, self._wanted, query_id))
+        return report_of("event log", facts, choose(facts.queries, self._wanted, query_id))
 
     def close(self) -> None:
         """Close the file."""
@@ -217,7 +218,7 @@ class JobReports:
             return None
         run = choose(publication.queries, self._wanted, self._id)
         self._id = self._id or (run.id if run else None)
-        return _report("publish", publication, run)
+        return report_of("publish", publication, run)
 
     def _search(self, query_id: str) -> None:
         """Switch to a job that runs the query now."""

@@ -31,7 +31,7 @@ from wmtop.engine.targets.spark.events import STARTS
 from wmtop.engine.targets.spark.facts import Application, QueryRun
 from wmtop.engine.targets.spark.files import NOT_THERE
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
-from wmtop.engine.targets.spark.post_mortem import look, record
+from wmtop.engine.targets.spark.watch import look, record
 from wmtop.engine.targets.target import TargetOptions
 
 from ...tui.cli.checkpoints import checkpoint
