@@ -22,8 +22,15 @@ from ...feed.run_directory import run_dir
 from ...system.errors import one_line
 from ...system.files import try_lock_file
 from ..spark.checkpoint import WATERMARK_POLICY
-from ..spark.events import QueryEvent, QueryIdle, QueryProgress, QueryStarted, QueryTerminated, decode_progress
-from ..spark.facts import Application
+from ..spark.facts import (
+    Application,
+    QueryEvent,
+    QueryIdle,
+    QueryProgress,
+    QueryStarted,
+    QueryTerminated,
+    decode_progress,
+)
 from ..spark.files import UnreadableError
 from ..spark.plan import PlanFacts, lines_of_tree, read_plan
 from ..spark.queries import Queries

@@ -9,20 +9,29 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...system.errors import UsageError, one_line
-from .checkpoint_files import (
+from .files import (
     SESSION_WINDOW,
     TIME_WINDOW,
+    AnyPath,
     BatchOffsets,
+    Cached,
     Field,
     SourceOffsets,
     StateSchema,
+    T,
+    UnreadableError,
+    VanishedError,
     decode_commit,
     decode_offsets,
     decode_query_id,
     decode_schema,
     delay_of,
+    names,
+    numbers,
+    read_bytes,
+    read_head,
+    written_ms,
 )
-from .files import AnyPath, Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head, written_ms
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"

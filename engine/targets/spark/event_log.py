@@ -14,16 +14,17 @@ import zstandard
 
 from ...system.errors import UsageError, one_line
 from .checkpoint import EVENT_LOG_NAME, WATERMARK_POLICY, is_checkpoint, is_event_log
-from .events import (
+from .facts import (
     STARTS,
+    Application,
     ApplicationEnd,
     ApplicationEvent,
     ApplicationStart,
     EnvironmentUpdate,
     QueryEvent,
+    QueryRun,
     decode_event,
 )
-from .facts import Application, QueryRun
 from .files import UnreadableError, VanishedError, names, open_regular, read_head
 from .queries import Queries
 

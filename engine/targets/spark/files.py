@@ -1,16 +1,19 @@
-"""Reads files that another process writes, moves and deletes at the same time, and decodes JSON in them.
+"""The files of a checkpoint: how they are read while a query writes, moves and deletes them, and what is in them.
 
-They are local or in a store: `names`, `numbers`, `read_bytes`, `written_ms` and `Cached` take a path of either.
+They are local or in a store: `names`, `numbers`, `read_bytes`, `written_ms` and `Cached` take a path of either. Known
+are `offsets/N` and `commits/N` (formats v1 and v2), `metadata`, and the files about the state.
 """
 
 import os
 import re
 import stat
+import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, cast
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ...system.errors import one_line
 
@@ -176,3 +179,255 @@ def _trouble(path: Path, error: OSError | ValueError, place: str | None = None) 
         return VanishedError(f"{place or _place(path)} {NOT_THERE}")
     reason = error.strerror if isinstance(error, OSError) else error
     return UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {reason}")
+
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Kind = Literal["kafka", "files", "number", "json", "nothing", "unreadable"]
+
+VERSIONS = ("v1", "v2")
+_NEWER = re.compile(r"v[0-9]{1,4}")
+_SOURCE_ID = re.compile(rb"[\w-]+")
+_VOID = b"-"
+
+
+class SourceOffsets(Struct, frozen=True):
+    """The position of one source at the end of a batch.
+
+    `kafka`: `offsets` by `topic/partition`; `files`: entries of the file source's own log; `number`: one counter;
+    `json`: a source's own form, of which only the text is known; `nothing`: it has not delivered yet.
+    """
+
+    source: str
+    """The source's position in the query; with format v2 its id."""
+    kind: Kind
+    text: str
+    """The text in the file, on one line, truncated."""
+    offsets: dict[str, int] | None = None
+
+
+class BatchOffsets(Struct, frozen=True):
+    """`offsets/N`: the input of batch N, and the watermark in force in it."""
+
+    timestamp_ms: int | None
+    """When its input was fixed; a batch that is run again keeps the old time; None: continuous processing."""
+    watermark_ms: int | None
+    """The watermark; None: the query has none, or it has not moved yet (the file says 0 for both)."""
+    conf: dict[str, str]
+    sources: tuple[SourceOffsets, ...]
+    newer_format: str | None = None
+    """A version of the file newer than the known ones: the facts may be incomplete."""
+    inputs: tuple[int, ...] = ()
+    """A hash of each source's line, to compare with another batch's."""
+
+
+class _Metadata(Struct, rename="camel"):
+    batch_timestamp_ms: Int64
+    batch_watermark_ms: Int64 = 0
+    conf: dict[str, str] = {}
+
+
+class _Commit(Struct, rename="camel"):
+    next_batch_watermark_ms: Int64 = 0
+
+
+class _QueryId(Struct):
+    id: str
+
+
+def decode_offsets(content: bytes) -> BatchOffsets:
+    """`offsets/N`; UnreadableError if its version or metadata is unreadable, while a source's line is unreadable by
+    itself.
+    """
+    version, (first, *lines) = _lines(content)
+    is_epoch = not first.strip() and lines  # continuous processing writes an empty line
+    metadata = None if is_epoch else decode_json(first, _Metadata)
+    read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
+    return BatchOffsets(
+        timestamp_ms=None if metadata is None else metadata.batch_timestamp_ms,
+        watermark_ms=None if metadata is None else _watermark(metadata.batch_watermark_ms),
+        conf={} if metadata is None else metadata.conf,
+        sources=tuple(read(position, line) for position, line in enumerate(lines)),
+        newer_format=None if version in VERSIONS else version,
+        inputs=tuple(map(hash, lines)),
+    )
+
+
+def decode_commit(content: bytes) -> int | None:
+    """`commits/N`: the watermark (ms) that the batch after N will use, or None as in `BatchOffsets`."""
+    _, lines = _lines(content)
+    return _watermark(decode_json(lines[0], _Commit).next_batch_watermark_ms)
+
+
+def decode_query_id(content: bytes) -> str:
+    """The id in a checkpoint's `metadata`."""
+    return one_line(decode_json(content, _QueryId).id)
+
+
+def decode_source(source: str, text: str) -> SourceOffsets:
+    """The offsets of one source from a progress report."""
+    return _source(source, text.encode())
+
+
+def _lines(content: bytes) -> tuple[str, list[bytes]]:
+    """The version, which may be newer than the known ones, and at least one line after it."""
+    first, *rest = content.split(b"\n")
+    version = one_line(first.decode(errors="replace"), 20)
+    if not _NEWER.fullmatch(version):
+        raise UnreadableError(f"unknown format {version!r}: {' and '.join(VERSIONS)} are known")
+    if not rest:
+        raise UnreadableError("it ends after its first line")
+    return version, rest
+
+
+def _watermark(value: int) -> int | None:
+    return value if value > 0 else None
+
+
+def _source_by_position(position: int, line: bytes) -> SourceOffsets:
+    return _source(str(position), line)
+
+
+def _source_by_id(position: int, line: bytes) -> SourceOffsets:
+    source, colon, offset = line.partition(b":")
+    if not colon:
+        return SourceOffsets(str(position), "unreadable", one_line(line.decode(errors="replace")))
+    return _source(one_line(source.decode(errors="replace"), 80), offset)
+
+
+def _source_of_newer(position: int, line: bytes) -> SourceOffsets:
+    """A source by its id, if the line begins with something like one."""
+    is_named = _SOURCE_ID.fullmatch(line.partition(b":")[0]) and line != _VOID
+    return (_source_by_id if is_named else _source_by_position)(position, line)
+
+
+def _source(source: str, line: bytes) -> SourceOffsets:
+    text = one_line(line[:4096].decode(errors="replace"))
+    if line == _VOID:
+        return SourceOffsets(source, "nothing", text)
+    try:
+        value = decode_json(line, cast(type[Any], Any))
+    except UnreadableError:
+        return SourceOffsets(source, "unreadable", text)
+    if _is_offset(value):
+        return SourceOffsets(source, "number", text, {"": value})
+    if not isinstance(value, dict):
+        return SourceOffsets(source, "json", text)
+    fields = cast(dict[str, Any], value)
+    if list(fields) == ["logOffset"] and _is_offset(fields["logOffset"]):
+        return SourceOffsets(source, "files", text, {"logOffset": fields["logOffset"]})
+    partitions = _kafka(fields)
+    return SourceOffsets(source, "kafka" if partitions else "json", text, partitions)
+
+
+def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
+    """The offsets of `{"topic": {"0": 17}}` by topic and partition; None for JSON of any other shape."""
+    offsets: dict[str, int] = {}
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in cast(dict[str, Any], partitions).items():
+            if not (partition.isdecimal() and _is_offset(offset)):
+                return None
+            offsets[f"{topic}/{partition}"] = offset
+    return offsets or None
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+DELAY = "spark.watermarkDelayMs"
+TIME_WINDOW = "spark.timeWindow"
+SESSION_WINDOW = "spark.sessionWindow"
+
+_SCHEMA_VERSION = "v2"
+_OPERATOR_VERSION = b"v1"
+_CHUNKS = 1000
+_U16, _I32 = struct.Struct(">H"), struct.Struct(">i")
+
+
+class Field(Struct, frozen=True):
+    """A column: its type is a name, or an object for a nested one."""
+
+    name: str
+    type: Any
+    metadata: dict[str, Any] = {}
+
+
+class RowType(Struct, frozen=True):
+    """The columns of a row, in order."""
+
+    fields: tuple[Field, ...]
+
+
+class StateSchema(Struct, frozen=True):
+    """The types of a store's keys and values."""
+
+    key: RowType
+    value: RowType
+
+
+class _OperatorInfo(Struct, rename="camel"):
+    operator_name: str
+
+
+class _Operator(Struct, rename="camel"):
+    operator_info: _OperatorInfo
+
+
+def decode_operator(content: bytes) -> str:
+    """Spark's name for the operator in `state/<operator>/_metadata/metadata`; UnreadableError for any format but v1."""
+    version, _, line = content.partition(b"\n")
+    if version != _OPERATOR_VERSION:
+        raise UnreadableError(f"unknown format {one_line(version.decode(errors='replace'), 20)!r}: v1 is known")
+    return decode_json(line, _Operator).operator_info.operator_name
+
+
+def decode_schema(content: bytes) -> StateSchema:
+    """`_metadata/schema`; UnreadableError for any format but v2, which Spark writes except for transformWithState."""
+    try:
+        version, at = _utf(content, 0)
+        if version != _SCHEMA_VERSION:
+            raise UnreadableError(f"unknown format {one_line(version, 20)!r}: v2 is known")
+        key, at = _long_utf(content, at)
+        value, _ = _long_utf(content, at)
+    except (struct.error, ValueError):
+        raise UnreadableError("it is cut short or damaged") from None
+    return StateSchema(decode_json(key.encode(), RowType), decode_json(value.encode(), RowType))
+
+
+def nested(field: Field) -> RowType | None:
+    """The columns of a struct; None for every other type."""
+    try:
+        return msgspec.convert(field.type, RowType)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+
+
+def delay_of(field: Field) -> int | None:
+    """The delay (ms) of the watermark on this column, if it has one."""
+    delay = field.metadata.get(DELAY)
+    return delay if isinstance(delay, int) and not isinstance(delay, bool) and 0 <= delay < 2**63 else None
+
+
+def _long_utf(content: bytes, at: int) -> tuple[str, int]:
+    """A text in chunks, and its end."""
+    (count,) = _I32.unpack_from(content, at)
+    if not 0 < count <= _CHUNKS:
+        raise ValueError
+    at += _I32.size
+    chunks: list[str] = []
+    for _ in range(count):
+        chunk, at = _utf(content, at)
+        chunks.append(chunk)
+    return "".join(chunks).encode("utf-16", "surrogatepass").decode("utf-16"), at
+
+
+def _utf(content: bytes, at: int) -> tuple[str, int]:
+    """A text written by Java's `writeUTF`, in which characters beyond 16 bits are two, and its end."""
+    (size,) = _U16.unpack_from(content, at)
+    at += _U16.size
+    chunk = content[at : at + size]
+    if len(chunk) < size:
+        raise ValueError
+    return chunk.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"), at + size

@@ -15,17 +15,24 @@ from msgspec.structs import replace
 from ...snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
 from ...system.errors import one_line
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
-from .checkpoint_files import (
+from .files import (
+    AT_ONCE,
     SESSION_WINDOW,
     TIME_WINDOW,
+    AnyPath,
+    Cached,
     RowType,
     StateSchema,
+    UnreadableError,
+    VanishedError,
     decode_operator,
     decode_schema,
     delay_of,
+    names,
     nested,
+    numbers,
+    read_bytes,
 )
-from .files import AT_ONCE, AnyPath, Cached, UnreadableError, VanishedError, names, numbers, read_bytes
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window, word_at
 
 MAX_KEYS = 1_000_000

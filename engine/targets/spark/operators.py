@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from ...snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
 from ...verdict.monitor_snapshot import MAX_OPEN_WINDOWS
 from ...watermarks.settings import Session, Sliding, Tumbling, WindowSpec
-from .events import BatchProgress, StateFacts
-from .facts import QueryFacts
+from .facts import BatchProgress, QueryFacts, StateFacts
 from .open_windows import OPERATOR_KINDS, OpenWindows
 from .plan import PlanFacts
 

@@ -11,20 +11,22 @@ from msgspec.structs import replace
 
 from ...system.errors import one_line
 from .checkpoint import WATERMARK_POLICY, RecordedBatch
-from .events import (
+from .facts import (
     BatchProgress,
+    EventMax,
     ExecutionStart,
     PlanNode,
     QueryEvent,
     QueryIdle,
     QueryProgress,
+    QueryRun,
     QueryStarted,
     QueryTerminated,
+    RunningBatch,
     SourceProgress,
     decode_plan,
     time_ms,
 )
-from .facts import EventMax, QueryRun, RunningBatch
 from .files import UnreadableError
 from .plan import TAP, Line, PlanFacts, read_plan
 from .tapped import TappedInput

@@ -25,11 +25,11 @@ from ...snapshot import (
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts
-from .facts import InputFacts, QueryFacts, QueryRun, current
-from .nodes import Channels, Nodes, channels_of, nodes_of
+from .facts import QueryFacts, QueryRun, current
+from .inputs import Sources, channels_of, sources_of
 from .operators import StoredState, stored_state_of
-from .sources import Sources, sources_of
-from .watermark import QueryWatermark, watermark_of
+from .tapped import InputFacts
+from .watermark import Channels, Nodes, QueryWatermark, nodes_of, watermark_of
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3

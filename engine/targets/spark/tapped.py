@@ -17,8 +17,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
-from .events import Count
-from .facts import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
 from .files import UnreadableError
 
 if TYPE_CHECKING:  # slow to load
@@ -32,6 +30,8 @@ MAX_RECENT_ENTRIES = 20_000
 MAX_BUCKETS = 1 << 16
 """Buckets that are looked up, at most: at 10 s each, 7 days."""
 
+Count = Annotated[int, Meta(ge=-(2**44), le=2**44)]
+"""Bounded so that sums fit 64 bits; negative counts mean "not counted"."""
 EventMs = Annotated[int, Meta(ge=-(2**54), le=2**54)]
 """An event time (ms) in the range of a timestamp."""
 
@@ -133,6 +133,63 @@ def _finished(word: Any) -> Any:
     word = (word ^ word >> 33) * MIX1 & _ALL_BITS
     word = (word ^ word >> 33) * MIX2 & _ALL_BITS
     return word ^ word >> 33
+
+
+class ChannelFacts(Struct, frozen=True, array_like=True):
+    """A channel of a tapped input, since the query started."""
+
+    max_ms: int
+    rows: int
+
+
+class Sampled(Struct, frozen=True):
+    """There were too many channels to keep: `kept` of about `of`, with exact counts."""
+
+    kept: int
+    of: int
+
+
+class LatenessCounts(Struct, frozen=True, kw_only=True):
+    """The rows that would have been late at each constant delay: at or before their batch's watermark.
+
+    A count is at least the true one at its delay, and at most the true one at a delay shorter by a bucket.
+    """
+
+    bucket_ms: int
+    """The width of the counted buckets of event time."""
+    delays_ms: tuple[int, ...]
+    spark: tuple[int, ...]
+    """By Spark's rule: one clock, driven by the greatest event time of all channels."""
+    barrel: tuple[int, ...] | None
+    """With a clock driven by the slowest channel, none idle; None: not all channels are known."""
+
+
+class InputBatch(Struct, frozen=True):
+    """One batch's rows of one input, by channel."""
+
+    timestamp_ms: int | None
+    channels: dict[str, ChannelFacts]
+
+
+class InputFacts(Struct, frozen=True, kw_only=True):
+    """An input with a tap before its watermark, since the query started."""
+
+    name: str
+    rows: int
+    nulls: int
+    """Rows without an event time."""
+    max_ms: int | None
+    """The greatest event time, which drives Spark's clock."""
+    barrel_ms: int | None
+    """The event time of the slowest channel, none idle; None: no channels, or not all known."""
+    channels: dict[str, ChannelFacts]
+    """Channels by name; a channel with an unknown name by `#` and its hash."""
+    sampled: Sampled | None
+    lateness: LatenessCounts | None
+    recent: tuple[InputBatch, ...]
+    """The last batches, oldest first."""
+    trouble: str | None = None
+    """One line on what could not be read."""
 
 
 class Tapped(Struct, frozen=True):

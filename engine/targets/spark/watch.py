@@ -21,15 +21,14 @@ from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .event_log import EventLogTap
-from .events import QueryEvent, QueryProgress, QueryTerminated
-from .facts import Application, QueryFacts, QueryRun, Report, past_of
+from .facts import Application, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated, Report, past_of
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
+from .inputs import offsets_of
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import WindowShape, window_spec_of
 from .plan import PlanFacts
 from .query_snapshot import settings_of_query, snapshot_of_query
 from .reports import JobReports, Reports, checkpoint_of, choose, name_in, report_of, sure_of
-from .sources import offsets_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from ..topic.broker import BrokerTap

@@ -27,8 +27,7 @@ from wmtop.engine.targets.spark.event_log import (
     EventLogTap,
     check,
 )
-from wmtop.engine.targets.spark.events import STARTS
-from wmtop.engine.targets.spark.facts import Application, QueryRun
+from wmtop.engine.targets.spark.facts import STARTS, Application, QueryRun
 from wmtop.engine.targets.spark.files import NOT_THERE
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.watch import look, record

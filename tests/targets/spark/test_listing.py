@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.targets.discover import Found
-from wmtop.engine.targets.spark.events import QueryStarted, QueryTerminated
-from wmtop.engine.targets.spark.facts import Application
+from wmtop.engine.targets.spark.facts import Application, QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.reports import Published
 from wmtop.tui.cli.listing import list_all

@@ -2,11 +2,9 @@
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import WatermarkNode
-from wmtop.engine.targets.spark.events import BatchProgress, SourceProgress
-from wmtop.engine.targets.spark.facts import EventMax
-from wmtop.engine.targets.spark.nodes import nodes_of
+from wmtop.engine.targets.spark.facts import BatchProgress, EventMax, SourceProgress
 from wmtop.engine.targets.spark.plan import PlanFacts, lines_of_tree, read_plan
-from wmtop.engine.targets.spark.watermark import views_of
+from wmtop.engine.targets.spark.watermark import nodes_of, views_of
 
 from .test_nodes import reported, run
 

@@ -23,8 +23,7 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.follow import AttachedTarget
 from wmtop.engine.targets.job.publish import CANNOT_PUBLISH, OVER_CONNECT
 from wmtop.engine.targets.open import open_target
-from wmtop.engine.targets.spark.events import QueryStarted
-from wmtop.engine.targets.spark.facts import ChannelFacts, InputFacts, QueryRun
+from wmtop.engine.targets.spark.facts import QueryRun, QueryStarted
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.reports import (
     Application,
@@ -34,7 +33,7 @@ from wmtop.engine.targets.spark.reports import (
     list_published,
     remove_leftovers,
 )
-from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, TappedInput, key_of, keys_of_longs
+from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, keys_of_longs
 
 from ...refusals import refused
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
@@ -221,7 +220,7 @@ if TYPE_CHECKING:
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.events import QueryStarted
+    from wmtop.engine.targets.spark.facts import QueryStarted
 
     job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
     [path] = run_dir.glob("*.published")
@@ -296,7 +295,7 @@ def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.events import QueryIdle
+    from wmtop.engine.targets.spark.facts import QueryIdle
 
     [path] = run_dir.glob("*.published")
     done = threading.Event()

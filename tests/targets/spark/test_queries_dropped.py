@@ -1,7 +1,7 @@
 """How late the rows were that Spark dropped, from what it reports of its batches."""
 
 import pytest
-from wmtop.engine.targets.spark.events import BatchProgress, QueryProgress, SourceProgress, StateFacts
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryProgress, SourceProgress, StateFacts
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.queries import Queries
 

@@ -1,7 +1,7 @@
 """Why a query failed, in the words of the error itself: a screen of 80 columns has no room for what announces it."""
 
 import pytest
-from wmtop.engine.targets.spark.events import QueryStarted, QueryTerminated
+from wmtop.engine.targets.spark.facts import QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.queries import Queries
 
 WORKER = "org.apache.spark.api.python.PythonException: "

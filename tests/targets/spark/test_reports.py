@@ -6,8 +6,14 @@ from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch
-from wmtop.engine.targets.spark.events import BatchProgress, QueryProgress, SourceProgress
-from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun, RunningBatch
+from wmtop.engine.targets.spark.facts import (
+    BatchProgress,
+    QueryFacts,
+    QueryProgress,
+    QueryRun,
+    RunningBatch,
+    SourceProgress,
+)
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import Report, choose, sure_of

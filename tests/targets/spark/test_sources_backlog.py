@@ -4,9 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from wmtop.engine.targets.spark.events import SourceProgress
-from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.sources import sources_of
+from wmtop.engine.targets.spark.facts import QueryFacts, SourceProgress
+from wmtop.engine.targets.spark.inputs import sources_of
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 
 READ = '{"orders":{"0":40}}'

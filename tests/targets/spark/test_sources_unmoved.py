@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from wmtop.engine.targets.spark.checkpoint import CheckpointTap, RecordedBatch
 from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.sources import Unmoved, unmoved_of
+from wmtop.engine.targets.spark.inputs import Unmoved, unmoved_of
 
 T = 1_700_000_000_000
 
