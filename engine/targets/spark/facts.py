@@ -248,33 +248,33 @@ class QueryRun(Struct, frozen=True, kw_only=True):
 
     id: str
     run_id: str
-    name: str | None
-    last_event_ms: int | None
+    name: str | None = None
+    last_event_ms: int | None = None
     """The last time in its events, by the query's clock."""
-    idle_ms: int | None
+    idle_ms: int | None = None
     """When it last reported that it had nothing to do; None: not since its last batch."""
-    ended: bool
-    error: str | None
+    ended: bool = False
+    error: str | None = None
     """Why it ended, unless it was stopped: the exception's first line."""
-    running: RunningBatch | None
-    progress: BatchProgress | None
-    plan: PlanFacts | None
+    running: RunningBatch | None = None
+    progress: BatchProgress | None = None
+    plan: PlanFacts | None = None
     """None: not seen (yet)."""
-    watermark_policy: str | None
+    watermark_policy: str | None = None
     """How the watermarks of several nodes are combined: min or max; None: not known."""
-    max_event_ms: int | None
+    max_event_ms: int | None = None
     """The greatest event time of all batches, from any node."""
     event_max: tuple[EventMax, ...] = ()
     """The same by the sources with rows: Spark reports the plan's first watermark that had rows."""
     silent: tuple[int, ...] | None = None
     """The sources without a row in this run; None before its first report."""
-    dropped_at_least: int
+    dropped_at_least: int = 0
     """Late rows dropped since this run started."""
     dropped_behind_ms: int | None = None
     """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
-    history: tuple[RecordedBatch, ...]
+    history: tuple[RecordedBatch, ...] = ()
     """Its last batches."""
-    inputs: tuple[InputFacts, ...]
+    inputs: tuple[InputFacts, ...] = ()
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""
     pause_ms: int | None = None

@@ -143,22 +143,6 @@ class Unmoved(Struct, frozen=True):
     """The same for each source, in the query's order; empty: not known."""
 
 
-class Sources(Struct, frozen=True):
-    """The sources of a query, in its own order if it has reported them."""
-
-    positions: list[SourcePosition]
-    batches_unmoved: int | None
-    """As `Unmoved.batches`."""
-    rows_per_second: float | None
-    """The rate of the input in the last batch."""
-
-
-def sources_of(facts: QueryFacts, watermark_ms: int | None) -> Sources:
-    """The sources of a query with that watermark (epoch ms)."""
-    unmoved = unmoved_of(facts, watermark_ms)
-    return Sources(_positions(facts, unmoved.by_source), unmoved.batches, _rows_per_second(facts))
-
-
 def offsets_of(facts: QueryFacts) -> list[SourceOffsets]:
     """The position of each source: in the checkpoint, or at the end of the last reported batch."""
     if facts.checkpoint is not None and facts.checkpoint.sources:
@@ -169,7 +153,8 @@ def offsets_of(facts: QueryFacts) -> list[SourceOffsets]:
     ]
 
 
-def _positions(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePosition]:
+def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePosition]:
+    """The sources, in the query's own order if it has reported them; `unmoved` as `Unmoved.by_source`."""
     offsets = offsets_of(facts)
     sources = facts.progress.sources if facts.progress is not None else ()
     reported = sources if len(sources) == len(offsets) else [None] * len(offsets)
@@ -232,7 +217,7 @@ def _reported_backlog(source: SourceProgress) -> int | None:
     return sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())
 
 
-def _rows_per_second(facts: QueryFacts) -> float | None:
+def rows_per_second_of(facts: QueryFacts) -> float | None:
     """The rate by the query's report, or by Kafka's offsets."""
     if facts.progress is not None:
         return facts.progress.input_rows_per_second

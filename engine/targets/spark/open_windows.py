@@ -4,8 +4,10 @@ Anything unreadable is named, never guessed: other state stores, other operators
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 
@@ -20,7 +22,6 @@ from .files import (
     SESSION_WINDOW,
     TIME_WINDOW,
     AnyPath,
-    Cached,
     RowType,
     StateSchema,
     UnreadableError,
@@ -159,8 +160,6 @@ class _OperatorTap:
         self._directory = directory
         self._number = number
         self._max_keys = max_keys
-        self._about = Cached(decode_operator, SCHEMA_LIMIT)
-        self._schema = Cached(decode_schema, SCHEMA_LIMIT)
         self._layout: Layout | None = None
         self._partitions: list[PartitionWindows] = []
         self._seen: OpenWindows | None = None
@@ -224,7 +223,7 @@ class _OperatorTap:
         _check_settings(facts)
         if self.stored_partitions > MAX_STORED_PARTITIONS:
             raise NotReadError("remote_state", partitions=self.stored_partitions, limit=MAX_STORED_PARTITIONS)
-        schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
+        schema = _schema_of(self._directory)
         self._evicts = _carries_watermark(schema)
         layout = layout_of(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
         if layout != self._layout:
@@ -233,13 +232,16 @@ class _OperatorTap:
         return layout
 
     def _ask_kind(self) -> OperatorKind | None:
-        """The kind of operator; None if it is not recorded, as before Spark 4.0: its rows are enough."""
+        """The kind of operator; before Spark 4.0 it is not recorded: only a join's stores have names of their own."""
         try:
             if "v2" in names(self._directory / "_metadata"):
                 return "transform_with_state"
-            name = self._about.get(self._directory / "_metadata" / "metadata")
+            name = decode_operator(read_bytes(self._directory / "_metadata" / "metadata", SCHEMA_LIMIT))
         except VanishedError:
-            return _kind_by_stores(self._directory / "0")
+            with suppress(UnreadableError):
+                if any(name.endswith("-keyToNumValues") for name in names(self._directory / "0")):
+                    return "join"
+            return None
         return OPERATOR_KINDS.get(name, "other")
 
     def _load(self, version: int, partitions: int, layout: Layout) -> None:
@@ -260,41 +262,38 @@ class _OperatorTap:
                     raise TooManyKeysError
 
     def _look(self, batch: int, layout: Layout) -> OpenWindows:
-        windows, count = self._sessions(layout) if layout.session else self._time_windows(layout)
+        rows = list(self._sessions() if layout.session else self._time_windows())
         return OpenWindows(
             operator=self._number,
             batch=batch,
-            windows=windows,
-            open=count,
+            windows=tuple(
+                OpenWindow(start // 1000, end // 1000, keys=keys, records=records if layout.counts_at else None)
+                for end, start, keys, records in heapq.nsmallest(MAX_WINDOWS, rows)
+            ),
+            open=len(rows),
             keys=sum(partition.keys for partition in self._partitions),
             kind="session" if layout.session else self._kind or "aggregation",
             evicts=self._evicts,
         )
 
-    def _time_windows(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
-        """The first windows, and how many there are; a window's keys are spread over the partitions."""
-        windows = {window for partition in self._partitions for window in partition.windows}
-        first = heapq.nsmallest(MAX_WINDOWS, windows, key=lambda window: (window[1], window[0]))
-        return tuple(self._time_window(window, layout) for window in first), len(windows)
+    def _time_windows(self) -> Iterator[tuple[int, int, int, int]]:
+        """End, start, keys and records of each window; its keys are spread over the partitions."""
+        keys: Counter[Window] = Counter()
+        records: Counter[Window] = Counter()
+        for partition in self._partitions:
+            for window, counts in partition.windows.items():
+                keys[window] += len(counts)
+                records[window] += sum(counts.values())
+        return ((end, start, keys[start, end], records[start, end]) for start, end in keys)
 
-    def _time_window(self, window: Window, layout: Layout) -> OpenWindow:
-        parts = [part for partition in self._partitions if (part := partition.windows.get(window))]
-        records = sum(sum(part.values()) for part in parts) if layout.counts_at else None
-        return OpenWindow(window[0] // 1000, window[1] // 1000, keys=sum(map(len, parts)), records=records)
-
-    def _sessions(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
-        """The first sessions, and how many there are: two keys may have sessions with the same begin and end."""
-        sessions = (
-            (end, start, records)
+    def _sessions(self) -> Iterator[tuple[int, int, int, int]]:
+        """The same of each session: two keys may have sessions with the same begin and end."""
+        return (
+            (end, start, 1, records)
             for partition in self._partitions
             for (start, end), counts in partition.windows.items()
             for records in counts.values()
         )
-        first = tuple(
-            OpenWindow(start // 1000, end // 1000, keys=1, records=records if layout.counts_at else None)
-            for end, start, records in heapq.nsmallest(MAX_WINDOWS, sessions)
-        )
-        return first, sum(partition.keys for partition in self._partitions)
 
     def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
         return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)
@@ -311,21 +310,16 @@ def _check_settings(facts: CheckpointFacts) -> None:
         raise NotReadError("state_encoding", name=one_line(encoding, 20))
 
 
-def _kind_by_stores(partition: AnyPath) -> OperatorKind | None:
-    """The kind of operator by its stores: a join has stores with names of their own."""
-    try:
-        stores = names(partition)
-    except UnreadableError:
-        return None
-    return "join" if any(name.endswith("-keyToNumValues") for name in stores) else None
-
-
 def carries_watermark(operator: Path) -> bool | None:
     """Whether the rows in an operator's state directory have a watermark; None: not visible."""
     try:
-        return _carries_watermark(decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT)))
+        return _carries_watermark(_schema_of(operator))
     except UnreadableError:
         return None
+
+
+def _schema_of(operator: AnyPath) -> StateSchema:
+    return decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT))
 
 
 def _carries_watermark(schema: StateSchema) -> bool:

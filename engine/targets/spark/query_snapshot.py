@@ -26,7 +26,7 @@ from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun, current
-from .inputs import Sources, channels_of, sources_of
+from .inputs import channels_of, positions_of, rows_per_second_of, unmoved_of
 from .operators import StoredState, stored_state_of
 from .tapped import InputFacts
 from .watermark import Channels, Nodes, QueryWatermark, nodes_of, watermark_of
@@ -167,7 +167,7 @@ def snapshot_of_query(
     nodes = nodes_of(facts)
     channels = channels_of(facts, nodes, now_ms)
     watermark = watermark_of(facts, nodes, channels, now_ms, before)
-    sources = sources_of(facts, watermark.ms)
+    unmoved = unmoved_of(facts, watermark.ms)
     stored = stored_state_of(facts, watermark.ms)
     query = state_of(facts, now_ms)
     notes = _notes(facts, nodes, channels, watermark, stored, query)
@@ -187,8 +187,8 @@ def snapshot_of_query(
         whatif_upper_bound=channels.bucket_ms is not None,
         whatif_bucket_ms=channels.bucket_ms,
         target=SparkQuery(
-            _progress(facts, nodes, watermark, sources, stored, query),
-            sources.positions,
+            _progress(facts, nodes, watermark, stored, query, unmoved.batches),
+            positions_of(facts, unmoved.by_source),
             watermark.barrel,
             facts.report.siblings if facts.report is not None else None,
         ),
@@ -224,7 +224,12 @@ def _totals(inputs: Sequence[InputFacts]) -> Totals:
 
 
 def _progress(
-    facts: QueryFacts, nodes: Nodes, watermark: QueryWatermark, sources: Sources, stored: StoredState, query: QueryState
+    facts: QueryFacts,
+    nodes: Nodes,
+    watermark: QueryWatermark,
+    stored: StoredState,
+    query: QueryState,
+    batches_unmoved: int | None,
 ) -> SparkProgress:
     """What Spark reports about the query; rates only while it flows."""
     begun, run, progress = facts.begun, facts.run, facts.progress
@@ -233,7 +238,7 @@ def _progress(
     is_running = run.running is not None if run is not None else None
     checkpoint_id = facts.checkpoint.query_id if facts.checkpoint is not None else None
     return SparkProgress(
-        input_rows_per_second=sources.rows_per_second if query.flows else None,
+        input_rows_per_second=rows_per_second_of(facts) if query.flows else None,
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
         batch_ms=progress.duration_ms if progress is not None else None,
         phases_ms=progress.phases_ms if progress is not None else {},
@@ -255,7 +260,7 @@ def _progress(
         has_watermark=watermark.has_watermark,
         never_moved=watermark.never_moved,
         max_event_ms=watermark.max_event_ms,
-        batches_unmoved=sources.batches_unmoved,
+        batches_unmoved=batches_unmoved,
         unmoved=watermark.unmoved,
     )
 

@@ -208,13 +208,6 @@ class Tapped(Struct, frozen=True):
     bucket_ms: Annotated[int, Meta(gt=0, le=2**40)] | None = None
 
 
-class _Batch(Struct, frozen=True):
-    """A recent batch; channels by key."""
-
-    timestamp_ms: int | None
-    channels: dict[int, ChannelFacts]
-
-
 def columns_of(observed: Any) -> dict[str, Any]:
     """One `observe`, by column, from an event log's JSON or a listener's; UnreadableError for anything else."""
     if not isinstance(observed, dict):
@@ -244,7 +237,8 @@ class TappedInput:
         self._of = 0
         self._barrel_ms: int | None = None
         self._lateness: _Lateness | None = None
-        self._recent: deque[_Batch] = deque()
+        self._recent: deque[tuple[int | None, dict[int, ChannelFacts]]] = deque()
+        """The time of each recent batch, and its channels by key."""
         self._entries = 0
         self._trouble: str | None = None
 
@@ -295,7 +289,7 @@ class TappedInput:
             channels=self._named(self._channels),
             sampled=Sampled(len(self._channels), self._of) if sampled else None,
             lateness=self._lateness.facts(barrel=bool(self._channels) and not sampled) if self._lateness else None,
-            recent=tuple(InputBatch(batch.timestamp_ms, self._named(batch.channels)) for batch in self._recent),
+            recent=tuple(InputBatch(at_ms, self._named(channels)) for at_ms, channels in self._recent),
             trouble=self._trouble,
         )
 
@@ -350,10 +344,10 @@ class TappedInput:
         self._lateness.count(buckets, fastest_ms, self._barrel_ms)
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
-        self._recent.append(_Batch(timestamp_ms, channels))
+        self._recent.append((timestamp_ms, channels))
         self._entries += len(channels)
         while len(self._recent) > 1 and (len(self._recent) > MAX_RECENT or self._entries > MAX_RECENT_ENTRIES):
-            self._entries -= len(self._recent.popleft().channels)
+            self._entries -= len(self._recent.popleft()[1])
 
     def _named(self, channels: dict[int, ChannelFacts]) -> dict[str, ChannelFacts]:
         return {self._names.get(key) or f"#{key:016x}": channel for key, channel in channels.items()}

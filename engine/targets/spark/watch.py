@@ -21,7 +21,17 @@ from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .event_log import EventLogTap
-from .facts import Application, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated, Report, past_of
+from .facts import (
+    Application,
+    BatchProgress,
+    QueryEvent,
+    QueryFacts,
+    QueryProgress,
+    QueryRun,
+    QueryTerminated,
+    Report,
+    past_of,
+)
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
 from .inputs import offsets_of
 from .open_windows import OpenWindows, OpenWindowsTap
@@ -222,6 +232,8 @@ def _time_in_records(plan: PlanFacts | None) -> str | None:
     return places.pop() if len(places) == 1 else None
 
 
+StateAtEnd = tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]
+
 SILENT_MS = 3_600_000
 """Time (ms) without a line after which a log counts as finished: an idle query writes every ten seconds."""
 
@@ -230,9 +242,8 @@ def is_finished(facts: Application, now_ms: int) -> bool:
     """Whether its application has ended, or has written nothing for so long (by `now_ms`, epoch ms) that it must have
     died.
     """
-    if facts.alive is False:
-        return True
-    return facts.written_ms is not None and now_ms - facts.written_ms > SILENT_MS
+    is_silent = facts.written_ms is not None and now_ms - facts.written_ms > SILENT_MS
+    return facts.alive is False or is_silent
 
 
 def look(path: Path, step: Callable[[int], object]) -> Application:
@@ -259,64 +270,46 @@ def record(
     meant = choose(facts.queries, wanted, None)
     if meant is None:
         raise UsageError(f"{path} has no streaming query")
-    name = name or name_in(facts, wanted) or path.name
     source = SourceView(kind="event log", description=str(path.absolute()))
-    recorder = _RunRecorder(name, source, facts, meant.id)
     header = Header(
-        name=name, pid=os.getpid(), started_ms=facts.started_ms or 0, source=source, settings=settings_of_query()
+        name=name or name_in(facts, wanted) or path.name,
+        pid=os.getpid(),
+        started_ms=facts.started_ms or 0,
+        source=source,
+        settings=settings_of_query(),
     )
     with RecordingWriter(out, header, existing="replace" if force else "refuse") as writer:
-        tap = EventLogTap(path, lambda event: recorder.take(event, tap, writer))
-        try:
+        recorder = _RunRecorder(header.name, source, facts, writer)
+
+        def take(event: QueryEvent) -> None:
+            """Write a snapshot after a batch of the query, and after its end."""
+            ended = event.progress if isinstance(event, QueryProgress) else event
+            if isinstance(ended, BatchProgress | QueryTerminated) and ended.id == meant.id:
+                recorder.write(next(run for run in tap.queries() if run.run_id == ended.run_id), alive=True)
+
+        with closing(EventLogTap(path, take)) as tap:
             tap.poll_all(step)
-        finally:
-            tap.close()
-        recorder.end(writer)
+        recorder.end()
         return recorder.count
 
 
 class _RunRecorder:
     """The snapshots of one query, in order."""
 
-    def __init__(self, name: str, source: SourceView, facts: Application, query_id: str) -> None:
+    def __init__(self, name: str, source: SourceView, whole: Application, writer: RecordingWriter) -> None:
         self.count = 0
         self._name = name
         self._source = source
-        self._whole = facts
-        self._id = query_id
+        self._whole = whole
+        self._writer = writer
         self._last: QueryRun | None = None
         self._before: Snapshot | None = None
         self._judge = SnapshotJudge()
 
-    def take(self, event: QueryEvent, tap: EventLogTap, writer: RecordingWriter) -> None:
-        """Write a snapshot after a batch of the query, and after its end."""
-        if isinstance(event, QueryProgress):
-            ours, run_id = event.progress.id == self._id, event.progress.run_id
-        elif isinstance(event, QueryTerminated):
-            ours, run_id = event.id == self._id, event.run_id
-        else:
-            return
-        if ours:
-            self._last = next(run for run in tap.queries() if run.run_id == run_id)
-            self._write(self._last, writer, alive=True)
-
-    def end(self, writer: RecordingWriter) -> None:
-        """Write the last state: how the query or its application ended, and what its state then held."""
-        if self._last is None:
-            return
-        checkpoint, windows = _state_of(self._last, self._whole.queries)
-        if not self._last.ended or checkpoint is not None:
-            self._write(self._last, writer, alive=self._last.ended, checkpoint=checkpoint, windows=windows)
-
-    def _write(
-        self,
-        run: QueryRun,
-        writer: RecordingWriter,
-        *,
-        alive: bool,
-        checkpoint: CheckpointFacts | None = None,
-        windows: tuple[OpenWindows, ...] | None = None,
-    ) -> None:
+    def write(self, run: QueryRun, *, alive: bool, state: StateAtEnd = (None, None)) -> None:
+        """Write a snapshot of a run."""
+        self._last = run
+        checkpoint, windows = state
         report = report_of("event log", self._whole, run)
         is_over = run.ended or not alive
         report = replace(report, alive=alive, trouble=None, siblings=report.siblings if is_over else None)
@@ -328,11 +321,19 @@ class _RunRecorder:
             now_ms=now_ms,
             before=self._before,
         )
-        writer.append(replace(self._before, verdict=self._judge.verdict(self._before)))
+        self._writer.append(replace(self._before, verdict=self._judge.verdict(self._before)))
         self.count += 1
 
+    def end(self) -> None:
+        """Write the last state: how the query or its application ended, and what its state then held."""
+        if self._last is None:
+            return
+        state = _state_of(self._last, self._whole.queries)
+        if not self._last.ended or state != (None, None):
+            self.write(self._last, alive=self._last.ended, state=state)
 
-def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]:
+
+def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> StateAtEnd:
     """The state in the checkpoint that the log names, if it is still as the run left it: a run that fails in its first
     batch leaves the state of the run before.
     """
