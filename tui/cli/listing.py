@@ -46,7 +46,7 @@ def list_inside(path: Path) -> bool:
         return False
     from ...engine.targets.discover import discover
     from ...engine.targets.spark.checkpoint import is_checkpoint
-    from ...engine.targets.spark.kind import is_log
+    from ...engine.targets.spark.event_log import is_log
 
     if is_checkpoint(path) or is_log(path):
         return False

@@ -133,9 +133,10 @@ def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "Event
 
 def _open_published(address: str, wanted: str | None, watch: "Watch") -> AttachedTarget:
     """A published query, by its own name or the job's."""
+    from .reports import JobReports, find_published, is_published, sure_of
+
     if not is_published(address):
         raise NothingThereError(address)
-    from .reports import JobReports, find_published, sure_of
 
     job = find_published(address)
     queries = job.publication.queries
@@ -145,20 +146,6 @@ def _open_published(address: str, wanted: str | None, watch: "Watch") -> Attache
     sure_of(queries, wanted)
     source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
     return AttachedTarget(watch(source, reports=JobReports(job, wanted)), name_of(wanted or address))
-
-
-def is_log(path: Path) -> bool:
-    """Whether an event log, or a directory of them, lies there."""
-    from . import event_log
-
-    return event_log.is_log(path)
-
-
-def is_published(name: str) -> bool:
-    """Whether a job publishes a query of that name, or did so until a day ago."""
-    from .reports import list_published
-
-    return "/" not in name and any(name in job.names for job in list_published())
 
 
 def _broker_of(options: TargetOptions) -> "BrokerTap | None":

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...snapshot import (
     STATE_SCHEMA,
@@ -187,7 +188,7 @@ def snapshot_of_query(
         whatif_upper_bound=channels.bucket_ms is not None,
         whatif_bucket_ms=channels.bucket_ms,
         target=SparkQuery(
-            _progress(facts, nodes, watermark, stored, query, unmoved.batches),
+            _progress(facts, watermark, stored, query, unmoved.batches),
             positions_of(facts, unmoved.by_source),
             watermark.barrel,
             facts.report.siblings if facts.report is not None else None,
@@ -224,12 +225,7 @@ def _totals(inputs: Sequence[InputFacts]) -> Totals:
 
 
 def _progress(
-    facts: QueryFacts,
-    nodes: Nodes,
-    watermark: QueryWatermark,
-    stored: StoredState,
-    query: QueryState,
-    batches_unmoved: int | None,
+    facts: QueryFacts, watermark: QueryWatermark, stored: StoredState, query: QueryState, batches_unmoved: int | None
 ) -> SparkProgress:
     """What Spark reports about the query; rates only while it flows."""
     begun, run, progress = facts.begun, facts.run, facts.progress
@@ -237,31 +233,24 @@ def _progress(
     state_rows = [state.rows for state in states if state.rows is not None]
     is_running = run.running is not None if run is not None else None
     checkpoint_id = facts.checkpoint.query_id if facts.checkpoint is not None else None
-    return SparkProgress(
+    return replace(
+        watermark.spark,
         input_rows_per_second=rows_per_second_of(facts) if query.flows else None,
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
         batch_ms=progress.duration_ms if progress is not None else None,
         phases_ms=progress.phases_ms if progress is not None else {},
-        watermark_ms=watermark.ms,
         dropped_at_least=run.dropped_at_least if run is not None else None,
         dropped_behind_ms=run.dropped_behind_ms if run is not None else None,
         batch_watermark_ms=begun.watermark_ms if begun else progress.watermark_ms if progress else None,
         batch_timestamp_ms=_batch_began_ms(facts),
         in_flight=False if run is not None and run.ended else begun.in_flight if begun else is_running,
-        nodes=watermark.nodes or None,
-        policy=nodes.policy,
         state_rows=sum(state_rows) if state_rows else None,
         state_bytes=sum(state.memory_bytes for state in states) if states else None,
-        frozen_ms=watermark.frozen_ms,
         query_id=run.id if run is not None else checkpoint_id,
         query_name=run.name if run is not None else None,
         output_mode=stored.output_mode,
         operators=stored.operators,
-        has_watermark=watermark.has_watermark,
-        never_moved=watermark.never_moved,
-        max_event_ms=watermark.max_event_ms,
         batches_unmoved=batches_unmoved,
-        unmoved=watermark.unmoved,
     )
 
 
@@ -325,20 +314,20 @@ def _notes(
 
 def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[NoteDraft]:
     """The notes on a watermark that is missing, never moves, or is frozen."""
-    is_pinned = False
+    spark, is_pinned = watermark.spark, False
     for reason in ("no_input", "own_output"):
         if pinned := watermark.columns_pinned_by(reason):
             is_pinned = True
             yield NoteDraft("watermark_pinned", {"columns": ", ".join(pinned), "why": reason})
-    if watermark.never_moved and not is_pinned:
+    if spark.never_moved and not is_pinned:
         sources = facts.checkpoint.sources if facts.checkpoint is not None else ()
         empty = [source.source for source in sources if source.kind == "nothing"]
-        args = {"nodes": len(watermark.nodes), "sources": ", ".join(empty) or None, "why": watermark.unmoved}
+        args = {"nodes": len(spark.nodes or ()), "sources": ", ".join(empty) or None, "why": spark.unmoved}
         yield NoteDraft("watermark_unmoved", args)
-    if watermark.frozen_ms is not None:
-        yield NoteDraft("watermark_frozen", {"frozen_ms": watermark.frozen_ms})
-    if facts.batch is not None and not watermark.has_watermark:
-        yield NoteDraft("no_watermark", {"sure": 1 if watermark.has_watermark is False else None})
+    if spark.frozen_ms is not None:
+        yield NoteDraft("watermark_frozen", {"frozen_ms": spark.frozen_ms})
+    if facts.batch is not None and not spark.has_watermark:
+        yield NoteDraft("no_watermark", {"sure": 1 if spark.has_watermark is False else None})
 
 
 def _failed_sibling(siblings: Sequence[SiblingQuery] | None) -> Iterator[NoteDraft]:

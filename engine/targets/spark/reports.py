@@ -77,6 +77,11 @@ def list_published() -> list[Published]:
     return jobs
 
 
+def is_published(name: str) -> bool:
+    """Whether a job publishes a query of that name, or did so until a day ago."""
+    return "/" not in name and any(name in job.names for job in list_published())
+
+
 def find_published(name: str) -> Published:
     """The job of that name, application name, or query name; UsageError if it is not clear which is meant.
 

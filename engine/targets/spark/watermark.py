@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, UnmovedReason, WatermarkNode, WhatIf
+from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode, WhatIf
 from .checkpoint import CheckpointFacts, RecordedBatch
 from .facts import QueryFacts, QueryRun
 from .plan import PlanFacts
@@ -197,21 +197,13 @@ class Channels(Struct, frozen=True, kw_only=True):
     """The width of the what-if's buckets."""
 
 
-class QueryWatermark(Struct, frozen=True, kw_only=True):
-    """A query's watermark: its value, the node that sets it, and why it does not move."""
+class QueryWatermark(Struct, frozen=True):
+    """A query's watermark: its value, the nodes that set it, and why it does not move (in `spark`)."""
 
     level: Level
-    nodes: list[WatermarkNode]
     barrel: BarrelRule | None
-    frozen_ms: int | None
-    """The event time missing until the watermark moves again, if it is above what its records give."""
-    has_watermark: bool | None
-    never_moved: bool | None
-    """Whether a completed batch had rows, and the watermark is still at 1970; None: no node is known."""
-    unmoved: UnmovedReason | None
-    """Why the only watermark stays at 1970."""
-    max_event_ms: int | None
-    """The greatest reported event time, if there is only one watermark that it can belong to."""
+    spark: SparkProgress
+    """The fields about the watermark."""
 
     @property
     def ms(self) -> int | None:
@@ -220,7 +212,7 @@ class QueryWatermark(Struct, frozen=True, kw_only=True):
 
     def columns_pinned_by(self, reason: PinnedReason) -> list[str]:
         """The columns of the nodes that keep the query at 1970 for that reason."""
-        return [node.column or "window" for node in self.nodes if node.pinned == reason]
+        return [node.column or "window" for node in self.spark.nodes or () if node.pinned == reason]
 
 
 def watermark_of(
@@ -231,14 +223,18 @@ def watermark_of(
     never_moved = _never_moved(facts, nodes, watermark_ms)
     max_event_ms = facts.run.max_event_ms if facts.run is not None and nodes.only is not None else None
     return QueryWatermark(
-        level=_level(facts, nodes, channels, watermark_ms, now_ms, before),
-        nodes=views_of(nodes, watermark_ms),
-        barrel=None if channels.without_times else barrel_rule(nodes, channels, watermark_ms),
-        frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
-        has_watermark=_has_watermark(facts, nodes, watermark_ms),
-        never_moved=never_moved,
-        unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
-        max_event_ms=max_event_ms,
+        _level(facts, nodes, channels, watermark_ms, now_ms, before),
+        None if channels.without_times else barrel_rule(nodes, channels, watermark_ms),
+        SparkProgress(
+            watermark_ms=watermark_ms,
+            nodes=views_of(nodes, watermark_ms) or None,
+            policy=nodes.policy,
+            frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
+            has_watermark=_has_watermark(facts, nodes, watermark_ms),
+            never_moved=never_moved,
+            unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
+            max_event_ms=max_event_ms,
+        ),
     )
 
 
