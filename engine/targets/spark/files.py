@@ -125,6 +125,15 @@ def decode_json(content: bytes | str, kind: type[T]) -> T:
         raise UnreadableError(one_line(str(error))) from None
 
 
+def decode_file(path: AnyPath, decode: Callable[[bytes], T], limit: int) -> T:
+    """The decoded content of a file; VanishedError or UnreadableError otherwise."""
+    content = read_bytes(path, limit)
+    try:
+        return decode(content)
+    except UnreadableError as error:
+        raise UnreadableError(f"{_place(path)}: {error}") from None
+
+
 class Cached(Generic[T]):
     """The last few files of one kind, decoded; a file is read again only if it was replaced or changed."""
 
@@ -149,13 +158,9 @@ class Cached(Generic[T]):
 
     def _read(self, path: AnyPath) -> T | UnreadableError:
         try:
-            content = read_bytes(path, self._limit)
+            return decode_file(path, self._decode, self._limit)
         except UnreadableError as error:
             return error
-        try:
-            return self._decode(content)
-        except UnreadableError as error:
-            return UnreadableError(f"{_place(path)}: {error}")
 
 
 def _version(path: AnyPath) -> object:

@@ -26,13 +26,13 @@ from .files import (
     StateSchema,
     UnreadableError,
     VanishedError,
+    decode_file,
     decode_operator,
     decode_schema,
     delay_of,
     names,
     nested,
     numbers,
-    read_bytes,
 )
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window, word_at
 
@@ -236,7 +236,7 @@ class _OperatorTap:
         try:
             if "v2" in names(self._directory / "_metadata"):
                 return "transform_with_state"
-            name = decode_operator(read_bytes(self._directory / "_metadata" / "metadata", SCHEMA_LIMIT))
+            name = decode_file(self._directory / "_metadata" / "metadata", decode_operator, SCHEMA_LIMIT)
         except VanishedError:
             with suppress(UnreadableError):
                 if any(name.endswith("-keyToNumValues") for name in names(self._directory / "0")):
@@ -319,7 +319,7 @@ def carries_watermark(operator: Path) -> bool | None:
 
 
 def _schema_of(operator: AnyPath) -> StateSchema:
-    return decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT))
+    return decode_file(operator / "0" / "_metadata" / "schema", decode_schema, SCHEMA_LIMIT)
 
 
 def _carries_watermark(schema: StateSchema) -> bool:
