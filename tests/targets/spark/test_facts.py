@@ -12,7 +12,7 @@ from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 from tests.snapshots import replace
 
 from ...tui.cli.checkpoints import course
-from .test_nodes import reported, run
+from .test_watermark import reported, run
 
 NOW = 1_700_000_000_000
 SECOND = 1_000

@@ -6,7 +6,7 @@ from wmtop.engine.targets.spark.facts import BatchProgress, EventMax, SourceProg
 from wmtop.engine.targets.spark.plan import PlanFacts, lines_of_tree, read_plan
 from wmtop.engine.targets.spark.watermark import nodes_of, views_of
 
-from .test_nodes import reported, run
+from .test_watermark import reported, run
 
 SCAN = "FileScan json [ts#{0},kind#{1}] Format: JSON, Location: InMemoryFileIndex(1 paths)[file:/in/part-00000.json]"
 REUSED = f"""\

@@ -22,7 +22,7 @@ from wmtop.engine.verdict.verdict import verdict_of
 from tests.snapshots import replace
 
 from ...refusals import refused
-from .test_nodes import ORDERS, PLAN, run
+from .test_watermark import ORDERS, PLAN, run
 
 NOW = 1_700_000_000_000
 
