@@ -125,6 +125,8 @@ class QueryWatch:
         """The present facts; if something has vanished since, its last facts with the trouble."""
         self._fetch()
         checkpoint, report = self._poll_both()
+        if self._trouble is None:
+            self._failing_since = None
         windows = self._poll_windows(checkpoint)
         facts = QueryFacts(
             checkpoint=checkpoint, report=report, windows=windows, window=window_spec_of(windows or (), self._shapes)
@@ -170,7 +172,8 @@ class QueryWatch:
             self._last_windows = self._windows.poll(checkpoint)
         except RemoteError as error:
             reason = WindowsUnknown("unreadable", {"why": str(error)})
-            self._last_windows = tuple(replace(operator, reason=reason) for operator in self._last_windows)
+            last = self._last_windows or (OpenWindows(operator=0),)
+            self._last_windows = tuple(replace(operator, reason=reason) for operator in last)
         return self._last_windows
 
     def _fetch(self) -> None:
@@ -182,7 +185,7 @@ class QueryWatch:
         except RemoteError as error:
             self._failed(error)
         else:
-            self._trouble = self._failing_since = None
+            self._trouble = None
 
     def _failed(self, error: RemoteError) -> None:
         self._trouble = str(error)

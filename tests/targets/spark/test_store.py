@@ -16,7 +16,7 @@ from wmtop.engine.targets.spark import open_windows, store
 from wmtop.engine.targets.spark import watch as query_watch
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.event_log import EventLogTap
-from wmtop.engine.targets.spark.files import AnyPath
+from wmtop.engine.targets.spark.files import AnyPath, RemoteError
 from wmtop.engine.targets.spark.open_windows import OpenWindows, OpenWindowsTap
 from wmtop.engine.targets.spark.store import EventLogCopy, StoredCheckpoint, open_remote
 from wmtop.engine.targets.spark.watch import QueryWatch
@@ -217,6 +217,26 @@ def test_too_much_state_is_left_out_with_the_reason(
     windows = watch.picture("orders", watch.poll(), 0).windows
     assert (windows.open_count, windows.unknown) == (None, "remote_state")
     assert not any(path.endswith(".delta") for path in s3.asked)
+    watch.close()
+
+
+class Unreachable:
+    """A reader of windows whose store does not answer."""
+
+    def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
+        raise RemoteError("s3://lake/orders: no answer")
+
+    def close(self) -> None:
+        pass
+
+
+def test_state_that_the_store_refuses_is_not_taken_for_none(written: dict[str, Written]) -> None:
+    source = SourceView(kind="checkpoint", description=URI)
+    watch = QueryWatch(source, checkpoint=written["counts"].path, windows=lambda path: Unreachable())
+    watch.open()
+    for _ in range(2):
+        windows = watch.picture("orders", watch.poll(), 0).windows
+        assert (windows.open_count, windows.unknown) == (None, "unreadable")
     watch.close()
 
 
