@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 from wmtop.engine.targets.spark.checkpoint import CheckpointTap
-from wmtop.engine.targets.spark.remote import Remote
+from wmtop.engine.targets.spark.store import StoredCheckpoint, open_remote
 
 MEASURED_S = 60
 BEFORE = 30
@@ -49,23 +49,25 @@ def measure(files: fs.FileSystem, every_s: float) -> str:
             number += 1
             stopping.wait(max(every_s - 1.0, every_s / 2))
 
-    remote = Remote("s3://lake/orders", with_state=False)
+    remote = open_remote("s3://lake/orders")
+    assert isinstance(remote, StoredCheckpoint)
+    tap = CheckpointTap(remote.path)
     # Earlier batches were written at once, not at the query's pace.
     began = time.time_ns() // 1_000_000
-    remote.mirror._begun_ms = {n: began - int((BEFORE - n) * every_s * 1_000) for n in range(BEFORE)}  # type: ignore[attr-defined]
+    remote._logs["offsets"] = {n: began - int((BEFORE - n) * every_s * 1_000) for n in range(BEFORE)}  # pyright: ignore[reportPrivateUsage]
     remote.refresh()
+    tap.poll()
     at_start = (remote.store.requests, remote.store.bytes_read)
     thread = threading.Thread(target=query)
     thread.start()
     until = time.monotonic() + MEASURED_S
     while time.monotonic() < until:
         remote.refresh()
-        CheckpointTap(remote.local).poll()
-        time.sleep(remote.mirror.every_s)
+        tap.poll()
+        time.sleep(remote.every_s)
     stopping.set()
     thread.join()
     requests, read = remote.store.requests - at_start[0], remote.store.bytes_read - at_start[1]
-    remote.close()
     return (
         f"a batch every {every_s:g} s: {requests} requests and {read:,} bytes a minute; start: {at_start[0]} requests"
     )

@@ -13,7 +13,7 @@ PUBLISHED = "published queries: wmtop attach NAME"
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.targets.discover import Found
-    from ...engine.targets.spark.query_runs import QueryRun
+    from ...engine.targets.spark.facts import QueryRun
     from ...engine.targets.spark.reports import Published
 
 _MAX_LISTED = 20
@@ -46,7 +46,7 @@ def list_inside(path: Path) -> bool:
         return False
     from ...engine.targets.discover import discover
     from ...engine.targets.spark.checkpoint import is_checkpoint
-    from ...engine.targets.spark.kind import is_log
+    from ...engine.targets.spark.event_log import is_log
 
     if is_checkpoint(path) or is_log(path):
         return False

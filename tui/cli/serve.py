@@ -63,7 +63,8 @@ def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
     from ...engine.targets.discover import nothing_there
     from ...engine.targets.spark.checkpoint import check
-    from ...engine.targets.spark.kind import is_log, is_published
+    from ...engine.targets.spark.event_log import is_log
+    from ...engine.targets.spark.reports import is_published
 
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
     if configured(target) is not None:

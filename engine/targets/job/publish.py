@@ -21,11 +21,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ...feed.run_directory import run_dir
 from ...system.errors import one_line
 from ...system.files import try_lock_file
-from ..spark.files import UnreadableError
-from ..spark.plan import lines_of_tree, read_plan
-from ..spark.queries import WATERMARK_POLICY, Queries
-from ..spark.query_runs import (
-    PlanFacts,
+from ..spark.checkpoint import WATERMARK_POLICY
+from ..spark.facts import (
+    Application,
     QueryEvent,
     QueryIdle,
     QueryProgress,
@@ -33,7 +31,10 @@ from ..spark.query_runs import (
     QueryTerminated,
     decode_progress,
 )
-from ..spark.reports import SUFFIX, Publication, remove_leftovers
+from ..spark.files import UnreadableError
+from ..spark.plan import PlanFacts, lines_of_tree, read_plan
+from ..spark.queries import Queries
+from ..spark.reports import SUFFIX, remove_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,8 +77,8 @@ class Job:
     """This process, as published: takes events, writes the newest state."""
 
     def __init__(self, directory: Path, app: str, app_id: str | None) -> None:
-        self._publication = Publication(
-            app=one_line(app), app_id=app_id, pid=os.getpid(), written_ms=time.time_ns() // 1_000_000
+        self._publication = Application(
+            app=one_line(app), alive=True, app_id=app_id, pid=os.getpid(), written_ms=time.time_ns() // 1_000_000
         )
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", app).strip("._-")[:40] or "spark"
         self._path = directory / f"{name}-{os.getpid()}{SUFFIX}"
@@ -138,7 +139,7 @@ class Job:
             except Exception as error:  # a full disk, a removed directory: the next event may succeed
                 _log.debug("wmtop cannot publish: %r", error)
 
-    def _write(self, publication: Publication) -> None:
+    def _write(self, publication: Application) -> None:
         """Replace the file by one that this process has locked from the start."""
         content = msgspec.json.encode(publication)
         new = self._path.with_name(self._path.name + ".new")

@@ -1,29 +1,37 @@
 """Reads a query's checkpoint directory at every poll: its last batch, its watermark, its sources."""
 
-import errno
-import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...system.errors import UsageError, one_line
-from .checkpoint_files import (
+from .files import (
     SESSION_WINDOW,
     TIME_WINDOW,
+    AnyPath,
     BatchOffsets,
+    Cached,
     Field,
     SourceOffsets,
     StateSchema,
+    T,
+    UnreadableError,
+    VanishedError,
     decode_commit,
     decode_offsets,
     decode_query_id,
     decode_schema,
     delay_of,
+    names,
+    numbers,
+    read_bytes,
+    read_head,
+    written_ms,
 )
-from .files import Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -44,29 +52,21 @@ _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
 _COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
 _EVENT_LOG_START = b'{"Event":"'
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-class SourceFacts(Struct, frozen=True):
-    """A source at the end of the last batch, and its rate."""
-
-    offsets: SourceOffsets
-    per_second: float | None
-    """Records per second between the inputs of the last two batches; None for a source with unknown counters."""
-
-
-class BatchMark(Struct, frozen=True):
-    """A recorded batch: when its input was fixed, and the watermark in force in it (ms).
-
-    `committed_ms` is when its commit was written, by the file system; None: it was not, or that is not known.
-    """
+class RecordedBatch(Struct, frozen=True, array_like=True):
+    """A recorded batch: when it began, and the watermark in force in it (ms)."""
 
     batch: int
-    timestamp_ms: int
+    begin_ms: int
+    """When its input was fixed, or its trigger started."""
     watermark_ms: int | None
-    committed_ms: int | None = None
+    end_ms: int | None = None
+    """When it ended or, by the file system, its commit was written; None: it runs, or that is not known."""
     inputs: tuple[int, ...] = ()
-    """A number for each source's offsets: another one means other offsets."""
+    """In a checkpoint, a number for each source's offsets: another one means other offsets."""
+    rows: int = 0
+    """In a report, the rows of its sources."""
 
 
 class WatermarkDelay(Struct, frozen=True):
@@ -97,9 +97,12 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """The watermark of the next batch; None while `batch` is in flight."""
     conf: dict[str, str] = {}
     """The Spark settings that the query has kept since its first batch."""
-    sources: tuple[SourceFacts, ...] = ()
+    sources: tuple[SourceOffsets, ...] = ()
+    """The sources at the end of `batch`."""
+    rows_per_second: float | None = None
+    """The rate between the inputs of the last two batches, if all sources are Kafka's; others count anything."""
     delays: tuple[WatermarkDelay, ...] = ()
-    history: tuple[BatchMark, ...] = ()
+    history: tuple[RecordedBatch, ...] = ()
     """The last recorded batches, the newest last; those before a gap are left out."""
     continuous: bool = False
     """Its batches are epochs of continuous processing, which has no watermark; times are those of the files."""
@@ -135,7 +138,7 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
 class CheckpointTap:
     """Reads the checkpoint of one query; each poll lists two directories and opens only what is new."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = path
         self._query_id = Cached(decode_query_id, _METADATA_LIMIT)
         self._offsets = Cached(decode_offsets, LOG_LIMIT)
@@ -143,7 +146,7 @@ class CheckpointTap:
         self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_MAX_STORES)
         self._delays: tuple[WatermarkDelay, ...] = ()
         self._delays_of: tuple[str | None, int | None] | None = None
-        self._marks: dict[int, BatchMark] = {}
+        self._marks: dict[int, RecordedBatch] = {}
         self._marks_of: str | None = None
 
     def poll(self) -> CheckpointFacts:
@@ -173,7 +176,8 @@ class CheckpointTap:
             watermark_ms=offsets.watermark_ms if offsets else None,
             next_watermark_ms=commit,
             conf=offsets.conf if offsets else {},
-            sources=_sources(offsets, self._before(batch)) if offsets else (),
+            sources=offsets.sources if offsets else (),
+            rows_per_second=_rows_per_second(offsets, self._before(batch)) if offsets else None,
             delays=self._delays,
             history=self._history(query_id, batch, committed),
             newer_format=offsets.newer_format if offsets else None,
@@ -197,36 +201,36 @@ class CheckpointTap:
         except UnreadableError:
             return None
 
-    def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[BatchMark, ...]:
+    def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[RecordedBatch, ...]:
         """The last batches, each read once."""
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
             self._marks, self._marks_of = {}, query_id
-        marks: list[BatchMark] = []
+        marks: list[RecordedBatch] = []
         for number in range(batch, max(batch - MAX_HISTORY, -1), -1):
             try:
                 mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
                 break
-            if mark.committed_ms is None and committed is not None and number <= committed:
-                mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
+            if mark.end_ms is None and committed is not None and number <= committed:
+                mark = replace(mark, end_ms=written_ms(self.path / "commits" / str(number)))
             marks.append(mark)
-            if len(marks) >= MIN_HISTORY and marks[0].timestamp_ms - mark.timestamp_ms >= HISTORY_MS:
+            if len(marks) >= MIN_HISTORY and marks[0].begin_ms - mark.begin_ms >= HISTORY_MS:
                 break
         self._marks = {mark.batch: mark for mark in reversed(marks)}
         return tuple(self._marks.values())
 
-    def _mark(self, number: int, batch: int) -> BatchMark:
+    def _mark(self, number: int, batch: int) -> RecordedBatch:
         path = self.path / "offsets" / str(number)
         # Only the last two are needed again: others must not evict them.
         offsets = self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
         begun_ms = self._begun_ms(number, offsets)
         if begun_ms is None:
             raise VanishedError(f"{path} has gone")
-        return BatchMark(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
+        return RecordedBatch(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
         known = offsets.timestamp_ms
-        return _written_ms(self.path / "offsets" / str(number)) if known is None else known
+        return written_ms(self.path / "offsets" / str(number)) if known is None else known
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         delays: list[WatermarkDelay] = []
@@ -242,7 +246,7 @@ class CheckpointTap:
         return tuple(delays)
 
     @staticmethod
-    def _read(cached: Cached[T], path: Path, troubles: list[str]) -> T | None:
+    def _read(cached: Cached[T], path: AnyPath, troubles: list[str]) -> T | None:
         try:
             return cached.get(path)
         except UnreadableError as error:
@@ -250,25 +254,17 @@ class CheckpointTap:
             return None
 
 
-def _written_ms(path: Path) -> int | None:
-    """When a file was last written (epoch ms); None: not known."""
-    try:
-        return os.stat(path).st_mtime_ns // 1_000_000
-    except OSError:
-        return None
-
-
 def check(path: Path) -> None:
-    """UsageError for a directory that is not a query's checkpoint, with what it is instead."""
+    """UsageError for a file or directory that is not a query's checkpoint, with what it is instead."""
+    if path.is_file():
+        raise UsageError(f"{path} is a file: give the query's checkpoint directory", code="file")
     try:
-        inside = os.listdir(path)
-    except (OSError, ValueError) as error:
-        raise _no_directory(path, error) from None
-    if is_checkpoint(path):
-        _check_batches(path / "offsets")
-        return
-    if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
-        raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory", code="event_log")
+        names(path)
+        if is_checkpoint(path):
+            _check_batches(path / "offsets")
+            return
+    except UnreadableError as error:
+        raise UsageError(str(error), code="unreadable") from None
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}", code="part")
     if near := _checkpoints_below(path):
@@ -285,13 +281,9 @@ def check(path: Path) -> None:
 
 
 def _check_batches(offsets: Path) -> None:
-    """UsageError if this user may not list a checkpoint's batches; a query that has not begun has none."""
-    try:
-        os.listdir(offsets)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UsageError(f"cannot read {offsets}: {error.strerror}", code="unreadable") from None
+    """UnreadableError if this user may not list a checkpoint's batches; a query that has not begun has none."""
+    with suppress(VanishedError):
+        names(offsets)
 
 
 def _checkpoints_below(path: Path) -> list[Path]:
@@ -316,21 +308,6 @@ def _children(directory: Path) -> list[Path]:
         return []
 
 
-def _no_directory(path: Path, error: OSError | ValueError) -> UsageError:
-    number = error.errno if isinstance(error, OSError) else errno.ENOENT
-    if number == errno.ENOTDIR:
-        kind, code = ("a Spark event log, not a checkpoint", "event_log") if is_event_log(path) else ("a file", "file")
-        return UsageError(f"{path} is {kind}: give the query's checkpoint directory", code=code)
-    if number == errno.ENOENT and _URI.match(str(path)):
-        return UsageError(
-            f"{path} is not on a file system of this machine: mount it, or copy the checkpoint here", code="elsewhere"
-        )
-    if number == errno.ENOENT:
-        return UsageError(f"there is no directory {one_line(str(path))}", code="missing")
-    reason = error.strerror if isinstance(error, OSError) else error
-    return UsageError(f"cannot read {path}: {reason}", code="unreadable")
-
-
 def is_event_log(path: Path) -> bool:
     """Whether a file is Spark's event log: by its first bytes, a compressed one by its name."""
     if path.suffix in _COMPRESSED and EVENT_LOG_NAME.fullmatch(path.name):
@@ -352,7 +329,7 @@ def is_checkpoint(path: Path) -> bool:
     return True
 
 
-def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
+def _schema_files(state: AnyPath) -> Iterator[tuple[int, AnyPath]]:
     """The schema of every store of every operator; all partitions share the first one's."""
     left = _MAX_STORES
     try:
@@ -366,7 +343,8 @@ def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
         except UnreadableError:
             continue
         for name in stores[:left]:
-            yield operator, partition / name / ("schema" if name == "_metadata" else "_metadata/schema")
+            metadata = partition / name if name == "_metadata" else partition / name / "_metadata"
+            yield operator, metadata / "schema"
         left -= min(left, len(stores))
 
 
@@ -381,20 +359,20 @@ def _is_window(field: Field) -> bool:
     return TIME_WINDOW in field.metadata or SESSION_WINDOW in field.metadata
 
 
-def _sources(now: BatchOffsets, before: BatchOffsets | None) -> tuple[SourceFacts, ...]:
+def _rows_per_second(now: BatchOffsets, before: BatchOffsets | None) -> float | None:
+    """The growth per second of the offsets that both batches have."""
     if before is None or now.timestamp_ms is None or before.timestamp_ms is None:
-        return tuple(SourceFacts(source, None) for source in now.sources)
-    known = {source.source: source for source in before.sources}
-    took_s = (now.timestamp_ms - before.timestamp_ms) / 1000
-    return tuple(SourceFacts(source, _pace(source, known.get(source.source), took_s)) for source in now.sources)
-
-
-def _pace(now: SourceOffsets, before: SourceOffsets | None, took_s: float) -> float | None:
-    """The growth per second of the counters that both batches have."""
-    if took_s <= 0 or now.offsets is None or before is None or before.offsets is None:
         return None
-    grown = [offset - before.offsets[name] for name, offset in now.offsets.items() if name in before.offsets]
-    return sum(grown) / took_s if grown and min(grown) >= 0 else None
+    known = {source.source: source.offsets or {} for source in before.sources}
+    grown: list[int] = []
+    for source in now.sources:
+        earlier, offsets = known.get(source.source, {}), source.offsets or {}
+        grown_here = [offset - earlier[name] for name, offset in offsets.items() if name in earlier]
+        if source.kind != "kafka" or min(grown_here, default=-1) < 0:
+            return None
+        grown += grown_here
+    took_ms = now.timestamp_ms - before.timestamp_ms
+    return sum(grown) * 1000 / took_ms if grown and took_ms > 0 else None
 
 
 def _join(troubles: list[str]) -> str | None:

@@ -6,19 +6,17 @@ A log is one file, or a directory of files that follow each other (`events_<n>_<
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import IO, cast
 
 import zstandard
-from msgspec import Struct
 
 from ...system.errors import UsageError, one_line
-from .checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
-from .files import UnreadableError, VanishedError, names, open_regular, read_head
-from .queries import WATERMARK_POLICY, Queries
-from .query_runs import (
+from .checkpoint import EVENT_LOG_NAME, WATERMARK_POLICY, is_checkpoint, is_event_log
+from .facts import (
     STARTS,
+    Application,
     ApplicationEnd,
     ApplicationEvent,
     ApplicationStart,
@@ -27,6 +25,8 @@ from .query_runs import (
     QueryRun,
     decode_event,
 )
+from .files import UnreadableError, VanishedError, names, open_regular, read_head
+from .queries import Queries
 
 LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) that is kept: the largest plan or sketch has a few MB."""
@@ -52,15 +52,13 @@ class EventLines:
 
     def write(self, piece: bytes) -> int:
         """Take the next piece of the file; returns its size (as a file's `write` does)."""
-        first, newline, rest = piece.partition(b"\n")
-        self._extend(first)
-        if newline:
-            self._end()
-            *whole, last = rest.split(b"\n")
-            for line in whole:
-                if line.startswith(self._starts) and self._fits(len(line)):
-                    self._take(line)
-            self._extend(last)
+        *ended, rest = piece.split(b"\n")
+        for end in ended:
+            self._extend(end)
+            if self._partial.startswith(self._starts):
+                self._take(bytes(self._partial))
+            self.forget()
+        self._extend(rest)
         return len(piece)
 
     def forget(self) -> None:
@@ -69,22 +67,15 @@ class EventLines:
         self._skipping = False
 
     def _extend(self, piece: bytes) -> None:
-        if self._skipping or not piece:
+        if self._skipping:
             return
         self._partial += piece
-        matters = len(self._partial) < self._enough or self._partial.startswith(self._starts)
-        if not matters or not self._fits(len(self._partial)):
-            self._partial.clear()
-            self._skipping = True
-
-    def _end(self) -> None:
-        if not self._skipping and self._partial.startswith(self._starts):
-            self._take(bytes(self._partial))
-        self.forget()
-
-    def _fits(self, size: int) -> bool:
-        self.too_long += size > self._limit
-        return size <= self._limit
+        is_wanted = len(self._partial) < self._enough or self._partial.startswith(self._starts)
+        if is_wanted and len(self._partial) <= self._limit:
+            return
+        self.too_long += is_wanted
+        self._partial.clear()
+        self._skipping = True
 
 
 NO_ZSTD = "is damaged: not the zstd stream that its head promises"
@@ -92,7 +83,7 @@ NO_ZSTD = "is damaged: not the zstd stream that its head promises"
 PIECE = 1 << 18
 """Bytes read at once."""
 IN_PROGRESS = ".inprogress"
-OTHER_CODECS = (".lz4", ".lzf", ".snappy")
+_OTHER_CODECS = (".lz4", ".lzf", ".snappy")
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ROLLED = re.compile(r"events_([0-9]{1,9})_.+?(\.compact)?")
 
@@ -106,7 +97,7 @@ class LogFile:
         self.broken = _unreadable(path)
         """Why the rest cannot be read."""
         self._fd = open_regular(path, one_line(path.name))
-        self._writer: zstandard.ZstdDecompressionWriter | None = None
+        self._out: zstandard.ZstdDecompressionWriter | None = None
 
     @property
     def unread(self) -> int:
@@ -133,37 +124,28 @@ class LogFile:
 
     def read(self, lines: EventLines, limit: int) -> int:
         """Pass on at most the next `limit` bytes; returns their number, 0 at the file's end or once it is broken."""
-        if self.broken:
-            return 0
-        try:
-            piece = os.pread(self._fd, min(limit, PIECE), self.offset)
-        except OSError as error:
-            self.broken = f"cannot read {self.path.absolute()}: {error.strerror}"
-            return 0
-        if piece:
+        read = 0
+        while not self.broken and read < limit:
+            try:
+                piece = os.pread(self._fd, min(limit - read, PIECE), self.offset)
+            except OSError as error:
+                self.broken = f"cannot read {self.path.absolute()}: {error.strerror}"
+                break
+            if not piece:
+                break
             if self.offset == 0 and piece.startswith(_ZSTD_MAGIC[: len(piece)]):
-                self._writer = zstandard.ZstdDecompressor().stream_writer(cast(IO[bytes], lines))
+                self._out = zstandard.ZstdDecompressor().stream_writer(cast(IO[bytes], lines))
             self.offset += len(piece)
-            self._hand_on(piece, lines)
-        return len(piece)
+            read += len(piece)
+            try:
+                (self._out or lines).write(piece)
+            except (zstandard.ZstdError, MemoryError):
+                self.broken = one_line(f"{self.path.name} {NO_ZSTD}")
+        return read
 
     def close(self) -> None:
         """Read no more."""
         os.close(self._fd)
-
-    def _hand_on(self, piece: bytes, lines: EventLines) -> None:
-        if self._writer is None:
-            lines.write(piece)
-            return
-        try:
-            self._writer.write(piece)
-        except (zstandard.ZstdError, MemoryError):
-            self.broken = one_line(f"{self.path.name} {NO_ZSTD}")
-
-
-def is_zstd(head: bytes) -> bool:
-    """Whether a file with this beginning is compressed with zstd."""
-    return head.startswith(_ZSTD_MAGIC)
 
 
 def rolled(directory: Path) -> list[Path]:
@@ -191,7 +173,7 @@ def finished_or_not(path: Path) -> Path:
 def _unreadable(path: Path) -> str | None:
     """Why a file of that name cannot be read, or None."""
     ending = PurePath(path.name.removesuffix(IN_PROGRESS).removesuffix(".compact")).suffix
-    if ending not in OTHER_CODECS:
+    if ending not in _OTHER_CODECS:
         return None
     return f"{one_line(path.name)} is compressed with {ending[1:]}: only zstd is read, and what is not compressed"
 
@@ -202,57 +184,47 @@ UNREADABLE_EVENT = "an event could not be read"
 
 READ_AT_ONCE = 8 * 1024 * 1024
 """Bytes of a log that are read before the facts are used."""
+_MAX_NOTES = 3
 _PLAIN_START = b'{"Event":"'
-
-
-class EventLogFacts(Struct, frozen=True, kw_only=True):
-    """The facts in the log so far (times ms)."""
-
-    app: str | None = None
-    """The application's name."""
-    started_ms: int | None = None
-    ended_ms: int | None = None
-    """When the application ended normally; None: it runs, or it died."""
-    modified_ms: int | None = None
-    """When the log was last written to."""
-    queries: tuple[QueryRun, ...] = ()
-    """The runs of its streaming queries, the last started last."""
-    unread: int = 0
-    """Bytes that `poll` left for the next time."""
-    trouble: str | None = None
-    """One line on what could not be read."""
 
 
 class EventLogTap:
     """Follows one application's log; every poll reads the additions. `on_event` gets each event once it is applied."""
 
-    def __init__(self, path: Path, on_event: Callable[[QueryEvent], None] | None = None) -> None:
+    def __init__(self, path: Path, on_event: Callable[[QueryEvent], None] = lambda event: None) -> None:
         self.path = path
         self._resolved: Path | None = None
         self._on_event = on_event
-        self._log = _Log(on_event)
         self._file: LogFile | None = None
-        self._facts = EventLogFacts()
+        self._unread = 0
+        self._start_over(None)
 
-    def poll(self, limit: int = sys.maxsize) -> EventLogFacts:
+    def poll(self, limit: int = sys.maxsize) -> Application:
         """Read on, about `limit` bytes at most; never raises because of the log's content."""
         troubles: list[str] = []
         try:
-            path = self._resolved or log_path(self.path)
-            read = self._read_on(path, limit)
-            self._resolved = path
-            unread = self._unread(path)
+            self._resolved = self._resolved or log_path(self.path)
+            self._unread = self._read_on(_files_of(self._resolved), limit)
         except (UnreadableError, UsageError) as error:
-            read, unread = 0, self._facts.unread
             troubles.append(str(error))
         if self._file is not None and self._file.broken:
             troubles.append(self._file.broken)
-        trouble = "; ".join([*troubles, *self._log.troubles]) or None
-        if read or unread != self._facts.unread or trouble != self._facts.trouble:
-            self._facts = self._log.facts(self._file.modified_ms if self._file else None, unread, trouble)
-        return self._facts
+        troubles += self._notes[:_MAX_NOTES]
+        if self._lines.too_long:
+            troubles.append(f"{self._lines.too_long} line{'s' * (self._lines.too_long > 1)} too long to be read")
+        if len(self._notes) > _MAX_NOTES:
+            troubles.append("…")
+        return Application(
+            app=one_line(self._started.name) if self._started else None,
+            started_ms=self._started.time_ms if self._started else None,
+            alive=self._alive,
+            written_ms=self._file.modified_ms if self._file else None,
+            queries=self.queries(),
+            unread=self._unread,
+            trouble="; ".join(troubles) or None,
+        )
 
-    def poll_all(self, step: Callable[[int], object] = lambda left: None) -> EventLogFacts:
+    def poll_all(self, step: Callable[[int], object] = lambda left: None) -> Application:
         """Read everything; `step` gets the remaining bytes after each piece."""
         facts = self.poll(READ_AT_ONCE)
         step(facts.unread)
@@ -263,7 +235,7 @@ class EventLogTap:
 
     def queries(self) -> tuple[QueryRun, ...]:
         """The queries after the last event, also during a poll."""
-        return self._log.queries.facts()
+        return self._queries.facts()
 
     def close(self) -> None:
         """Read no more."""
@@ -271,109 +243,62 @@ class EventLogTap:
             self._file.close()
             self._file = None
 
-    def _read_on(self, path: Path, limit: int) -> int:
-        read = 0
-        for file in self._files(path):
-            while read < limit and (size := file.read(self._log.lines, limit - read)):
-                read += size
-        return read
-
-    def _files(self, path: Path) -> Iterator[LogFile]:
-        """The file that was read last, then those after it; each has ended when the next one exists."""
-        files = _files_of(path)
-        if self._file is not None and self._file.path not in files:
-            finished = [file for file in files if self._file.is_at(file)]
-            if finished:
-                self._file.path = finished[0]
-        if self._file is None or self._file.path not in files or not self._file.is_at(self._file.path):
-            self._start_over(files[0])
-        file = self._file
-        assert file is not None
-        yield file
-        for after in files[files.index(file.path) + 1 :]:
-            if file.unread:
-                return  # the limit was reached
-            self._note_end(file)
-            self._file = LogFile(after)
-            file.close()
-            file = self._file
-            yield file
-
-    def _start_over(self, path: Path) -> None:
-        """The first file, or another log in place of the one read so far."""
-        file = LogFile(path)
+    def _start_over(self, file: LogFile | None) -> None:
+        """Read the first file, or another log in place of the one read so far."""
         self.close()
-        self._file, self._log = file, _Log(self._on_event)
+        self._file = file
+        self._lines = EventLines(STARTS, self._take)
+        self._queries = Queries()
+        self._notes: list[str] = []
+        self._started: ApplicationStart | None = None
+        self._alive: bool | None = None
+
+    def _read_on(self, files: list[Path], limit: int) -> int:
+        """Read the file that was read last, then those after it; returns the number of bytes that are left."""
+        file = self._file
+        if file is not None and file.path not in files:
+            file.path = next(filter(file.is_at, files), file.path)
+        if file is None or file.path not in files or not file.is_at(file.path):
+            file = LogFile(files[0])
+            self._start_over(file)
+        later = files[files.index(file.path) + 1 :]
+        limit -= file.read(self._lines, limit)
+        while later and not file.unread:  # a file has ended when the next one exists
+            ended, file = file, LogFile(later.pop(0))
+            self._file = file
+            self._note_end(ended)
+            ended.close()
+            limit -= file.read(self._lines, limit)
+        return file.unread + sum(map(_size, later))
 
     def _note_end(self, file: LogFile) -> None:
         if file.broken:
-            self._log.note(file.broken)
-        elif self._log.lines.inside:
-            self._log.note(f"{one_line(file.path.name)} {CUT_LINE}")
-        self._log.lines.forget()
+            self._note(file.broken)
+        elif self._lines.inside:
+            self._note(f"{one_line(file.path.name)} {CUT_LINE}")
+        self._lines.forget()
 
-    def _unread(self, path: Path) -> int:
-        if self._file is None:
-            return 0
-        files = _files_of(path)
-        later = files[files.index(self._file.path) + 1 :] if self._file.path in files else []
-        return self._file.unread + sum(_size(file) for file in later)
-
-
-class _Log:
-    """One application's events, and the trouble in reading them."""
-
-    def __init__(self, on_event: Callable[[QueryEvent], None] | None) -> None:
-        self.lines = EventLines(STARTS, self._take)
-        self.queries = Queries()
-        self._on_event = on_event
-        self._said: list[str] = []
-        self._more = 0
-        self._started: ApplicationStart | None = None
-        self._ended_ms: int | None = None
-
-    @property
-    def troubles(self) -> list[str]:
-        too_long = self.lines.too_long
-        left_out = [f"{too_long} line{'s' * (too_long > 1)} too long to be read"] if too_long else []
-        return [*self._said, *left_out, *(["…"] if self._more else [])]
-
-    def note(self, trouble: str) -> None:
-        if len(self._said) < 3:
-            self._said.append(trouble)
-        else:
-            self._more += 1
-
-    def facts(self, modified_ms: int | None, unread: int, trouble: str | None) -> EventLogFacts:
-        started = self._started
-        return EventLogFacts(
-            app=one_line(started.name) if started else None,
-            started_ms=started.time_ms if started else None,
-            ended_ms=self._ended_ms,
-            modified_ms=modified_ms,
-            queries=self.queries.facts(),
-            unread=unread,
-            trouble=trouble,
-        )
+    def _note(self, trouble: str) -> None:
+        if len(self._notes) <= _MAX_NOTES:
+            self._notes.append(trouble)
 
     def _take(self, line: bytes) -> None:
         try:
             self._apply(decode_event(line))
         except UnreadableError as error:
-            self.note(f"{UNREADABLE_EVENT}: {error}")
+            self._note(f"{UNREADABLE_EVENT}: {error}")
 
     def _apply(self, event: ApplicationEvent | QueryEvent) -> None:
         match event:
             case ApplicationStart():
                 self._started = event
             case ApplicationEnd():
-                self._ended_ms = event.time_ms
+                self._alive = False
             case EnvironmentUpdate():
-                self.queries.policy = event.settings.get(WATERMARK_POLICY, "min")
+                self._queries.policy = event.settings.get(WATERMARK_POLICY, "min")
             case _:
-                self.queries.apply(event)
-                if self._on_event is not None:
-                    self._on_event(event)
+                self._queries.apply(event)
+                self._on_event(event)
 
 
 def check(path: Path) -> None:
@@ -387,7 +312,7 @@ def check(path: Path) -> None:
         raise UsageError(str(error)) from None
     if file.broken:
         raise UsageError(file.broken)
-    if not (is_zstd(head) or _PLAIN_START.startswith(head)):
+    if not (head.startswith(_ZSTD_MAGIC) or _PLAIN_START.startswith(head)):
         raise UsageError(f"{path} is not a Spark event log: give a file or directory that spark.eventLog.dir holds")
 
 

@@ -1,30 +1,325 @@
-"""The facts of all taps on one attached Spark query at one moment, and its recorded batches. Pure."""
+"""What an application reports of its streaming queries: its events in Spark's form, and the facts from them (times ms).
 
-from collections.abc import Sequence
+Then the facts of all taps on one query, and its recorded past. Pure.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Annotated, Any, Literal, get_args
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ...snapshot import SiblingQuery
+from ...system.errors import one_line
 from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import WindowSpec
 from ..topic.topic_facts import TopicFacts
-from .checkpoint import CheckpointFacts
+from .checkpoint import CheckpointFacts, RecordedBatch
+from .files import Int64, UnreadableError, decode_json
 from .open_windows import OpenWindows
-from .query_runs import BatchProgress, PlanFacts, ProgressPoint, QueryRun
-from .reports import Report
+from .plan import PlanFacts
+from .tapped import Count, InputFacts
 
+VERSION = 2
+"""Of the file that a job publishes."""
 MAX_CLOCK_SKEW_MS = 1_000
 """How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
+_LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
+_EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Rate = float | str | None
+"""Spark writes "NaN" and "Infinity" as strings."""
+Batch = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class RecordedBatch(Struct, frozen=True):
-    """A batch and the watermark in force in it; `end_ms` None: it runs, or its end is not recorded (ms)."""
+class ApplicationStart(Struct, frozen=True, tag_field="Event", tag="SparkListenerApplicationStart"):
+    """The application has started."""
 
-    number: int
-    begin_ms: int
-    watermark_ms: int | None
-    end_ms: int | None = None
+    name: str = msgspec.field(name="App Name")
+    time_ms: Int64 = msgspec.field(name="Timestamp")
+
+
+class ApplicationEnd(Struct, frozen=True, tag_field="Event", tag="SparkListenerApplicationEnd"):
+    """The application has ended by itself."""
+
+    time_ms: Int64 = msgspec.field(name="Timestamp")
+
+
+class EnvironmentUpdate(Struct, frozen=True, tag_field="Event", tag="SparkListenerEnvironmentUpdate"):
+    """The application's settings."""
+
+    settings: dict[str, str] = msgspec.field(name="Spark Properties", default={})
+
+
+class ExecutionStart(Struct, frozen=True, rename="camel", tag_field="Event", tag=_EXECUTION_START):
+    """Spark has begun to execute a plan: one per batch for a streaming query, and more inside it."""
+
+    execution_id: Int64
+    time: Int64
+    spark_plan_info: msgspec.Raw
+    root_execution_id: Int64 | None = None
+    description: str = ""
+    modified_configs: dict[str, str] = {}
+
+
+class QueryStarted(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryStartedEvent"):
+    """A query has started."""
+
+    id: str
+    run_id: str
+    name: str | None = None
+    timestamp: str | None = None
+
+
+class SourceProgress(Struct, frozen=True, rename="camel"):
+    """A source in a batch; offsets are JSON as text, only in a listener's event JSON itself."""
+
+    description: str = ""
+    end: Any = msgspec.field(name="endOffset", default=None)
+    latest: Any = msgspec.field(name="latestOffset", default=None)
+    """The end of the available input; None: the source does not report it."""
+    num_input_rows: Count = 0
+    input_rows_per_second: Rate = None
+    processed_rows_per_second: Rate = None
+
+
+class StateFacts(Struct, frozen=True, rename="camel"):
+    """A stateful operator after a batch."""
+
+    operator: str = msgspec.field(name="operatorName", default="")
+    num_rows_total: Count = 0
+    memory_bytes: Count = msgspec.field(name="memoryUsedBytes", default=0)
+    dropped_at_least: Count = msgspec.field(name="numRowsDroppedByWatermark", default=0)
+    """Rows that the batch dropped as late: they are counted after partial aggregation."""
+
+    @property
+    def rows(self) -> int | None:
+        """Its rows; None: the state store does not count them."""
+        return self.num_rows_total if self.num_rows_total >= 0 else None
+
+
+class BatchProgress(Struct, frozen=True, rename="camel"):
+    """A query's report on a batch."""
+
+    id: str
+    run_id: str
+    batch: Batch = msgspec.field(name="batchId")
+    name: str | None = None
+    timestamp: str | None = None
+    batch_duration: Int64 | None = None
+    durations_ms: dict[str, Int64] = msgspec.field(name="durationMs", default={})
+    event_time: dict[str, str] = {}
+    states: tuple[StateFacts, ...] = msgspec.field(name="stateOperators", default=())
+    sources: tuple[SourceProgress, ...] = ()
+    observed_metrics: dict[str, Any] = {}
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """When its trigger started."""
+        return time_ms(self.timestamp)
+
+    @property
+    def duration_ms(self) -> int | None:
+        """How long it took."""
+        return self.durations_ms.get("triggerExecution", self.batch_duration)
+
+    @property
+    def phases_ms(self) -> dict[str, int]:
+        """How long each of its phases took."""
+        return {one_line(name, 60): ms for name, ms in self.durations_ms.items() if name != "triggerExecution"}
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark in force in it; None: there is none, or it has not moved since the start (Spark says 1970)."""
+        return (time_ms(self.event_time.get("watermark")) or 0) or None
+
+    @property
+    def rows(self) -> int:
+        """The rows of all its sources."""
+        return sum(source.num_input_rows for source in self.sources)
+
+    @property
+    def dropped(self) -> int:
+        """The late rows that its operators dropped, at least."""
+        return sum(state.dropped_at_least for state in self.states)
+
+    @property
+    def input_rows_per_second(self) -> float | None:
+        """Over all sources, as is the next one."""
+        return _sum(source.input_rows_per_second for source in self.sources)
+
+    @property
+    def processed_rows_per_second(self) -> float | None:
+        """The rate at which they were processed."""
+        return _sum(source.processed_rows_per_second for source in self.sources)
+
+
+class QueryProgress(Struct, frozen=True, tag_field="Event", tag=_LISTENER + "QueryProgressEvent"):
+    """A batch has been carried out."""
+
+    progress: BatchProgress
+
+
+class QueryIdle(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryIdleEvent"):
+    """The query has nothing to do: about every 10 s."""
+
+    id: str
+    run_id: str
+    timestamp: str | None = None
+
+
+class QueryTerminated(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryTerminatedEvent"):
+    """A query has ended; the event does not say when."""
+
+    id: str
+    run_id: str
+    exception: str | None = None
+
+
+ApplicationEvent = ApplicationStart | ApplicationEnd | EnvironmentUpdate
+QueryEvent = ExecutionStart | QueryStarted | QueryProgress | QueryIdle | QueryTerminated
+
+
+class PlanNode(Struct, frozen=True, rename="camel"):
+    """A node of an executed plan."""
+
+    simple_string: str = ""
+    children: tuple["PlanNode", ...] = ()
+
+
+_event: msgspec.json.Decoder[ApplicationEvent | QueryEvent] = msgspec.json.Decoder(ApplicationEvent | QueryEvent)
+
+STARTS = tuple(f'{{"Event":"{kind.__struct_config__.tag}"'.encode() for kind in get_args(ApplicationEvent | QueryEvent))
+"""The beginnings of lines with one of these events."""
+
+
+def decode_event(line: bytes) -> ApplicationEvent | QueryEvent:
+    """The event of a line that begins with one of `STARTS`; UnreadableError if the line is invalid."""
+    try:
+        return _event.decode(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(one_line(str(error))) from None
+
+
+def decode_progress(text: str) -> BatchProgress:
+    """The JSON of a `StreamingQueryProgress`; UnreadableError for anything else."""
+    return decode_json(text, BatchProgress)
+
+
+def decode_plan(plan: bytes | msgspec.Raw) -> PlanNode:
+    """The plan in an `ExecutionStart`."""
+    return decode_json(bytes(plan), PlanNode)
+
+
+def time_ms(text: str | None) -> int | None:
+    """An ISO time in Spark's form; None for anything else."""
+    try:
+        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _sum(rates: Iterable[Rate]) -> float | None:
+    known = [rate for rate in rates if isinstance(rate, float) and math.isfinite(rate)]
+    return sum(known) if known else None
+
+
+class EventMax(Struct, frozen=True):
+    """The greatest event time (ms) reported by batches in which exactly these `sources` delivered rows."""
+
+    sources: tuple[int, ...]
+    max_ms: int
+
+
+class RunningBatch(Struct, frozen=True):
+    """A batch that has begun and is not reported yet."""
+
+    batch: int
+    since_ms: int
+
+
+class QueryRun(Struct, frozen=True, kw_only=True):
+    """One run of a query: `id` survives restarts, `run_id` does not."""
+
+    id: str
+    run_id: str
+    name: str | None = None
+    last_event_ms: int | None = None
+    """The last time in its events, by the query's clock."""
+    idle_ms: int | None = None
+    """When it last reported that it had nothing to do; None: not since its last batch."""
+    ended: bool = False
+    error: str | None = None
+    """Why it ended, unless it was stopped: the exception's first line."""
+    running: RunningBatch | None = None
+    progress: BatchProgress | None = None
+    plan: PlanFacts | None = None
+    """None: not seen (yet)."""
+    watermark_policy: str | None = None
+    """How the watermarks of several nodes are combined: min or max; None: not known."""
+    max_event_ms: int | None = None
+    """The greatest event time of all batches, from any node."""
+    event_max: tuple[EventMax, ...] = ()
+    """The same by the sources with rows: Spark reports the plan's first watermark that had rows."""
+    silent: tuple[int, ...] | None = None
+    """The sources without a row in this run; None before its first report."""
+    dropped_at_least: int = 0
+    """Late rows dropped since this run started."""
+    dropped_behind_ms: int | None = None
+    """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
+    history: tuple[RecordedBatch, ...] = ()
+    """Its last batches."""
+    inputs: tuple[InputFacts, ...] = ()
+    continuous: bool = False
+    """Continuous processing: it reports no batches, and has no watermark."""
+    pause_ms: int | None = None
+    """Its longest pause between two batches, or between a batch and an idle report, except the first pause.
+
+    None: there was none yet.
+    """
+
+
+class Application(Struct, frozen=True, kw_only=True):
+    """An application's report on its streaming queries; a job that publishes writes it as JSON (times ms)."""
+
+    app: str | None
+    """The application's name."""
+    app_id: str | None = None
+    pid: int = 0
+    version: int = VERSION
+    started_ms: int | None = None
+    written_ms: int | None = None
+    """When it last wrote."""
+    queries: tuple[QueryRun, ...] = ()
+    """The runs of its streaming queries, the last started last."""
+    alive: bool | None = None
+    """Whether it still runs; None: it does, or it died without a trace in its log."""
+    unread: int = 0
+    """Bytes of the log that are left for the next time."""
+    trouble: str | None = None
+    """One line on what could not be read, by the job or of it."""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What an application reports of one query."""
+
+    tap: Literal["event log", "publish"]
+    run: QueryRun | None
+    """The last run of the query; None: it has not started yet."""
+    alive: bool | None
+    """As `Application.alive`."""
+    trouble: str | None
+    siblings: list[SiblingQuery] | None = None
+    """The last run of each other query of the application."""
+    heard_ms: int | None = None
+    """When the last line or file was written."""
+    checkpoint: str | None = None
+    """The query's checkpoint directory by this run or an earlier one of the same query."""
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
@@ -66,10 +361,10 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def history(self) -> Sequence[RecordedBatch]:
-        """The recorded batches, the newest last; of reports, a point for several batches of a long run."""
+        """The recorded batches, the newest last."""
         if self.checkpoint is not None and self.checkpoint.history:
-            return _batches_of_checkpoint(self.checkpoint)
-        return _batches_of_points(self.run.history) if self.run is not None else []
+            return self.checkpoint.history
+        return self.run.history if self.run is not None else ()
 
 
 def last_reported(run: QueryRun | None) -> int | None:
@@ -111,39 +406,16 @@ def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPas
     checkpoint = facts.checkpoint
     if checkpoint is not None and checkpoint.history:
         is_done = checkpoint.committed == checkpoint.batch
-        return _past(_batches_of_checkpoint(checkpoint), level_ms if is_done else None, now_ms, is_done=is_done)
+        return _past(checkpoint.history, level_ms if is_done else None, now_ms, is_done=is_done)
     if facts.run is None:
         return RecordedPast()
-    return _past(_batches_of_points(_without_gap(facts.run.recent)), level_ms, now_ms, is_done=True)
+    return _past(_without_gap(facts.run.history), level_ms, now_ms, is_done=True)
 
 
-def _batches_of_checkpoint(checkpoint: CheckpointFacts) -> Sequence[RecordedBatch]:
-    return [
-        RecordedBatch(mark.batch, mark.timestamp_ms, mark.watermark_ms, mark.committed_ms)
-        for mark in checkpoint.history
-    ]
-
-
-def _batches_of_points(points: Sequence[ProgressPoint]) -> Sequence[RecordedBatch]:
-    return [
-        RecordedBatch(
-            point.batch,
-            point.timestamp_ms,
-            point.watermark_ms,
-            point.timestamp_ms + point.duration_ms if point.duration_ms else None,
-        )
-        for point in points
-    ]
-
-
-def _without_gap(points: Sequence[ProgressPoint]) -> Sequence[ProgressPoint]:
+def _without_gap(batches: Sequence[RecordedBatch]) -> Sequence[RecordedBatch]:
     """The last batches, without a gap."""
-    kept: list[ProgressPoint] = []
-    for point in reversed(points):
-        if kept and kept[-1].batch != point.batch + 1:
-            break
-        kept.append(point)
-    return kept[::-1]
+    gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
+    return batches[gaps[-1] :] if gaps else batches
 
 
 def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
@@ -153,7 +425,7 @@ def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *
     if not batches:
         return RecordedPast()
     levels: list[tuple[int, int | None]] = [(batches[0].begin_ms, batches[0].watermark_ms)]
-    begun = [(batches[0].number, batches[0].begin_ms)]
+    begun = [(batches[0].batch, batches[0].begin_ms)]
     for before, after in pairwise(batches):
         if after.begin_ms < before.begin_ms:  # the clock was set
             levels, begun = [], []
@@ -164,7 +436,7 @@ def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *
         elif end_ms is not None and after.watermark_ms != before.watermark_ms:
             levels.append((end_ms, after.watermark_ms))
         levels.append((after.begin_ms, after.watermark_ms))
-        begun.append((after.number, after.begin_ms))
+        begun.append((after.batch, after.begin_ms))
     last = batches[-1]
     if is_done and level_ms != last.watermark_ms:
         end_ms = _end_ms(last, now_ms)

@@ -1,13 +1,19 @@
-"""Reads files that another process writes, moves and deletes at the same time, and decodes JSON in them."""
+"""The files of a checkpoint: how they are read while a query writes, moves and deletes them, and what is in them.
+
+They are local or in a store: `names`, `numbers`, `read_bytes`, `written_ms` and `Cached` take a path of either. Known
+are `offsets/N` and `commits/N` (formats v1 and v2), `metadata`, and the files about the state.
+"""
 
 import os
 import re
 import stat
+import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, cast
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ...system.errors import one_line
 
@@ -15,6 +21,8 @@ T = TypeVar("T")
 
 _NUMBER = re.compile(r"[0-9]{1,18}")  # no sign, no other scripts' digits, and it fits 64 bits
 NOT_THERE = "is not there"
+AT_ONCE = 8
+"""Files of a store that are read at the same time, at most."""
 
 
 class UnreadableError(Exception):
@@ -25,9 +33,39 @@ class VanishedError(UnreadableError):
     """The file does not exist, or no longer."""
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
+class RemoteError(Exception):
+    """A store does not answer, or refuses: nothing about its files is known; one line has the reason."""
+
+
+class StorePath(Protocol):
+    """The path of a file or directory in a store; its methods raise VanishedError and RemoteError."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its names from the top; others once the query there was replaced by another one."""
+        ...
+
+    def __truediv__(self, name: str) -> Self: ...
+
+    def sizes(self) -> dict[str, int]:
+        """The files and directories in it, with their sizes (bytes)."""
+        ...
+
+    def read(self) -> bytes:
+        """Its content, which never changes."""
+        ...
+
+    def written_ms(self) -> int | None:
+        """When it was written (epoch ms); None: not known."""
+        ...
+
+
+AnyPath = Path | StorePath
+
+
+def read_bytes(path: AnyPath, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; VanishedError or UnreadableError otherwise."""
-    content = read_head(path, limit + 1)
+    content = read_head(path, limit + 1) if isinstance(path, Path) else path.read()
     if len(content) > limit:
         raise UnreadableError(f"{_place(path)} is larger than {limit:,} bytes")
     return content
@@ -54,17 +92,29 @@ def open_regular(path: Path, place: str | None = None) -> int:
     return fd
 
 
-def numbers(directory: Path) -> list[int]:
+def numbers(directory: AnyPath) -> list[int]:
     """The names in `directory` that are plain numbers, in no order; unfinished files have other names."""
     return [int(name) for name in names(directory) if _NUMBER.fullmatch(name)]
 
 
-def names(directory: Path) -> list[str]:
+def names(directory: AnyPath) -> list[str]:
     """The names in `directory`; VanishedError or UnreadableError if it cannot be listed."""
+    if not isinstance(directory, Path):
+        return list(directory.sizes())
     try:
         return os.listdir(directory)
     except OSError as error:
         raise _trouble(directory, error) from None
+
+
+def written_ms(path: AnyPath) -> int | None:
+    """When a file was last written (epoch ms); None: not known."""
+    if not isinstance(path, Path):
+        return path.written_ms()
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def decode_json(content: bytes | str, kind: type[T]) -> T:
@@ -75,6 +125,15 @@ def decode_json(content: bytes | str, kind: type[T]) -> T:
         raise UnreadableError(one_line(str(error))) from None
 
 
+def decode_file(path: AnyPath, decode: Callable[[bytes], T], limit: int) -> T:
+    """The decoded content of a file; VanishedError or UnreadableError otherwise."""
+    content = read_bytes(path, limit)
+    try:
+        return decode(content)
+    except UnreadableError as error:
+        raise UnreadableError(f"{_place(path)}: {error}") from None
+
+
 class Cached(Generic[T]):
     """The last few files of one kind, decoded; a file is read again only if it was replaced or changed."""
 
@@ -82,38 +141,39 @@ class Cached(Generic[T]):
         self._decode = decode
         self._limit = limit
         self._keep = keep
-        self._known: dict[Path, tuple[tuple[int, int, int], T | UnreadableError]] = {}
+        self._known: dict[tuple[str, ...], tuple[object, T | UnreadableError]] = {}
 
-    def get(self, path: Path) -> T:
+    def get(self, path: AnyPath) -> T:
         """The decoded file; VanishedError or UnreadableError, which are cached as well."""
-        try:
-            status = os.stat(path)
-        except OSError as error:
-            raise _trouble(path, error) from None
-        version = (status.st_ino, status.st_mtime_ns, status.st_size)
-        known = self._known.get(path)
+        version, known = _version(path), self._known.get(path.parts)
         if known is None or known[0] != version:
             known = version, self._read(path)
-            self._known.pop(path, None)
-            self._known[path] = known
+            self._known.pop(path.parts, None)
+            self._known[path.parts] = known
             while len(self._known) > self._keep:
                 del self._known[next(iter(self._known))]
         if isinstance(known[1], UnreadableError):
             raise known[1]
         return known[1]
 
-    def _read(self, path: Path) -> T | UnreadableError:
+    def _read(self, path: AnyPath) -> T | UnreadableError:
         try:
-            content = read_bytes(path, self._limit)
+            return decode_file(path, self._decode, self._limit)
         except UnreadableError as error:
             return error
-        try:
-            return self._decode(content)
-        except UnreadableError as error:
-            return UnreadableError(f"{_place(path)}: {error}")
 
 
-def _place(path: Path) -> str:
+def _version(path: AnyPath) -> object:
+    if not isinstance(path, Path):
+        return None
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise _trouble(path, error) from None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _place(path: AnyPath) -> str:
     """A file by its last two names: the checkpoint is known."""
     return one_line("/".join(path.parts[-2:]))
 
@@ -124,3 +184,255 @@ def _trouble(path: Path, error: OSError | ValueError, place: str | None = None) 
         return VanishedError(f"{place or _place(path)} {NOT_THERE}")
     reason = error.strerror if isinstance(error, OSError) else error
     return UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {reason}")
+
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Kind = Literal["kafka", "files", "number", "json", "nothing", "unreadable"]
+
+VERSIONS = ("v1", "v2")
+_NEWER = re.compile(r"v[0-9]{1,4}")
+_SOURCE_ID = re.compile(rb"[\w-]+")
+_VOID = b"-"
+
+
+class SourceOffsets(Struct, frozen=True):
+    """The position of one source at the end of a batch.
+
+    `kafka`: `offsets` by `topic/partition`; `files`: entries of the file source's own log; `number`: one counter;
+    `json`: a source's own form, of which only the text is known; `nothing`: it has not delivered yet.
+    """
+
+    source: str
+    """The source's position in the query; with format v2 its id."""
+    kind: Kind
+    text: str
+    """The text in the file, on one line, truncated."""
+    offsets: dict[str, int] | None = None
+
+
+class BatchOffsets(Struct, frozen=True):
+    """`offsets/N`: the input of batch N, and the watermark in force in it."""
+
+    timestamp_ms: int | None
+    """When its input was fixed; a batch that is run again keeps the old time; None: continuous processing."""
+    watermark_ms: int | None
+    """The watermark; None: the query has none, or it has not moved yet (the file says 0 for both)."""
+    conf: dict[str, str]
+    sources: tuple[SourceOffsets, ...]
+    newer_format: str | None = None
+    """A version of the file newer than the known ones: the facts may be incomplete."""
+    inputs: tuple[int, ...] = ()
+    """A hash of each source's line, to compare with another batch's."""
+
+
+class _Metadata(Struct, rename="camel"):
+    batch_timestamp_ms: Int64
+    batch_watermark_ms: Int64 = 0
+    conf: dict[str, str] = {}
+
+
+class _Commit(Struct, rename="camel"):
+    next_batch_watermark_ms: Int64 = 0
+
+
+class _QueryId(Struct):
+    id: str
+
+
+def decode_offsets(content: bytes) -> BatchOffsets:
+    """`offsets/N`; UnreadableError if its version or metadata is unreadable, while a source's line is unreadable by
+    itself.
+    """
+    version, (first, *lines) = _lines(content)
+    is_epoch = not first.strip() and lines  # continuous processing writes an empty line
+    metadata = None if is_epoch else decode_json(first, _Metadata)
+    read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
+    return BatchOffsets(
+        timestamp_ms=None if metadata is None else metadata.batch_timestamp_ms,
+        watermark_ms=None if metadata is None else _watermark(metadata.batch_watermark_ms),
+        conf={} if metadata is None else metadata.conf,
+        sources=tuple(read(position, line) for position, line in enumerate(lines)),
+        newer_format=None if version in VERSIONS else version,
+        inputs=tuple(map(hash, lines)),
+    )
+
+
+def decode_commit(content: bytes) -> int | None:
+    """`commits/N`: the watermark (ms) that the batch after N will use, or None as in `BatchOffsets`."""
+    _, lines = _lines(content)
+    return _watermark(decode_json(lines[0], _Commit).next_batch_watermark_ms)
+
+
+def decode_query_id(content: bytes) -> str:
+    """The id in a checkpoint's `metadata`."""
+    return one_line(decode_json(content, _QueryId).id)
+
+
+def decode_source(source: str, text: str) -> SourceOffsets:
+    """The offsets of one source from a progress report."""
+    return _source(source, text.encode())
+
+
+def _lines(content: bytes) -> tuple[str, list[bytes]]:
+    """The version, which may be newer than the known ones, and at least one line after it."""
+    first, *rest = content.split(b"\n")
+    version = one_line(first.decode(errors="replace"), 20)
+    if not _NEWER.fullmatch(version):
+        raise UnreadableError(f"unknown format {version!r}: {' and '.join(VERSIONS)} are known")
+    if not rest:
+        raise UnreadableError("it ends after its first line")
+    return version, rest
+
+
+def _watermark(value: int) -> int | None:
+    return value if value > 0 else None
+
+
+def _source_by_position(position: int, line: bytes) -> SourceOffsets:
+    return _source(str(position), line)
+
+
+def _source_by_id(position: int, line: bytes) -> SourceOffsets:
+    source, colon, offset = line.partition(b":")
+    if not colon:
+        return SourceOffsets(str(position), "unreadable", one_line(line.decode(errors="replace")))
+    return _source(one_line(source.decode(errors="replace"), 80), offset)
+
+
+def _source_of_newer(position: int, line: bytes) -> SourceOffsets:
+    """A source by its id, if the line begins with something like one."""
+    is_named = _SOURCE_ID.fullmatch(line.partition(b":")[0]) and line != _VOID
+    return (_source_by_id if is_named else _source_by_position)(position, line)
+
+
+def _source(source: str, line: bytes) -> SourceOffsets:
+    text = one_line(line[:4096].decode(errors="replace"))
+    if line == _VOID:
+        return SourceOffsets(source, "nothing", text)
+    try:
+        value = decode_json(line, cast(type[Any], Any))
+    except UnreadableError:
+        return SourceOffsets(source, "unreadable", text)
+    if _is_offset(value):
+        return SourceOffsets(source, "number", text, {"": value})
+    if not isinstance(value, dict):
+        return SourceOffsets(source, "json", text)
+    fields = cast(dict[str, Any], value)
+    if list(fields) == ["logOffset"] and _is_offset(fields["logOffset"]):
+        return SourceOffsets(source, "files", text, {"logOffset": fields["logOffset"]})
+    partitions = _kafka(fields)
+    return SourceOffsets(source, "kafka" if partitions else "json", text, partitions)
+
+
+def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
+    """The offsets of `{"topic": {"0": 17}}` by topic and partition; None for JSON of any other shape."""
+    offsets: dict[str, int] = {}
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in cast(dict[str, Any], partitions).items():
+            if not (partition.isdecimal() and _is_offset(offset)):
+                return None
+            offsets[f"{topic}/{partition}"] = offset
+    return offsets or None
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+DELAY = "spark.watermarkDelayMs"
+TIME_WINDOW = "spark.timeWindow"
+SESSION_WINDOW = "spark.sessionWindow"
+
+_SCHEMA_VERSION = "v2"
+_OPERATOR_VERSION = b"v1"
+_CHUNKS = 1000
+_U16, _I32 = struct.Struct(">H"), struct.Struct(">i")
+
+
+class Field(Struct, frozen=True):
+    """A column: its type is a name, or an object for a nested one."""
+
+    name: str
+    type: Any
+    metadata: dict[str, Any] = {}
+
+
+class RowType(Struct, frozen=True):
+    """The columns of a row, in order."""
+
+    fields: tuple[Field, ...]
+
+
+class StateSchema(Struct, frozen=True):
+    """The types of a store's keys and values."""
+
+    key: RowType
+    value: RowType
+
+
+class _OperatorInfo(Struct, rename="camel"):
+    operator_name: str
+
+
+class _Operator(Struct, rename="camel"):
+    operator_info: _OperatorInfo
+
+
+def decode_operator(content: bytes) -> str:
+    """Spark's name for the operator in `state/<operator>/_metadata/metadata`; UnreadableError for any format but v1."""
+    version, _, line = content.partition(b"\n")
+    if version != _OPERATOR_VERSION:
+        raise UnreadableError(f"unknown format {one_line(version.decode(errors='replace'), 20)!r}: v1 is known")
+    return decode_json(line, _Operator).operator_info.operator_name
+
+
+def decode_schema(content: bytes) -> StateSchema:
+    """`_metadata/schema`; UnreadableError for any format but v2, which Spark writes except for transformWithState."""
+    try:
+        version, at = _utf(content, 0)
+        if version != _SCHEMA_VERSION:
+            raise UnreadableError(f"unknown format {one_line(version, 20)!r}: v2 is known")
+        key, at = _long_utf(content, at)
+        value, _ = _long_utf(content, at)
+    except (struct.error, ValueError):
+        raise UnreadableError("it is cut short or damaged") from None
+    return StateSchema(decode_json(key.encode(), RowType), decode_json(value.encode(), RowType))
+
+
+def nested(field: Field) -> RowType | None:
+    """The columns of a struct; None for every other type."""
+    try:
+        return msgspec.convert(field.type, RowType)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+
+
+def delay_of(field: Field) -> int | None:
+    """The delay (ms) of the watermark on this column, if it has one."""
+    delay = field.metadata.get(DELAY)
+    return delay if isinstance(delay, int) and not isinstance(delay, bool) and 0 <= delay < 2**63 else None
+
+
+def _long_utf(content: bytes, at: int) -> tuple[str, int]:
+    """A text in chunks, and its end."""
+    (count,) = _I32.unpack_from(content, at)
+    if not 0 < count <= _CHUNKS:
+        raise ValueError
+    at += _I32.size
+    chunks: list[str] = []
+    for _ in range(count):
+        chunk, at = _utf(content, at)
+        chunks.append(chunk)
+    return "".join(chunks).encode("utf-16", "surrogatepass").decode("utf-16"), at
+
+
+def _utf(content: bytes, at: int) -> tuple[str, int]:
+    """A text written by Java's `writeUTF`, in which characters beyond 16 bits are two, and its end."""
+    (size,) = _U16.unpack_from(content, at)
+    at += _U16.size
+    chunk = content[at : at + size]
+    if len(chunk) < size:
+        raise ValueError
+    return chunk.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"), at + size

@@ -7,8 +7,9 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -20,12 +21,12 @@ from ..target import Kind, LogProgress, Message, NothingThereError, OpenedTarget
 
 if TYPE_CHECKING:  # a tap is imported if it is used
     from ..topic.broker import BrokerTap
-    from .event_log import EventLogFacts
-    from .remote import Remote
-    from .watch import WindowsTap
+    from .facts import Application
+    from .store import EventLogCopy
+    from .watch import QueryWatch, WindowsTap
 
-    Windows = Callable[[Path], WindowsTap] | None
-    """Makes the reader of a checkpoint's state; None: state is not read."""
+    Watch = partial[QueryWatch]
+    """Makes a watch with the reader of state and the broker that the options choose."""
 
 READERS = ("none", "files", "spark")
 
@@ -34,11 +35,11 @@ class FinishedLog(Struct, frozen=True):
     """The event log of an application that has ended or must have died, as it was read; an `OpenedTarget`."""
 
     path: Path
-    facts: "EventLogFacts"
+    facts: "Application"
     query: str | None
     """The wanted query, by name or id; None: its only one."""
     progress: LogProgress
-    remote: "Remote | None" = None
+    remote: "EventLogCopy | None" = None
     """The original, if `path` is a copy: it is kept as long as this."""
 
     @property
@@ -56,8 +57,8 @@ class FinishedLog(Struct, frozen=True):
     @contextmanager
     def recorded(self, name: str | None = None, out: Path | None = None, *, force: bool = False) -> Generator[Path]:
         """A recording of it, kept as `out` if that is given; UsageError where it has no batch of the query."""
-        from .post_mortem import record
         from .reports import choose
+        from .watch import record
 
         with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
             place = out or Path(directory) / "post-mortem.rec"
@@ -73,34 +74,49 @@ class FinishedLog(Struct, frozen=True):
 
 
 def _open(address: str, options: TargetOptions) -> OpenedTarget:
-    windows, broker = _windows_of(options), _broker_of(options)
-    remote = _remote_of(address, options)
-    path = local_path(address) if remote is None else remote.local
-    name = name_of(known_as(path if remote is None else Path(without_scheme(remote.uri))))
     from .checkpoint import check
     from .event_log import is_log
     from .watch import QueryWatch
 
+    watch = partial(QueryWatch, windows=_windows_of(options), broker=_broker_of(options))
+    if is_remote(address):
+        return _open_remote(address, options, watch)
+    path = local_path(address)
     if is_log(path):
-        return _open_log(path, options, windows, broker, remote)
+        return _open_log(path, options, watch)
     if not path.exists():
-        return _open_published(address, options.query, windows, broker)
+        return _open_published(address, options.query, watch)
+    _refuse_query(options)
+    check(path)  # a wrong directory is reported before the screen opens
+    source = SourceView(kind="checkpoint", description=str(path.absolute()))
+    return AttachedTarget(watch(source, checkpoint=path), name_of(known_as(path)))
+
+
+def _open_remote(address: str, options: TargetOptions, watch: "Watch") -> OpenedTarget:
+    """The checkpoint or event log at a URI; UsageError, one line, if it cannot be fetched or is neither."""
+    if options.state_reader == "spark":
+        raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
+    from .store import EventLogCopy, open_remote
+
+    remote = open_remote(address)
+    if isinstance(remote, EventLogCopy):
+        return _open_log(remote.local, options, watch, remote)
+    _refuse_query(options)
+    uri = remote.store.uri
+    target = watch(SourceView(kind="checkpoint", description=uri), checkpoint=remote.path, remote=remote)
+    return AttachedTarget(target, name_of(known_as(Path(without_scheme(uri)))))
+
+
+def _refuse_query(options: TargetOptions) -> None:
     if options.query is not None:
         raise UsageError("--query has no effect for a checkpoint, which has one query; leave it out")
-    check(path)  # a wrong directory is reported before the screen opens
-    source = SourceView(kind="checkpoint", description=str(path.absolute()) if remote is None else remote.uri)
-    watch = QueryWatch(source, checkpoint=path, windows=windows, broker=broker, remote=remote)
-    return AttachedTarget(watch, name)
 
 
-def _open_log(
-    path: Path, options: TargetOptions, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None"
-) -> OpenedTarget:
+def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "EventLogCopy | None" = None) -> OpenedTarget:
     """A query by its application's event log."""
     from .event_log import check
-    from .post_mortem import is_finished, look
     from .reports import LogReports, name_in
-    from .watch import QueryWatch
+    from .watch import is_finished, look
 
     check(path)
     facts = None
@@ -111,17 +127,16 @@ def _open_log(
             return FinishedLog(path, facts, options.query, options.log_progress, remote)
     reports = LogReports(path, options.query)
     known = reports.name() if facts is None else name_in(facts, options.query)
-    source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.uri)
-    watch = QueryWatch(source, reports=reports, windows=windows, broker=broker, remote=remote)
-    return AttachedTarget(watch, name_of(known or options.query or path.name))
+    source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.store.uri)
+    return AttachedTarget(watch(source, reports=reports, remote=remote), name_of(known or options.query or path.name))
 
 
-def _open_published(address: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None") -> AttachedTarget:
+def _open_published(address: str, wanted: str | None, watch: "Watch") -> AttachedTarget:
     """A published query, by its own name or the job's."""
+    from .reports import JobReports, find_published, is_published, sure_of
+
     if not is_published(address):
         raise NothingThereError(address)
-    from .reports import JobReports, find_published, sure_of
-    from .watch import QueryWatch
 
     job = find_published(address)
     queries = job.publication.queries
@@ -130,36 +145,7 @@ def _open_published(address: str, wanted: str | None, windows: "Windows", broker
         wanted = address  # the name of a query, which a restarted job may not have started yet
     sure_of(queries, wanted)
     source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
-    watch = QueryWatch(source, reports=JobReports(job, wanted), windows=windows, broker=broker)
-    return AttachedTarget(watch, name_of(wanted or address))
-
-
-def is_log(path: Path) -> bool:
-    """Whether an event log, or a directory of them, lies there."""
-    from . import event_log
-
-    return event_log.is_log(path)
-
-
-def is_published(name: str) -> bool:
-    """Whether a job publishes a query of that name, or did so until a day ago."""
-    from .reports import list_published
-
-    return "/" not in name and any(name in job.names for job in list_published())
-
-
-def _remote_of(address: str, options: TargetOptions) -> "Remote | None":
-    """The checkpoint or event log at a URI, fetched; None for a local address.
-
-    UsageError, one line, if it cannot be fetched or is neither.
-    """
-    if not is_remote(address):
-        return None
-    if options.state_reader == "spark":
-        raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
-    from .remote import Remote
-
-    return Remote(address, with_state=options.state_reader != "none")
+    return AttachedTarget(watch(source, reports=JobReports(job, wanted)), name_of(wanted or address))
 
 
 def _broker_of(options: TargetOptions) -> "BrokerTap | None":
@@ -174,7 +160,7 @@ def _broker_of(options: TargetOptions) -> "BrokerTap | None":
     return BrokerTap(config, time_path(options.time), assumed=options.time is None)
 
 
-def _windows_of(options: TargetOptions) -> "Windows":
+def _windows_of(options: TargetOptions) -> "Callable[[Any], WindowsTap] | None":
     """Makes the reader of a checkpoint's state; None: state is not read."""
     reader = options.state_reader
     if reader is not None and reader not in READERS:

@@ -4,7 +4,11 @@ Anything unreadable is named, never guessed: other state stores, other operators
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,22 +17,32 @@ from msgspec.structs import replace
 from ...snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
 from ...system.errors import one_line
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
-from .checkpoint_files import (
+from .files import (
+    AT_ONCE,
     SESSION_WINDOW,
     TIME_WINDOW,
+    AnyPath,
     RowType,
     StateSchema,
+    UnreadableError,
+    VanishedError,
+    decode_file,
     decode_operator,
     decode_schema,
     delay_of,
+    names,
     nested,
+    numbers,
 )
-from .files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window, word_at
 
 MAX_KEYS = 1_000_000
 """Keys of one operator, at most: about 250 MB of memory."""
 MAX_WINDOWS = 500
+MAX_STORED_PARTITIONS = 32
+"""Partitions of all operators in a store, at most; each costs two requests per batch."""
+MAX_STORED_BYTES = 64 * 1024 * 1024
+"""Bytes of an operator's state that are fetched from a store at the start, at most."""
 
 _PROVIDER = "HDFSBackedStateStoreProvider"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -104,7 +118,7 @@ def reason_of(error: UnreadableError) -> WindowsUnknown:
 class OpenWindowsTap:
     """Follows the state of every stateful operator of one checkpoint; a poll reads the deltas of new batches only."""
 
-    def __init__(self, path: Path, *, max_keys: int = MAX_KEYS) -> None:
+    def __init__(self, path: AnyPath, *, max_keys: int = MAX_KEYS) -> None:
         self._state = path / "state"
         self._max_keys = max_keys
         self._query_id: str | None = None
@@ -121,7 +135,12 @@ class OpenWindowsTap:
             return tuple(operator.vanished(error) for operator in self._operators.values())
         except UnreadableError as error:
             return (OpenWindows(operator=0, reason=reason_of(error)),)
-        return tuple(self._operator(number).poll(facts) for number in operators)
+        taps = [self._operator(number) for number in operators]
+        if not isinstance(self._state, Path):
+            partitions = (facts.shuffle_partitions or 0) * sum(tap.has_windows for tap in taps)
+            for tap in taps:
+                tap.stored_partitions = partitions
+        return tuple(tap.poll(facts) for tap in taps)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -135,17 +154,18 @@ class OpenWindowsTap:
 class _OperatorTap:
     """One operator: the layout of its rows, its partitions, and its last windows."""
 
-    def __init__(self, directory: Path, number: int, max_keys: int) -> None:
+    def __init__(self, directory: AnyPath, number: int, max_keys: int) -> None:
+        self.stored_partitions = 0
+        """The partitions of all operators, if they are in a store."""
         self._directory = directory
         self._number = number
         self._max_keys = max_keys
-        self._about = Cached(decode_operator, SCHEMA_LIMIT)
-        self._schema = Cached(decode_schema, SCHEMA_LIMIT)
         self._layout: Layout | None = None
         self._partitions: list[PartitionWindows] = []
         self._seen: OpenWindows | None = None
         self._answer: tuple[int, OpenWindows] | None = None
-        self._too_many = False
+        self._given_up: WindowsUnknown | None = None
+        """Why the state is not read again: there is too much of it."""
         self._kind: OperatorKind | None = None
         self._evicts: bool | None = None
 
@@ -165,6 +185,15 @@ class _OperatorTap:
         self._answer = batch, self._read(batch, partitions, layout)
         return self._answer[1]
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether its state has windows, as far as its kind shows."""
+        try:
+            self._kind = self._kind or self._ask_kind()
+        except UnreadableError:
+            return True
+        return self._kind not in NO_WINDOWS
+
     def vanished(self, error: VanishedError) -> OpenWindows:
         """The last windows; its state has been removed."""
         reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
@@ -177,22 +206,24 @@ class _OperatorTap:
         except VanishedError as error:
             return self.vanished(error)
         except TooManyKeysError:
-            self._too_many = True
             self._partitions = []
-            return self._nothing(WindowsUnknown("too_many_keys", {"limit": self._max_keys}))
+            self._given_up = WindowsUnknown("too_many_keys", {"limit": self._max_keys})
+            return self._nothing(self._given_up)
         except UnreadableError as error:
             return self._nothing(reason_of(error))
         return self._seen
 
     def _layout_of(self, facts: CheckpointFacts) -> Layout:
         """The layout of the rows; UnreadableError if they are not rows of windows in files."""
-        if self._too_many:
-            raise NotReadError("too_many_keys", limit=self._max_keys)
+        if self._given_up is not None:
+            raise NotReadError(self._given_up.code, **self._given_up.args)
         self._kind = self._kind or self._ask_kind()
         if self._kind in NO_WINDOWS:
             raise NotReadError("no_windows", kind=self._kind)
         _check_settings(facts)
-        schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
+        if self.stored_partitions > MAX_STORED_PARTITIONS:
+            raise NotReadError("remote_state", partitions=self.stored_partitions, limit=MAX_STORED_PARTITIONS)
+        schema = _schema_of(self._directory)
         self._evicts = _carries_watermark(schema)
         layout = layout_of(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
         if layout != self._layout:
@@ -201,62 +232,68 @@ class _OperatorTap:
         return layout
 
     def _ask_kind(self) -> OperatorKind | None:
-        """The kind of operator; None if it is not recorded, as before Spark 4.0: its rows are enough."""
+        """The kind of operator; before Spark 4.0 it is not recorded: only a join's stores have names of their own."""
         try:
             if "v2" in names(self._directory / "_metadata"):
                 return "transform_with_state"
-            name = self._about.get(self._directory / "_metadata" / "metadata").operator_info.operator_name
+            name = decode_file(self._directory / "_metadata" / "metadata", decode_operator, SCHEMA_LIMIT)
         except VanishedError:
-            return _kind_by_stores(self._directory / "0")
+            with suppress(UnreadableError):
+                if any(name.endswith("-keyToNumValues") for name in names(self._directory / "0")):
+                    return "join"
+            return None
         return OPERATOR_KINDS.get(name, "other")
 
     def _load(self, version: int, partitions: int, layout: Layout) -> None:
         if len(self._partitions) != partitions:
             directories = (self._directory / str(number) for number in range(partitions))
             self._partitions = [PartitionWindows(path, layout, self._max_keys) for path in directories]
+        size = sum(partition.bytes_to_load(version) for partition in self._partitions)
+        if size > MAX_STORED_BYTES:
+            self._given_up = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MAX_STORED_BYTES})
+            raise NotReadError(self._given_up.code, **self._given_up.args)
         keys = 0
-        for partition in self._partitions:
-            partition.load(version)
-            keys += partition.keys
-            if keys > self._max_keys:
-                raise TooManyKeysError
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            ways = self._partitions, repeat(version)
+            is_local = isinstance(self._directory, Path)
+            for loaded in map(PartitionWindows.load, *ways) if is_local else pool.map(PartitionWindows.load, *ways):
+                keys += loaded
+                if keys > self._max_keys:
+                    raise TooManyKeysError
 
     def _look(self, batch: int, layout: Layout) -> OpenWindows:
-        windows, count = self._sessions(layout) if layout.session else self._time_windows(layout)
+        rows = list(self._sessions() if layout.session else self._time_windows())
         return OpenWindows(
             operator=self._number,
             batch=batch,
-            windows=windows,
-            open=count,
+            windows=tuple(
+                OpenWindow(start // 1000, end // 1000, keys=keys, records=records if layout.counts_at else None)
+                for end, start, keys, records in heapq.nsmallest(MAX_WINDOWS, rows)
+            ),
+            open=len(rows),
             keys=sum(partition.keys for partition in self._partitions),
             kind="session" if layout.session else self._kind or "aggregation",
             evicts=self._evicts,
         )
 
-    def _time_windows(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
-        """The first windows, and how many there are; a window's keys are spread over the partitions."""
-        windows = {window for partition in self._partitions for window in partition.windows}
-        first = heapq.nsmallest(MAX_WINDOWS, windows, key=lambda window: (window[1], window[0]))
-        return tuple(self._time_window(window, layout) for window in first), len(windows)
+    def _time_windows(self) -> Iterator[tuple[int, int, int, int]]:
+        """End, start, keys and records of each window; its keys are spread over the partitions."""
+        keys: Counter[Window] = Counter()
+        records: Counter[Window] = Counter()
+        for partition in self._partitions:
+            for window, counts in partition.windows.items():
+                keys[window] += len(counts)
+                records[window] += sum(counts.values())
+        return ((end, start, keys[start, end], records[start, end]) for start, end in keys)
 
-    def _time_window(self, window: Window, layout: Layout) -> OpenWindow:
-        parts = [part for partition in self._partitions if (part := partition.windows.get(window))]
-        records = sum(sum(part.values()) for part in parts) if layout.counts_at else None
-        return OpenWindow(window[0] // 1000, window[1] // 1000, keys=sum(map(len, parts)), records=records)
-
-    def _sessions(self, layout: Layout) -> tuple[tuple[OpenWindow, ...], int]:
-        """The first sessions, and how many there are: two keys may have sessions with the same begin and end."""
-        sessions = (
-            (end, start, records)
+    def _sessions(self) -> Iterator[tuple[int, int, int, int]]:
+        """The same of each session: two keys may have sessions with the same begin and end."""
+        return (
+            (end, start, 1, records)
             for partition in self._partitions
             for (start, end), counts in partition.windows.items()
             for records in counts.values()
         )
-        first = tuple(
-            OpenWindow(start // 1000, end // 1000, keys=1, records=records if layout.counts_at else None)
-            for end, start, records in heapq.nsmallest(MAX_WINDOWS, sessions)
-        )
-        return first, sum(partition.keys for partition in self._partitions)
 
     def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
         return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)
@@ -273,21 +310,16 @@ def _check_settings(facts: CheckpointFacts) -> None:
         raise NotReadError("state_encoding", name=one_line(encoding, 20))
 
 
-def _kind_by_stores(partition: Path) -> OperatorKind | None:
-    """The kind of operator by its stores: a join has stores with names of their own."""
-    try:
-        stores = names(partition)
-    except UnreadableError:
-        return None
-    return "join" if any(name.endswith("-keyToNumValues") for name in stores) else None
-
-
 def carries_watermark(operator: Path) -> bool | None:
     """Whether the rows in an operator's state directory have a watermark; None: not visible."""
     try:
-        return _carries_watermark(decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT)))
+        return _carries_watermark(_schema_of(operator))
     except UnreadableError:
         return None
+
+
+def _schema_of(operator: AnyPath) -> StateSchema:
+    return decode_file(operator / "0" / "_metadata" / "schema", decode_schema, SCHEMA_LIMIT)
 
 
 def _carries_watermark(schema: StateSchema) -> bool:

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
 from ...verdict.monitor_snapshot import MAX_OPEN_WINDOWS
 from ...watermarks.settings import Session, Sliding, Tumbling, WindowSpec
-from .facts import QueryFacts
+from .facts import BatchProgress, QueryFacts, StateFacts
 from .open_windows import OPERATOR_KINDS, OpenWindows
-from .query_runs import BatchProgress, PlanFacts, StateFacts
+from .plan import PlanFacts
 
 _FOLLOW_THE_WATERMARK = ("aggregation", "session", None)
 """Operators whose output is not behind the watermark; windows above a join may stay longer."""
@@ -55,54 +56,34 @@ def operators_of(
     plan: PlanFacts | None, progress: BatchProgress | None, state: Sequence[OpenWindows] | None
 ) -> list[StatefulOperator] | None:
     """The operators by the plan, else by the state, else by the reports; None: not known."""
-    reported = _by_number(progress)
     if plan is not None:
-        return [
-            StatefulOperator(
-                operator=planned.operator,
-                kind=planned.kind,
-                output_mode=planned.output_mode,
-                windowed=planned.windowed,
-                evicts=planned.evicts,
-                watermarks=list(planned.watermarks),
-                rows=_rows(reported, planned.operator, state),
-                dropped=_dropped(reported, planned.operator),
-            )
-            for planned in plan.operators
-        ]
-    if state:
-        return [
+        known: Sequence[StatefulOperator] = plan.operators
+    elif state:
+        known = [
             StatefulOperator(
                 operator=stored.operator,
                 kind=stored.kind or "other",
                 windowed=stored.kind == "session" or bool(stored.windows) or None,
                 evicts=stored.evicts,
-                rows=_rows(reported, stored.operator, state),
-                dropped=_dropped(reported, stored.operator),
             )
             for stored in state
         ]
-    if progress is None:
+    elif progress is not None:
+        return [
+            StatefulOperator(operator=None, kind=OPERATOR_KINDS.get(report.operator, "other"), rows=report.rows)
+            for report in progress.states
+        ]
+    else:
         return None
+    # Spark numbers its operators from the sink on, and reports them in that order.
+    reported = dict(enumerate(progress.states)) if progress is not None else dict[int, StateFacts]()
+    kept = {stored.operator: stored.keys for stored in state or () if stored.batch is not None}
+    rows: dict[int | None, int | None] = {**kept, **{number: report.rows for number, report in reported.items()}}
+    dropped: dict[int | None, int] = {number: report.dropped_at_least for number, report in reported.items()}
     return [
-        StatefulOperator(operator=None, kind=OPERATOR_KINDS.get(report.operator, "other"), rows=report.rows)
-        for report in progress.states
+        replace(operator, rows=rows.get(operator.operator), dropped=dropped.get(operator.operator))
+        for operator in known
     ]
-
-
-def _by_number(progress: BatchProgress | None) -> Mapping[int, StateFacts]:
-    """Spark numbers its operators from the sink on, and reports them in that order."""
-    return {} if progress is None else dict(enumerate(progress.states))
-
-
-def _rows(reported: Mapping[int, StateFacts], number: int | None, state: Sequence[OpenWindows] | None) -> int | None:
-    if number is not None and number in reported:
-        return reported[number].rows
-    return next((stored.keys for stored in state or () if stored.operator == number and stored.batch is not None), None)
-
-
-def _dropped(reported: Mapping[int, StateFacts], number: int | None) -> int | None:
-    return reported[number].dropped_at_least if number is not None and number in reported else None
 
 
 def output_mode_of(

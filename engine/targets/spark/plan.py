@@ -4,10 +4,50 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-from ...snapshot import OperatorKind, OutputMode
+from msgspec import Struct
+
+from ...snapshot import OperatorKind, OutputMode, StatefulOperator
 from ...system.errors import one_line
 from ..topic.topic_facts import RECORD
-from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
+
+
+class PlannedWatermark(Struct, frozen=True):
+    """One `withWatermark` of the plan."""
+
+    column: str
+    delay_ms: int
+    inputs: tuple[str, ...] = ()
+    """The taps (`InputFacts.name`) whose rows it sees."""
+    sources: tuple[int, ...] = ()
+    """The leaves of the plan whose rows it sees, counted from the left."""
+    above: tuple[int, ...] = ()
+    """The other watermarks of the plan that its rows passed before."""
+    after_state: bool = False
+    """Its rows come from a stateful operator."""
+    filtered: bool = False
+    """Rows of its sources may not reach it, because of a filter or a join below it."""
+    filtered_taps: bool = False
+    """The same for its taps."""
+    twin: int | None = None
+    """The plan's first watermark with the same rows, in a query with one source: both read it in the same way."""
+    record_time: str | None = None
+    """The place of its column in Kafka's records (`plan.record_time`); None: not proved, or another source."""
+
+
+class PlanFacts(Struct, frozen=True):
+    """The facts from the query's plan, from its sink down to its sources."""
+
+    nodes: tuple[PlannedWatermark, ...] = ()
+    checkpoint: str | None = None
+    """Its directory, or a URI if it is on no local file system; None: not known (a query without state)."""
+    operators: tuple[StatefulOperator, ...] = ()
+    leaves: int = 0
+    """The number of the plan's leaves: its sources, and tables that it joins."""
+    trigger_ms: int | None = None
+    """The trigger's interval; 0: a batch begins as soon as the last one has ended; None: not known (plans do not show
+    it).
+    """
+
 
 _CASTS = (
     re.compile(r"cast\((?P<of>.+) as (?:timestamp|timestamp_ltz|bigint|double|decimal\(\d+,\d+\))\)"),
@@ -183,7 +223,7 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
             )
         )
     planned = [
-        _operator(listed[at][1], kind, listed, tuple(places[mark] for mark in marks if at < mark < _end(listed, at)))
+        _operator(listed[at][1], kind, listed, [places[mark] for mark in marks if at < mark < _end(listed, at)])
         for at, kind in operators.items()
     ]
     state = next((match for _, text in listed if (match := _STATE.search(text))), None)
@@ -237,7 +277,7 @@ def _kind(text: str) -> OperatorKind | None:
     return None
 
 
-def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: tuple[int, ...]) -> PlannedOperator:
+def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: list[int]) -> StatefulOperator:
     number = _OPERATOR_ID.search(text)
     _, _, rest = text.rpartition("state info [")
     mode_match = _MODE.search(rest if kind != "transform_with_state" else text)
@@ -246,7 +286,7 @@ def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: tup
     names = _KEY.findall(keys[1]) if keys else []
     timed = any(suffix for _, suffix in names)
     cut = keys is None or "more field" in keys[1]
-    return PlannedOperator(
+    return StatefulOperator(
         operator=int(number[1]) if number else None,
         kind=kind,
         output_mode=mode,

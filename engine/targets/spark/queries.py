@@ -1,42 +1,38 @@
 """All streaming queries of one application, from their events in the order in which they happened."""
 
-import math
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ...system.errors import one_line
-from .files import UnreadableError
-from .plan import TAP, Line, read_plan
-from .query_runs import (
+from .checkpoint import WATERMARK_POLICY, RecordedBatch
+from .facts import (
     BatchProgress,
     EventMax,
     ExecutionStart,
-    PlanFacts,
     PlanNode,
-    Progress,
-    ProgressPoint,
     QueryEvent,
     QueryIdle,
     QueryProgress,
     QueryRun,
     QueryStarted,
     QueryTerminated,
-    Rate,
     RunningBatch,
     SourceProgress,
-    SourceReport,
-    StateFacts,
     decode_plan,
     time_ms,
 )
+from .files import UnreadableError
+from .plan import TAP, Line, PlanFacts, read_plan
 from .tapped import TappedInput
 
-WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+MAX_HISTORY = 600
+"""Batches that a run remembers."""
 MAX_QUERIES = 200
 """Runs that are kept, at most, for an application that starts one after the other."""
 MAX_INPUTS = 64
@@ -88,7 +84,7 @@ class Queries:
     def set_plan(self, run_id: str, plan: PlanFacts, policy: str | None) -> None:
         """Set the facts from a run's plan; does nothing for an unknown run."""
         if (run := self._runs.get(run_id)) is not None:
-            run.plan, run.policy, run.shown = plan, policy, None
+            run.set(plan=plan, watermark_policy=policy)
 
     def knows(self, run_id: str) -> bool:
         """Whether that run is known."""
@@ -106,9 +102,8 @@ class Queries:
         if run is None:
             run = self._runs[run_id] = _Run(one_line(id), one_line(run_id))
             if len(self._runs) > MAX_QUERIES:
-                ended = (name for name, other in self._runs.items() if other.ended)
+                ended = (name for name, other in self._runs.items() if other.run.ended)
                 del self._runs[next(ended, next(iter(self._runs)))]
-        run.shown = None
         return run
 
     def _execution(self, event: ExecutionStart) -> None:
@@ -119,145 +114,125 @@ class Queries:
             return  # no query's
         run = self._run(query[2], query[1])
         if query[3] == _CONTINUOUS:
-            run.continuous = True
+            run.set(continuous=True)
         else:
             run.began(int(query[3]), event.time)
-        if run.plan is None:
-            run.policy = event.modified_configs.get(WATERMARK_POLICY)
-            run.plan = read_plan(_lines(decode_plan(event.spark_plan_info)))
+        if run.run.plan is None:
+            policy = event.modified_configs.get(WATERMARK_POLICY)
+            run.set(plan=read_plan(_lines(decode_plan(event.spark_plan_info))), watermark_policy=policy)
 
 
 class _Run:
-    """One run of a query."""
+    """One run of a query: its facts, and what they are computed from."""
 
     def __init__(self, id: str, run_id: str) -> None:
-        self.ended = False
-        self.continuous = False
-        self.plan: PlanFacts | None = None
-        self.policy: str | None = None
+        self.run = QueryRun(id=id, run_id=run_id)
         self.shown: QueryRun | None = None
         """Its facts, until something happens."""
-        self._id = id
-        self._run_id = run_id
-        self._name: str | None = None
-        self._last_ms: int | None = None
-        self._pause_ms: int | None = None
         self._pauses = 0
-        self._idle_ms: int | None = None
-        self._error: str | None = None
-        self._running: RunningBatch | None = None
-        self._last: Progress | None = None
-        self._max_event_ms: int | None = None
         self._event_max: dict[tuple[int, ...], int] = {}
         self._delivered: set[int] = set()
         self._first_watermark_ms: int | None = None
-        self._dropped = 0
-        self._dropped_behind_ms: int | None = None
-        self._batches = BatchHistory()
+        self._history: deque[RecordedBatch] = deque(maxlen=MAX_HISTORY)
         self._inputs: dict[str, TappedInput] = {}
 
+    def set(self, **changes: Any) -> None:
+        """Change fields of its facts."""
+        self.run, self.shown = replace(self.run, **changes), None
+
     def started(self, event: QueryStarted) -> None:
-        self._name = event.name and one_line(event.name)
+        self.set(name=one_line(event.name) if event.name else None)
         self._heard(time_ms(event.timestamp))
 
     def began(self, batch: int, at_ms: int) -> None:
         self._paused(at_ms)
         self._heard(at_ms)
-        if self._last is None or batch > self._last.batch_id:
-            self._running = RunningBatch(batch, at_ms)
+        if self.run.progress is None or batch > self.run.progress.batch:
+            self.set(running=RunningBatch(batch, at_ms))
 
-    def progressed(self, progress: Progress) -> None:
-        at_ms = time_ms(progress.timestamp)
-        duration_ms = _duration(progress)
+    def progressed(self, progress: BatchProgress) -> None:
+        at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
         self._paused(at_ms)
-        last, self._last = self._last, progress
+        last, running, before_ms = self.run.progress, self.run.running, self.run.max_event_ms
         self._heard(None if at_ms is None else at_ms + (duration_ms or 0))
-        self._name = self._name or (progress.name and one_line(progress.name))
-        self._idle_ms = None
-        if self._running is not None and self._running.batch <= progress.batch_id:
-            self._running = None
-        if last is not None and progress.batch_id <= last.batch_id:
+        self.set(
+            progress=_kept(progress),
+            name=self.run.name or (one_line(progress.name) if progress.name else None),
+            idle_ms=None,
+            running=running if running is not None and running.batch > progress.batch else None,
+        )
+        if last is not None and progress.batch <= last.batch:
             return  # repeated: older Sparks report an idle trigger with the number of the last batch
-        event_ms, before_ms = time_ms(progress.event_time.get("max")), self._max_event_ms
+        if last is None:
+            self._first_watermark_ms = progress.watermark_ms
         delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
         self._delivered.update(delivered)
-        if last is None:
-            self._first_watermark_ms = _watermark(progress)
+        event_ms = time_ms(progress.event_time.get("max"))
         if event_ms is not None:
             if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
-            self._max_event_ms = event_ms if self._max_event_ms is None else max(self._max_event_ms, event_ms)
-        dropped, earliest_ms = _dropped(progress), time_ms(progress.event_time.get("min"))
-        self._dropped += dropped
-        if dropped and earliest_ms is not None and before_ms is not None:
-            self._dropped_behind_ms = max(before_ms - earliest_ms, self._dropped_behind_ms or 0)
+            self.set(max_event_ms=event_ms if before_ms is None else max(before_ms, event_ms))
+        earliest_ms = time_ms(progress.event_time.get("min"))
+        if progress.dropped and earliest_ms is not None and before_ms is not None:
+            self.set(dropped_behind_ms=max(before_ms - earliest_ms, self.run.dropped_behind_ms or 0))
+        self.set(dropped_at_least=self.run.dropped_at_least + progress.dropped)
         if at_ms is not None:
-            watermark_ms = _watermark(progress)
-            self._batches.add(ProgressPoint(at_ms, progress.batch_id, watermark_ms, _rows(progress), duration_ms or 0))
+            end_ms = at_ms + duration_ms if duration_ms else None
+            self._history.append(
+                RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms, rows=progress.rows)
+            )
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
                 self._input(name.removeprefix(TAP)).apply(
-                    progress.batch_id, at_ms, observed, self._floor_ms(), before_ms if self._one_clock() else UNSET
+                    progress.batch,
+                    at_ms,
+                    observed,
+                    self._floor_ms(),
+                    UNSET if self._only_delay_ms() is None else before_ms,
                 )
 
     def was_idle(self, event: QueryIdle) -> None:
-        self._idle_ms = time_ms(event.timestamp)
-        self._paused(self._idle_ms)
-        self._heard(self._idle_ms)
+        idle_ms = time_ms(event.timestamp)
+        self._paused(idle_ms)
+        self.set(idle_ms=idle_ms)
+        self._heard(idle_ms)
 
     def terminated(self, event: QueryTerminated) -> None:
-        self.ended = True
-        self._running = None
-        self._error = None if event.exception is None else _first_line(event.exception)
+        error = None if event.exception is None else _first_line(event.exception)
+        self.set(ended=True, running=None, error=error)
 
     def facts(self, policy: str | None) -> QueryRun:
-        return QueryRun(
-            id=self._id,
-            run_id=self._run_id,
-            name=self._name or None,
-            last_event_ms=self._last_ms,
-            idle_ms=self._idle_ms,
-            ended=self.ended,
-            error=self._error,
-            running=self._running,
-            progress=None if self._last is None else _shown(self._last),
-            plan=self.plan,
-            watermark_policy=self.policy or policy,
-            max_event_ms=self._max_event_ms,
+        places = range(len(self.run.progress.sources)) if self.run.progress is not None else None
+        return replace(
+            self.run,
+            watermark_policy=self.run.watermark_policy or policy,
             event_max=tuple(EventMax(sources, ms) for sources, ms in sorted(self._event_max.items())),
-            silent=None if self._last is None else self._silent(self._last),
-            dropped_at_least=self._dropped,
-            dropped_behind_ms=self._dropped_behind_ms if self._one_clock() else None,
-            history=self._batches.points(),
-            recent=tuple(self._batches.recent),
+            silent=None if places is None else tuple(place for place in places if place not in self._delivered),
+            dropped_behind_ms=self.run.dropped_behind_ms if self._only_delay_ms() is not None else None,
+            history=tuple(self._history),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
-            continuous=self.continuous,
-            pause_ms=self._pause_ms,
         )
 
-    def _one_clock(self) -> bool:
-        """Whether Spark's reports on event time are about the only watermark there is."""
-        return self.plan is not None and len(self.plan.nodes) == 1
+    def _only_delay_ms(self) -> int | None:
+        """The delay, if Spark's reports on event time are about the only watermark there is."""
+        nodes = self.run.plan.nodes if self.run.plan is not None else ()
+        return nodes[0].delay_ms if len(nodes) == 1 else None
 
     def _floor_ms(self) -> int | None:
         """After a restart: the event time that the earlier run's watermark corresponds to under the present delay."""
-        nodes = self.plan.nodes if self.plan is not None else ()
-        if self._first_watermark_ms is None or len(nodes) != 1:
-            return None
-        return self._first_watermark_ms + nodes[0].delay_ms
-
-    def _silent(self, last: Progress) -> tuple[int, ...]:
-        return tuple(place for place in range(len(last.sources)) if place not in self._delivered)
+        delay_ms = self._only_delay_ms()
+        return None if self._first_watermark_ms is None or delay_ms is None else self._first_watermark_ms + delay_ms
 
     def _heard(self, at_ms: int | None) -> None:
-        if at_ms is not None and (self._last_ms is None or at_ms > self._last_ms):
-            self._last_ms = at_ms
+        if at_ms is not None and (self.run.last_event_ms is None or at_ms > self.run.last_event_ms):
+            self.set(last_event_ms=at_ms)
 
     def _paused(self, until_ms: int | None) -> None:
         """Note that something begins at `until_ms`; the last event was the end of a batch, or an idle report."""
-        if self._last is not None and until_ms is not None and self._last_ms is not None and until_ms > self._last_ms:
+        last_ms = self.run.last_event_ms if self.run.progress is not None else None
+        if until_ms is not None and last_ms is not None and until_ms > last_ms:
             # The first trigger may fire at any time after the start, the next ones at multiples of their interval.
-            self._pause_ms = None if self._pauses == 0 else max(until_ms - self._last_ms, self._pause_ms or 0)
+            self.set(pause_ms=None if self._pauses == 0 else max(until_ms - last_ms, self.run.pause_ms or 0))
             self._pauses += 1
 
     def _input(self, name: str) -> TappedInput:
@@ -275,32 +250,19 @@ def _lines(plan: PlanNode) -> Iterator[Line]:
         waiting.extend((depth + 1, child) for child in reversed(node.children))
 
 
-def _shown(progress: Progress) -> BatchProgress:
-    phases = {one_line(name, 60): ms for name, ms in progress.duration_ms.items() if name != "triggerExecution"}
-    return BatchProgress(
-        batch=progress.batch_id,
-        timestamp_ms=time_ms(progress.timestamp),
-        duration_ms=_duration(progress),
-        phases_ms=phases,
-        input_rows_per_second=_sum(source.input_rows_per_second for source in progress.sources),
-        processed_rows_per_second=_sum(source.processed_rows_per_second for source in progress.sources),
-        watermark_ms=_watermark(progress),
+def _kept(progress: BatchProgress) -> BatchProgress:
+    """The report without what the taps observed, its text in one line."""
+    return replace(
+        progress,
+        observed_metrics={},
         sources=tuple(map(_source, progress.sources)),
-        states=tuple(
-            StateFacts(
-                operator=one_line(state.operator_name, 80),
-                rows=state.num_rows_total if state.num_rows_total >= 0 else None,
-                memory_bytes=state.memory_used_bytes,
-                dropped_at_least=state.num_rows_dropped_by_watermark,
-            )
-            for state in progress.state_operators[:_OPERATORS_SHOWN]
-        ),
+        states=progress.states[:_OPERATORS_SHOWN],
     )
 
 
-def _source(source: SourceReport) -> SourceProgress:
-    return SourceProgress(
-        description=one_line(source.description), end=_offsets(source.end_offset), latest=_offsets(source.latest_offset)
+def _source(source: SourceProgress) -> SourceProgress:
+    return replace(
+        source, description=one_line(source.description), end=_offsets(source.end), latest=_offsets(source.latest)
     )
 
 
@@ -320,32 +282,6 @@ def _json(value: Any) -> str | None:
         return None
 
 
-def _rows(progress: Progress) -> int:
-    return sum(source.num_input_rows for source in progress.sources)
-
-
-def _dropped(progress: Progress) -> int:
-    return sum(state.num_rows_dropped_by_watermark for state in progress.state_operators)
-
-
-def _duration(progress: Progress) -> int | None:
-    return progress.duration_ms.get("triggerExecution", progress.batch_duration)
-
-
-def _watermark(progress: Progress) -> int | None:
-    """None if the query has no watermark, or it has not moved: Spark says 1970 for both."""
-    return (time_ms(progress.event_time.get("watermark")) or 0) or None
-
-
-def _rate(rate: Rate) -> float | None:
-    return rate if isinstance(rate, float) and math.isfinite(rate) else None
-
-
-def _sum(rates: Iterable[Rate]) -> float | None:
-    known = [rate for rate in map(_rate, rates) if rate is not None]
-    return sum(known) if known else None
-
-
 def _first_line(exception: str) -> str:
     """The exception's first line without Spark's introductions: a screen of 80 columns has room for the rest."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
@@ -358,41 +294,3 @@ def _first_line(exception: str) -> str:
     while announced := _ANNOUNCED.match(text):
         text = text[announced.end() :]
     return one_line(text)
-
-
-MAX_POINTS = 600
-MAX_RECENT = 120
-
-
-class BatchHistory:
-    """A point for each batch of a query, fewer the longer it runs, and its last batches each alone."""
-
-    def __init__(self) -> None:
-        self._points: list[ProgressPoint] = []
-        self.recent: deque[ProgressPoint] = deque(maxlen=MAX_RECENT)
-        self._each = 1
-
-    def add(self, point: ProgressPoint) -> None:
-        self.recent.append(point)
-        if self._points and self._points[-1].batches < self._each:
-            self._points[-1] = _joined(self._points[-1], point)
-        else:
-            self._points.append(point)
-        if len(self._points) > MAX_POINTS:
-            self._each *= 2
-            pairs = zip(self._points[:-1:2], self._points[1::2], strict=True)
-            self._points = [*(_joined(*pair) for pair in pairs), *self._points[len(self._points) & ~1 :]]
-
-    def points(self) -> tuple[ProgressPoint, ...]:
-        return tuple(self._points)
-
-
-def _joined(first: ProgressPoint, second: ProgressPoint) -> ProgressPoint:
-    return ProgressPoint(
-        timestamp_ms=second.timestamp_ms,
-        batch=second.batch,
-        watermark_ms=second.watermark_ms,
-        rows=first.rows + second.rows,
-        duration_ms=max(first.duration_ms, second.duration_ms),
-        batches=first.batches + second.batches,
-    )

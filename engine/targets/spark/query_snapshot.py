@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...snapshot import (
     STATE_SCHEMA,
@@ -25,12 +26,11 @@ from ...snapshot import (
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts
-from .facts import QueryFacts, current
-from .nodes import Channels, Nodes, channels_of, nodes_of
+from .facts import QueryFacts, QueryRun, current
+from .inputs import channels_of, positions_of, rows_per_second_of, unmoved_of
 from .operators import StoredState, stored_state_of
-from .query_runs import InputFacts, QueryRun
-from .sources import Sources, sources_of
-from .watermark import QueryWatermark, watermark_of
+from .tapped import InputFacts
+from .watermark import Channels, Nodes, QueryWatermark, nodes_of, watermark_of
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
@@ -139,7 +139,7 @@ def _max_pause_ms(checkpoint: CheckpointFacts) -> float:
     """The longest pause that may be the trigger's: any with few batches, else like the second longest (one may be a
     stop).
     """
-    times = [mark.timestamp_ms for mark in checkpoint.history]
+    times = [mark.begin_ms for mark in checkpoint.history]
     if len(times) < _MIN_BATCHES_FOR_PACE:
         return MAX_TRIGGER_MS
     return _MAX_PAUSE_RATIO * sorted(after - before for before, after in pairwise(times))[-2]
@@ -157,7 +157,7 @@ def _usual_ms(facts: QueryFacts) -> float:
 
 
 def _longest_ms(run: QueryRun) -> int:
-    return max((point.duration_ms for point in run.history), default=0)
+    return max((batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None), default=0)
 
 
 def snapshot_of_query(
@@ -168,7 +168,7 @@ def snapshot_of_query(
     nodes = nodes_of(facts)
     channels = channels_of(facts, nodes, now_ms)
     watermark = watermark_of(facts, nodes, channels, now_ms, before)
-    sources = sources_of(facts, watermark.ms)
+    unmoved = unmoved_of(facts, watermark.ms)
     stored = stored_state_of(facts, watermark.ms)
     query = state_of(facts, now_ms)
     notes = _notes(facts, nodes, channels, watermark, stored, query)
@@ -188,8 +188,8 @@ def snapshot_of_query(
         whatif_upper_bound=channels.bucket_ms is not None,
         whatif_bucket_ms=channels.bucket_ms,
         target=SparkQuery(
-            _progress(facts, nodes, watermark, sources, stored, query),
-            sources.positions,
+            _progress(facts, watermark, stored, query, unmoved.batches),
+            positions_of(facts, unmoved.by_source),
             watermark.barrel,
             facts.report.siblings if facts.report is not None else None,
         ),
@@ -225,7 +225,7 @@ def _totals(inputs: Sequence[InputFacts]) -> Totals:
 
 
 def _progress(
-    facts: QueryFacts, nodes: Nodes, watermark: QueryWatermark, sources: Sources, stored: StoredState, query: QueryState
+    facts: QueryFacts, watermark: QueryWatermark, stored: StoredState, query: QueryState, batches_unmoved: int | None
 ) -> SparkProgress:
     """What Spark reports about the query; rates only while it flows."""
     begun, run, progress = facts.begun, facts.run, facts.progress
@@ -233,31 +233,24 @@ def _progress(
     state_rows = [state.rows for state in states if state.rows is not None]
     is_running = run.running is not None if run is not None else None
     checkpoint_id = facts.checkpoint.query_id if facts.checkpoint is not None else None
-    return SparkProgress(
-        input_rows_per_second=sources.rows_per_second if query.flows else None,
+    return replace(
+        watermark.spark,
+        input_rows_per_second=rows_per_second_of(facts) if query.flows else None,
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
         batch_ms=progress.duration_ms if progress is not None else None,
         phases_ms=progress.phases_ms if progress is not None else {},
-        watermark_ms=watermark.ms,
         dropped_at_least=run.dropped_at_least if run is not None else None,
         dropped_behind_ms=run.dropped_behind_ms if run is not None else None,
         batch_watermark_ms=begun.watermark_ms if begun else progress.watermark_ms if progress else None,
         batch_timestamp_ms=_batch_began_ms(facts),
         in_flight=False if run is not None and run.ended else begun.in_flight if begun else is_running,
-        nodes=watermark.nodes or None,
-        policy=nodes.policy,
         state_rows=sum(state_rows) if state_rows else None,
         state_bytes=sum(state.memory_bytes for state in states) if states else None,
-        frozen_ms=watermark.frozen_ms,
         query_id=run.id if run is not None else checkpoint_id,
         query_name=run.name if run is not None else None,
         output_mode=stored.output_mode,
         operators=stored.operators,
-        has_watermark=watermark.has_watermark,
-        never_moved=watermark.never_moved,
-        max_event_ms=watermark.max_event_ms,
-        batches_unmoved=sources.batches_unmoved,
-        unmoved=watermark.unmoved,
+        batches_unmoved=batches_unmoved,
     )
 
 
@@ -321,20 +314,20 @@ def _notes(
 
 def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[NoteDraft]:
     """The notes on a watermark that is missing, never moves, or is frozen."""
-    is_pinned = False
+    spark, is_pinned = watermark.spark, False
     for reason in ("no_input", "own_output"):
         if pinned := watermark.columns_pinned_by(reason):
             is_pinned = True
             yield NoteDraft("watermark_pinned", {"columns": ", ".join(pinned), "why": reason})
-    if watermark.never_moved and not is_pinned:
+    if spark.never_moved and not is_pinned:
         sources = facts.checkpoint.sources if facts.checkpoint is not None else ()
-        empty = [source.offsets.source for source in sources if source.offsets.kind == "nothing"]
-        args = {"nodes": len(watermark.nodes), "sources": ", ".join(empty) or None, "why": watermark.unmoved}
+        empty = [source.source for source in sources if source.kind == "nothing"]
+        args = {"nodes": len(spark.nodes or ()), "sources": ", ".join(empty) or None, "why": spark.unmoved}
         yield NoteDraft("watermark_unmoved", args)
-    if watermark.frozen_ms is not None:
-        yield NoteDraft("watermark_frozen", {"frozen_ms": watermark.frozen_ms})
-    if facts.batch is not None and not watermark.has_watermark:
-        yield NoteDraft("no_watermark", {"sure": 1 if watermark.has_watermark is False else None})
+    if spark.frozen_ms is not None:
+        yield NoteDraft("watermark_frozen", {"frozen_ms": spark.frozen_ms})
+    if facts.batch is not None and not spark.has_watermark:
+        yield NoteDraft("no_watermark", {"sure": 1 if spark.has_watermark is False else None})
 
 
 def _failed_sibling(siblings: Sequence[SiblingQuery] | None) -> Iterator[NoteDraft]:

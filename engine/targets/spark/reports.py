@@ -18,12 +18,11 @@ from ...feed.run_directory import run_dir
 from ...snapshot import SiblingQuery
 from ...system.errors import UsageError, one_line
 from ...system.files import try_lock_file
-from .event_log import READ_AT_ONCE, EventLogFacts, EventLogTap, check
+from .event_log import READ_AT_ONCE, EventLogTap, check
+from .facts import VERSION, Application, QueryRun, Report
 from .files import Cached, UnreadableError, VanishedError, decode_json
-from .query_runs import QueryRun
 
 SUFFIX = ".published"
-VERSION = 1
 FILE_LIMIT = 64 * 1024 * 1024
 DEFAULT_APPS = frozenset({"pyspark-shell", "Spark shell"})
 """Application names that Spark gives to a session without one: unrelated jobs share them."""
@@ -31,28 +30,12 @@ KEEP_S = 24 * 3600
 """How long (s) the file of an ended job is kept."""
 
 
-class Publication(Struct, frozen=True, kw_only=True):
-    """A job's report on its streaming queries (times ms)."""
-
-    version: int = VERSION
-    app: str
-    app_id: str | None
-    pid: int
-    written_ms: int
-    """When it last wrote."""
-    queries: tuple[QueryRun, ...] = ()
-    alive: bool = True
-    """Whether the job still runs; the reader finds out, since an ended job cannot report it."""
-    trouble: str | None = None
-    """One line on what could not be read, by the job or of it."""
-
-
 class Published(Struct, frozen=True):
     """A job that publishes: the name to attach by, and its last report."""
 
     name: str
     path: Path
-    publication: Publication
+    publication: Application
 
     @property
     def names(self) -> set[str]:
@@ -68,9 +51,9 @@ class PublishedTap:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = Cached(_decode, FILE_LIMIT, keep=1)
-        self._last: Publication | None = None
+        self._last: Application | None = None
 
-    def poll(self) -> Publication | None:
+    def poll(self) -> Application | None:
         """Its last report, also after its end; None: none yet. Never raises because of the file's content."""
         try:
             publication, trouble = self._file.get(self.path), None
@@ -92,6 +75,11 @@ def list_published() -> list[Published]:
         if publication is not None:
             jobs.append(Published(path.name.removesuffix(SUFFIX), path, publication))
     return jobs
+
+
+def is_published(name: str) -> bool:
+    """Whether a job publishes a query of that name, or did so until a day ago."""
+    return "/" not in name and any(name in job.names for job in list_published())
 
 
 def find_published(name: str) -> Published:
@@ -125,7 +113,7 @@ def _last_of_one_query(jobs: list[Published], name: str) -> list[Published]:
     ids = [{run.id for run in job.publication.queries if run.name == name} for job in jobs]
     if not ids or not ids[0].intersection(*ids[1:]):
         return []
-    return sorted(jobs, key=lambda job: job.publication.written_ms)[-1:]
+    return sorted(jobs, key=lambda job: job.publication.written_ms or 0)[-1:]
 
 
 def remove_leftovers(directory: Path) -> None:
@@ -149,8 +137,8 @@ def is_held(path: Path) -> bool:
             return False
 
 
-def _decode(content: bytes) -> Publication:
-    publication = decode_json(content, Publication)
+def _decode(content: bytes) -> Application:
+    publication = decode_json(content, Application)
     if publication.version != VERSION:
         raise UnreadableError("another version of wmtop publishes it: use the same one")
     return publication
@@ -161,23 +149,17 @@ SEARCH_S = 2.0
 _MAX_NAMED = 8
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """A report at one moment."""
-
-    tap: Literal["event log", "publish"]
-    app: str | None
-    run: QueryRun | None
-    """The last run of the query; None: it has not started yet."""
-    alive: bool | None
-    """Whether the application runs; None: it does, or it died without a trace in the log."""
-    trouble: str | None
-    """One line on what could not be read."""
-    siblings: list[SiblingQuery] | None = None
-    """The last run of each other query of the application."""
-    heard_ms: int | None = None
-    """When the last line or file was written (epoch ms)."""
-    checkpoint: str | None = None
-    """The query's checkpoint directory by this run or an earlier one of the same query."""
+def report_of(tap: Literal["event log", "publish"], application: Application, run: QueryRun | None) -> Report:
+    """What the application reports of the query with that run."""
+    return Report(
+        tap=tap,
+        run=run,
+        alive=application.alive,
+        trouble=application.trouble,
+        siblings=siblings_of(application.queries, run),
+        heard_ms=application.written_ms,
+        checkpoint=checkpoint_of(application.queries, run),
+    )
 
 
 class LogReports:
@@ -199,17 +181,7 @@ class LogReports:
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""
         facts = self._log.poll(READ_AT_ONCE)
-        run = choose(facts.queries, self._wanted, query_id)
-        return Report(
-            tap="event log",
-            app=facts.app,
-            run=run,
-            alive=False if facts.ended_ms is not None else None,
-            trouble=facts.trouble,
-            siblings=siblings_of(facts.queries, run),
-            heard_ms=facts.modified_ms,
-            checkpoint=checkpoint_of(facts.queries, run),
-        )
+        return report_of("event log", facts, choose(facts.queries, self._wanted, query_id))
 
     def close(self) -> None:
         """Close the file."""
@@ -251,16 +223,7 @@ class JobReports:
             return None
         run = choose(publication.queries, self._wanted, self._id)
         self._id = self._id or (run.id if run else None)
-        return Report(
-            tap="publish",
-            app=publication.app,
-            run=run,
-            alive=publication.alive,
-            trouble=publication.trouble,
-            siblings=siblings_of(publication.queries, run),
-            heard_ms=publication.written_ms,
-            checkpoint=checkpoint_of(publication.queries, run),
-        )
+        return report_of("publish", publication, run)
 
     def _search(self, query_id: str) -> None:
         """Switch to a job that runs the query now."""
@@ -304,7 +267,7 @@ def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -
     return (running or meant or [None])[-1]
 
 
-def name_in(facts: EventLogFacts, wanted: str | None) -> str | None:
+def name_in(facts: Application, wanted: str | None) -> str | None:
     """The name of the wanted query of a log, else of its application; None: neither is known."""
     meant = choose(facts.queries, wanted, None)
     return (meant.name if meant is not None else None) or facts.app

@@ -14,7 +14,7 @@ import zstandard
 from lz4 import block as lz4  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
-from .files import UnreadableError, VanishedError, names, read_bytes
+from .files import AnyPath, UnreadableError, VanishedError, names, read_bytes
 
 Window = tuple[int, int]
 """A window's start and end in the state (us)."""
@@ -80,7 +80,7 @@ class Layout(Struct, frozen=True):
 class PartitionWindows:
     """The keys of one partition by window, each with its count, at one version; updated by deltas."""
 
-    def __init__(self, directory: Path, layout: Layout, max_keys: int) -> None:
+    def __init__(self, directory: AnyPath, layout: Layout, max_keys: int) -> None:
         self.windows: dict[Window, dict[bytes, int]] = {}
         self.keys = 0
         self._sessions: dict[bytes, Window] = {}
@@ -89,10 +89,13 @@ class PartitionWindows:
         self._max_keys = max_keys
         self._version: int | None = None
 
-    def load(self, version: int) -> None:
-        """Bring the state to `version`; it is empty after an UnreadableError (VanishedError: its files are gone)."""
+    def load(self, version: int) -> int:
+        """Bring the state to `version`; it is empty after an UnreadableError (VanishedError: its files are gone).
+
+        Returns the number of its keys.
+        """
         if self._version == version:
-            return
+            return self.keys
         try:
             if self._version is None or self._version > version:
                 self._reload(version)
@@ -101,6 +104,15 @@ class PartitionWindows:
         except UnreadableError:
             self._clear()
             raise
+        return self.keys
+
+    def bytes_to_load(self, version: int) -> int:
+        """The size of the files in a store that `load` fetches first."""
+        if self._version is not None or isinstance(self._directory, Path):
+            return 0
+        snapshot, sizes = self._snapshot_for(version), self._directory.sizes()
+        needed = [f"{snapshot}.snapshot", *(f"{number}.delta" for number in range(snapshot + 1, version + 1))]
+        return sum(sizes.get(name, 0) for name in needed)
 
     def _advance(self, version: int) -> None:
         assert self._version is not None
@@ -112,8 +124,7 @@ class PartitionWindows:
     def _reload(self, version: int) -> None:
         for left in reversed(range(_RELOADS)):
             self._clear()
-            matches = (_SNAPSHOT.fullmatch(name) for name in names(self._directory))
-            snapshot = max((number for match in matches if match and (number := int(match[1])) <= version), default=0)
+            snapshot = self._snapshot_for(version)
             try:
                 if snapshot:
                     self._apply(f"{snapshot}.snapshot")
@@ -123,10 +134,16 @@ class PartitionWindows:
                 if not left:
                     raise
 
+    def _snapshot_for(self, version: int) -> int:
+        """The number of the last snapshot that does not go beyond a version; 0: there is none."""
+        matches = (_SNAPSHOT.fullmatch(name) for name in names(self._directory))
+        return max((number for match in matches if match and (number := int(match[1])) <= version), default=0)
+
     def _apply_deltas(self, after: int, version: int) -> None:
+        self._version = after
         for number in range(after + 1, version + 1):
             self._apply(f"{number}.delta")
-        self._version = version
+            self._version = number
 
     def _apply(self, name: str) -> None:
         path = self._directory / name

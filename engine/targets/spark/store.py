@@ -1,25 +1,34 @@
-"""A directory in an object store or another file system: few requests, errors of one line."""
+"""A checkpoint or an event log in an object store or another file system: few requests, errors of one line.
+
+A checkpoint is read where it is, each of its files once. An event log is copied to a local directory as it grows.
+"""
 
 import os
-from collections.abc import Generator, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from pyarrow import fs
 
-from ...system.errors import one_line
+from ...system.errors import UsageError, one_line
 from ...system.remote_files import file_system, is_missing, without_secrets, words_of
-from .files import UnreadableError
+from .checkpoint import EVENT_LOG_NAME, HISTORY_MS, MAX_HISTORY, MIN_HISTORY
+from .files import AT_ONCE, NOT_THERE, RemoteError, VanishedError
 
-_AT_ONCE = 8
-"""Files read at the same time, at most."""
-
-
-class RemoteError(UnreadableError):
-    """The store does not answer, or refuses; one line has the reason."""
+LIST_EVERY_S = 60.0
+"""Seconds between two listings of a directory: only these show a checkpoint that was deleted or started over."""
+MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 15.0
+"""Bounds of the polling interval (s), which is half a batch."""
+EVENT_LOG_EVERY_S = 5.0
 
 
 class Entry(NamedTuple):
@@ -83,11 +92,6 @@ class Store:
         self.bytes_read += len(data)
         return Content(data, written)
 
-    def read_all(self, names: Sequence[str]) -> list[Content | None]:
-        """Several whole files, in the order of their names. RemoteError."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(self.read, names))
-
     def written_ms(self, below: str) -> int | None:
         """When a file was written (epoch ms); None: not known."""
         with self._asking():
@@ -129,12 +133,238 @@ def _written_ms(metadata: Any) -> int | None:
         return None
 
 
-def write_copy(path: Path, data: bytes, written_ms: int | None) -> None:
-    """Write a file of a local copy, with the time of its original (epoch ms; None: not known)."""
+class StoredCheckpoint:
+    """The checkpoint in `store`; `refresh` looks for new batches."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self.store = store
+        self.path = _PathInStore(self, "")
+        self.generation = 0
+        """How often another query has begun there."""
+        self._clock = clock
+        self._listed_s: float | None = None
+        self._listings: dict[str, dict[str, int] | None] = {}
+        self._logs: dict[str, dict[int, int | None]] = {"offsets": {}, "commits": {}}
+        """When the file of each batch was written (epoch ms)."""
+        self._query: bytes | None = None
+        self._fetched: dict[str, bytes] = {}
+        """Files that the next poll reads."""
+
+    @property
+    def every_s(self) -> float:
+        """How long to wait until the next refresh."""
+        begun_ms = self._logs["offsets"]
+        times = [at for number in sorted(begun_ms)[-10:] if (at := begun_ms[number]) is not None]
+        apart = [after - before for before, after in pairwise(times)]
+        return min(max(median(apart) / 2_000, MIN_INTERVAL_S), MAX_INTERVAL_S) if apart else MIN_INTERVAL_S
+
+    def refresh(self) -> None:
+        """Fetch the commit of the running batch and the next batches, as far as they exist. RemoteError."""
+        self._fetched.clear()
+        if self._listed_s is None or self._clock() - self._listed_s >= LIST_EVERY_S:
+            self._list()
+            self._listed_s = self._clock()
+        offsets, commits = self._logs["offsets"], self._logs["commits"]
+        while True:
+            newest = max(offsets, default=-1)
+            if newest not in (-1, *commits) and not self._fetch("commits", newest):
+                return
+            if not self._fetch("offsets", newest + 1):
+                return
+
+    def sizes(self, below: str) -> dict[str, int]:
+        """The entries of a directory, with their sizes: by its last listing, and all batches that are known."""
+        if below in self._logs:
+            return dict.fromkeys(map(str, self._logs[below]), 0)
+        if below not in self._listings:
+            entries = self.store.entries(below)
+            self._listings[below] = None if entries is None else {entry.name: entry.size for entry in entries}
+        sizes = self._listings[below]
+        if sizes is None:
+            raise VanishedError(f"{one_line(below or self.store.uri)} {NOT_THERE}")
+        return sizes
+
+    def read(self, below: str) -> bytes:
+        """The content of a file."""
+        data = self._fetched.pop(below, None)
+        if data is not None:
+            return data
+        content = self.store.read(below)
+        if content is None:
+            self._listings.pop(below.rpartition("/")[0], None)
+            raise VanishedError(f"{one_line(below)} {NOT_THERE}")
+        return content.data
+
+    def written_ms(self, below: str) -> int | None:
+        """When the file of a batch was written."""
+        log, _, number = below.partition("/")
+        return self._logs[log].get(int(number))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _list(self) -> None:
+        self._listings.clear()
+        query = self.store.read("metadata")
+        offsets, commits = self._batches("offsets"), self._batches("commits")
+        begun_again = self._query is not None and (query is None or query.data != self._query)
+        if begun_again or self._is_behind(offsets):
+            self.generation += 1
+            self._logs = {"offsets": {}, "commits": {}}
+        self._query = None if query is None else query.data
+        new = [entry for entry in _needed_history(offsets.values()) if int(entry.name) not in self._logs["offsets"]]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            contents = list(pool.map(self.store.read, [f"offsets/{entry.name}" for entry in new]))
+        self._fetched |= {
+            f"offsets/{entry.name}": content.data for entry, content in zip(new, contents, strict=True) if content
+        }
+        for log, listed in ("offsets", offsets), ("commits", commits):
+            purged = min(listed, default=0)
+            known = {number: entry.written_ms for number, entry in listed.items()} | self._logs[log]
+            self._logs[log] = {number: written for number, written in known.items() if number >= purged}
+
+    def _batches(self, log: str) -> dict[int, Entry]:
+        return {int(entry.name): entry for entry in self.store.entries(log) or () if entry.name.isdecimal()}
+
+    def _is_behind(self, listed: dict[int, Entry]) -> bool:
+        """Whether known files are gone; a listing alone does not prove it, since it may lag."""
+        newest = max(self._logs["offsets"], default=-1)
+        return max(listed, default=-1) < newest and self.store.read(f"offsets/{newest}") is None
+
+    def _fetch(self, log: str, number: int) -> bool:
+        """Fetch the file of a batch; False: it is not there."""
+        content = self.store.read(f"{log}/{number}")
+        if content is None:
+            return False
+        written = content.written_ms
+        if written is None and log == "commits":
+            written = self.store.written_ms(f"{log}/{number}")
+        if not self._logs["commits"]:
+            self._listings.clear()  # the first batch creates the state's directories
+        self._logs[log][number] = written
+        self._fetched[f"{log}/{number}"] = content.data
+        return True
+
+
+class _PathInStore(Struct, frozen=True):
+    """A `StorePath` in a checkpoint."""
+
+    checkpoint: StoredCheckpoint
+    below: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self.checkpoint.store.uri, str(self.checkpoint.generation), *self.below.split("/")
+
+    def __truediv__(self, name: str) -> "_PathInStore":
+        return _PathInStore(self.checkpoint, f"{self.below}/{name}" if self.below else name)
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint.store.uri}/{self.below}".rstrip("/")
+
+    def sizes(self) -> dict[str, int]:
+        return self.checkpoint.sizes(self.below)
+
+    def read(self) -> bytes:
+        return self.checkpoint.read(self.below)
+
+    def written_ms(self) -> int | None:
+        return self.checkpoint.written_ms(self.below)
+
+
+def _needed_history(entries: Iterable[Entry]) -> list[Entry]:
+    """The batches that a verdict needs, the newest first."""
+    newest = sorted(entries, key=lambda entry: -int(entry.name))[:MAX_HISTORY]
+    if not newest or newest[0].written_ms is None:
+        return newest
+    since = newest[0].written_ms - HISTORY_MS
+    return [
+        entry
+        for place, entry in enumerate(newest)
+        if place < MIN_HISTORY or (entry.written_ms is not None and entry.written_ms >= since)
+    ]
+
+
+class EventLogCopy:
+    """A local copy of the event log in `store`: one file, or (without `single`) the directory of a rolling log."""
+
+    every_s = EVENT_LOG_EVERY_S
+    """How long to wait until the next refresh."""
+
+    def __init__(self, store: Store, *, single: bool) -> None:
+        self.store = store
+        self._directory = tempfile.TemporaryDirectory(prefix="wmtop-copy-", ignore_cleanup_errors=True)
+        self.local = Path(self._directory.name) / store.name
+        self._single = single
+
+    def refresh(self) -> None:
+        """Fetch the additions; RemoteError if the store does not answer: the copy stays as it was."""
+        if self._single:
+            self._fetch("", self.local, None)
+            return
+        self.local.mkdir(exist_ok=True)
+        entries = [entry for entry in self.store.entries() or () if not entry.is_dir]
+        for name in {path.name for path in self.local.iterdir()} - {entry.name for entry in entries}:
+            (self.local / name).unlink()
+        for entry in sorted(entries):
+            self._fetch(entry.name, self.local / entry.name, entry)
+
+    def close(self) -> None:
+        """Remove the copy."""
+        self._directory.cleanup()
+
+    def _fetch(self, name: str, path: Path, entry: Entry | None) -> None:
+        have = path.stat().st_size if path.exists() else 0
+        if entry is not None and path.exists() and entry.size == have:
+            return
+        if entry is not None and entry.size < have:  # it is another file now
+            path.unlink()
+            have = 0
+        content = self.store.read(name, have)
+        if content is None:
+            return
+        with path.open("ab") as file:
+            file.write(content.data)
+        written = content.written_ms or (entry.written_ms if entry is not None else None)
+        if written is not None:
+            os.utime(path, ns=(written * 1_000_000, written * 1_000_000))
+
+
+Remote = StoredCheckpoint | EventLogCopy
+
+
+def open_remote(uri: str) -> Remote:
+    """What is at a URI, read for the first time; UsageError if it is neither a checkpoint nor one event log."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        if written_ms is not None:
-            os.utime(path, ns=(written_ms * 1_000_000, written_ms * 1_000_000))
-    except OSError as error:
-        raise UnreadableError(f"cannot write the local copy {path}: {error.strerror}") from None
+        store = Store(uri)
+        entries = store.entries()
+        if entries and {"offsets", "metadata"} & {entry.name for entry in entries}:
+            remote: Remote = StoredCheckpoint(store)
+        else:
+            is_rolling = any(entry.name.startswith("events_") for entry in entries or ())
+            if not is_rolling and (entries or not store.is_file()):
+                raise UsageError(_neither(store, entries or []))
+            remote = EventLogCopy(store, single=not is_rolling)
+        try:
+            remote.refresh()
+        except BaseException:
+            remote.close()
+            raise
+    except RemoteError as error:
+        raise UsageError(str(error)) from None
+    return remote
+
+
+def _neither(store: Store, entries: list[Entry]) -> str:
+    uri = one_line(store.uri).rstrip("/")
+    if not entries:
+        return f"there is nothing at {one_line(store.uri)}; check the path"
+    logs = sorted(
+        (entry for entry in entries if EVENT_LOG_NAME.fullmatch(entry.name)), key=lambda entry: entry.written_ms or 0
+    )
+    if logs:
+        return f"{uri} holds {len(logs)} event logs: give one of them, e.g. {uri}/{one_line(logs[-1].name)}"
+    below = sorted(entry.name for entry in entries if entry.is_dir)
+    likely = get_close_matches("checkpoint", below, 1, 0.5) or below
+    hint = f"; did you mean {uri}/{one_line(likely[0])}?" if likely else ""
+    return f"{uri} is neither a checkpoint (it has no offsets/) nor an event log{hint}"

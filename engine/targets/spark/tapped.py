@@ -18,7 +18,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
 from .files import UnreadableError
-from .query_runs import ChannelFacts, Count, InputBatch, InputFacts, LatenessCounts, Sampled
 
 if TYPE_CHECKING:  # slow to load
     import numpy as np
@@ -31,6 +30,8 @@ MAX_RECENT_ENTRIES = 20_000
 MAX_BUCKETS = 1 << 16
 """Buckets that are looked up, at most: at 10 s each, 7 days."""
 
+Count = Annotated[int, Meta(ge=-(2**44), le=2**44)]
+"""Bounded so that sums fit 64 bits; negative counts mean "not counted"."""
 EventMs = Annotated[int, Meta(ge=-(2**54), le=2**54)]
 """An event time (ms) in the range of a timestamp."""
 
@@ -98,45 +99,97 @@ def key_of(text: str) -> int:
     rest = data[len(data) // 16 * 16 :]
     h1 ^= _first(int.from_bytes(rest[:8], "little")) ^ len(data)
     h2 ^= _second(int.from_bytes(rest[8:], "little")) ^ len(data)
+    return _key(h1, h2)
+
+
+def keys_of_longs(longs: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
+    return _key(_first(longs.astype("uint64")) ^ SEED ^ 8, SEED ^ 8)
+
+
+# Each takes an int, or an array of them.
+
+
+def _first(k1: Any) -> Any:
+    return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
+
+
+def _second(k2: Any) -> Any:
+    return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
+
+
+def _rotated(word: Any, by: int) -> Any:
+    return (word << by | word >> 64 - by) & _ALL_BITS
+
+
+def _key(h1: Any, h2: Any) -> Any:
+    """The key that the two halves of a hash give."""
     h1 = h1 + h2 & _ALL_BITS
     h2 = h2 + h1 & _ALL_BITS
     return (_finished(h1) + _finished(h2) & _ALL_BITS) >> 1
 
 
-def _first(k1: int) -> int:
-    return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
-
-
-def _second(k2: int) -> int:
-    return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
-
-
-def _rotated(word: int, by: int) -> int:
-    return (word << by | word >> 64 - by) & _ALL_BITS
-
-
-def _finished(word: int) -> int:
+def _finished(word: Any) -> Any:
     word = (word ^ word >> 33) * MIX1 & _ALL_BITS
     word = (word ^ word >> 33) * MIX2 & _ALL_BITS
     return word ^ word >> 33
 
 
-def keys_of_longs(longs: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
-    import numpy as np
+class ChannelFacts(Struct, frozen=True, array_like=True):
+    """A channel of a tapped input, since the query started."""
 
-    def finished(words: "NDArray[np.uint64]") -> "NDArray[np.uint64]":
-        shift: Any = np.uint64(33)
-        words = (words ^ words >> shift) * np.uint64(MIX1)
-        words = (words ^ words >> shift) * np.uint64(MIX2)
-        return words ^ words >> shift
+    max_ms: int
+    rows: int
 
-    h1 = longs.astype(np.uint64) * np.uint64(C1)
-    h1 = (h1 << np.uint64(31) | h1 >> np.uint64(33)) * np.uint64(C2)
-    h1 ^= np.uint64(SEED ^ 8)
-    h2 = np.uint64(SEED ^ 8)
-    h1 = h1 + h2
-    return (finished(h1) + finished(h1 + h2)) >> np.uint64(1)
+
+class Sampled(Struct, frozen=True):
+    """There were too many channels to keep: `kept` of about `of`, with exact counts."""
+
+    kept: int
+    of: int
+
+
+class LatenessCounts(Struct, frozen=True, kw_only=True):
+    """The rows that would have been late at each constant delay: at or before their batch's watermark.
+
+    A count is at least the true one at its delay, and at most the true one at a delay shorter by a bucket.
+    """
+
+    bucket_ms: int
+    """The width of the counted buckets of event time."""
+    delays_ms: tuple[int, ...]
+    spark: tuple[int, ...]
+    """By Spark's rule: one clock, driven by the greatest event time of all channels."""
+    barrel: tuple[int, ...] | None
+    """With a clock driven by the slowest channel, none idle; None: not all channels are known."""
+
+
+class InputBatch(Struct, frozen=True):
+    """One batch's rows of one input, by channel."""
+
+    timestamp_ms: int | None
+    channels: dict[str, ChannelFacts]
+
+
+class InputFacts(Struct, frozen=True, kw_only=True):
+    """An input with a tap before its watermark, since the query started."""
+
+    name: str
+    rows: int
+    nulls: int
+    """Rows without an event time."""
+    max_ms: int | None
+    """The greatest event time, which drives Spark's clock."""
+    barrel_ms: int | None
+    """The event time of the slowest channel, none idle; None: no channels, or not all known."""
+    channels: dict[str, ChannelFacts]
+    """Channels by name; a channel with an unknown name by `#` and its hash."""
+    sampled: Sampled | None
+    lateness: LatenessCounts | None
+    recent: tuple[InputBatch, ...]
+    """The last batches, oldest first."""
+    trouble: str | None = None
+    """One line on what could not be read."""
 
 
 class Tapped(Struct, frozen=True):
@@ -153,20 +206,6 @@ class Tapped(Struct, frozen=True):
     rows_by_bucket: bytes | None = None
     """Rows by the start (ms) of their bucket of event time."""
     bucket_ms: Annotated[int, Meta(gt=0, le=2**40)] | None = None
-
-
-class _Buckets(Struct, frozen=True):
-    """Rows by the start (ms) of their bucket of `width` ms."""
-
-    width: int
-    rows: dict[int, int]
-
-
-class _Batch(Struct, frozen=True):
-    """A recent batch; channels by key."""
-
-    timestamp_ms: int | None
-    channels: dict[int, ChannelFacts]
 
 
 def columns_of(observed: Any) -> dict[str, Any]:
@@ -198,7 +237,8 @@ class TappedInput:
         self._of = 0
         self._barrel_ms: int | None = None
         self._lateness: _Lateness | None = None
-        self._recent: deque[_Batch] = deque()
+        self._recent: deque[tuple[int | None, dict[int, ChannelFacts]]] = deque()
+        """The time of each recent batch, and its channels by key."""
         self._entries = 0
         self._trouble: str | None = None
 
@@ -227,9 +267,9 @@ class TappedInput:
             return
         if not tapped.rows:
             return
-        if buckets is not None:
+        if tapped.bucket_ms is not None and buckets:
             clock_ms = self._max_ms if isinstance(clock_ms, UnsetType) else clock_ms
-            self._count_lateness(buckets, floor_ms, clock_ms)
+            self._count_lateness(tapped.bucket_ms, buckets, max(_known(clock_ms, floor_ms), default=None))
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -249,7 +289,7 @@ class TappedInput:
             channels=self._named(self._channels),
             sampled=Sampled(len(self._channels), self._of) if sampled else None,
             lateness=self._lateness.facts(barrel=bool(self._channels) and not sampled) if self._lateness else None,
-            recent=tuple(InputBatch(batch.timestamp_ms, self._named(batch.channels)) for batch in self._recent),
+            recent=tuple(InputBatch(at_ms, self._named(channels)) for at_ms, channels in self._recent),
             trouble=self._trouble,
         )
 
@@ -277,14 +317,14 @@ class TappedInput:
     def _slowest_ms(self) -> int | None:
         return min((channel.max_ms for channel in self._channels.values()), default=None)
 
-    def _buckets(self, tapped: Tapped) -> _Buckets | None:
-        """The buckets by their start: the sketch has their hashes, so all candidates are hashed, too.
+    def _buckets(self, tapped: Tapped) -> dict[int, int]:
+        """The rows by the start (ms) of their bucket: the sketch has their hashes, so all candidates are hashed, too.
 
         If the times are too far apart for that, only buckets close to the watermark are looked up.
         """
         width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
         if tapped.rows_by_bucket is None or width is None or low is None or high is None:
-            return None
+            return {}
         import numpy as np  # loaded where there is a sketch to read
 
         sketch = decode_sketch(tapped.rows_by_bucket)
@@ -296,18 +336,18 @@ class TappedInput:
         for key, start in zip(keys_of_longs(starts).tolist(), starts.tolist(), strict=True):
             if key in sketch.values:
                 rows[start] = _rows(sketch.values[key] / sketch.share)
-        return _Buckets(width, rows)
+        return rows
 
-    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
-        if self._lateness is None or self._lateness.width != buckets.width:
-            self._lateness = _Lateness(buckets.width)
-        self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
+    def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None) -> None:
+        if self._lateness is None or self._lateness.width != width:
+            self._lateness = _Lateness(width)
+        self._lateness.count(buckets, fastest_ms, self._barrel_ms)
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
-        self._recent.append(_Batch(timestamp_ms, channels))
+        self._recent.append((timestamp_ms, channels))
         self._entries += len(channels)
         while len(self._recent) > 1 and (len(self._recent) > MAX_RECENT or self._entries > MAX_RECENT_ENTRIES):
-            self._entries -= len(self._recent.popleft().channels)
+            self._entries -= len(self._recent.popleft()[1])
 
     def _named(self, channels: dict[int, ChannelFacts]) -> dict[str, ChannelFacts]:
         return {self._names.get(key) or f"#{key:016x}": channel for key, channel in channels.items()}
@@ -322,9 +362,9 @@ class _Lateness:
         self._spark = Histogram([0] * len(self._delays))
         self._barrel = Histogram([0] * len(self._delays))
 
-    def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> None:
+    def count(self, buckets: dict[int, int], fastest_ms: int | None, slowest_ms: int | None) -> None:
         """Count a batch, given the watermarks (ms, lateness 0) before it."""
-        for start, rows in buckets.rows.items():
+        for start, rows in buckets.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:
                     histogram.add(bisect_right(self._delays, level - start) - 1, rows)

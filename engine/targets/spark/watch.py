@@ -1,29 +1,48 @@
-"""An attached Spark query as a target: its checkpoint and state files, and its own reports."""
+"""An attached Spark query as a target: its checkpoint and state files, and its own reports.
+
+A finished event log becomes a recording: a snapshot for each batch that it reports, and one for each end.
+"""
 
 import logging
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from ...snapshot import Snapshot, SourceView
-from ...verdict.verdict import RecordedPast
+from ...feed.messages import Header
+from ...feed.recording_writer import RecordingWriter
+from ...snapshot import Snapshot, SourceView, WindowsUnknown
+from ...system.errors import UsageError
+from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
-from .facts import QueryFacts, past_of
-from .files import UnreadableError, VanishedError, names
+from .event_log import EventLogTap
+from .facts import (
+    Application,
+    BatchProgress,
+    QueryEvent,
+    QueryFacts,
+    QueryProgress,
+    QueryRun,
+    QueryTerminated,
+    Report,
+    past_of,
+)
+from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
+from .inputs import offsets_of
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import WindowShape, window_spec_of
-from .query_runs import PlanFacts
+from .plan import PlanFacts
 from .query_snapshot import settings_of_query, snapshot_of_query
-from .reports import JobReports, Report, Reports
-from .sources import offsets_of
+from .reports import JobReports, Reports, checkpoint_of, choose, name_in, report_of, sure_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from ..topic.broker import BrokerTap
-    from .remote import Remote
+    from .store import Remote
 
 _log = logging.getLogger("wmtop.store")
 _log.addHandler(logging.NullHandler())
@@ -47,16 +66,16 @@ class QueryWatch:
     """A `Watched` query, found by its checkpoint or its `reports`: either leads to the other.
 
     `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of what
-    it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
+    it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is the store that they come from, if so.
     """
 
     def __init__(
         self,
         source: SourceView,
         *,
-        checkpoint: Path | None = None,
+        checkpoint: AnyPath | None = None,
         reports: Reports | None = None,
-        windows: Callable[[Path], WindowsTap] | None = OpenWindowsTap,
+        windows: Callable[[Any], WindowsTap] | None = OpenWindowsTap,
         broker: "BrokerTap | None" = None,
         remote: "Remote | None" = None,
     ) -> None:
@@ -71,6 +90,7 @@ class QueryWatch:
         self._remote = remote
         self._failing_since: float | None = None
         self._trouble: str | None = None
+        self._last_windows: tuple[OpenWindows, ...] = ()
         self._shapes: dict[int, WindowShape] = {}
         self._last = CheckpointFacts()
         self._before: Snapshot | None = None
@@ -78,7 +98,7 @@ class QueryWatch:
     @property
     def every_s(self) -> float:
         """Seconds between polls: a store is queried only as often as the query's batches make sense."""
-        return 0.25 if self._remote is None else self._remote.mirror.every_s
+        return 0.25 if self._remote is None else self._remote.every_s
 
     @property
     def settings(self) -> Settings:
@@ -92,7 +112,8 @@ class QueryWatch:
     def open(self) -> None:
         """UsageError if nothing can be read, or the broker lacks the query's topics."""
         if self._path is not None:
-            check(self._path)
+            if isinstance(self._path, Path):
+                check(self._path)
             self._read_checkpoint_at(self._path)
         self._reports.open()
         if self._broker is not None:
@@ -104,6 +125,8 @@ class QueryWatch:
         """The present facts; if something has vanished since, its last facts with the trouble."""
         self._fetch()
         checkpoint, report = self._poll_both()
+        if self._trouble is None:
+            self._failing_since = None
         windows = self._poll_windows(checkpoint)
         facts = QueryFacts(
             checkpoint=checkpoint, report=report, windows=windows, window=window_spec_of(windows or (), self._shapes)
@@ -145,40 +168,54 @@ class QueryWatch:
     def _poll_windows(self, checkpoint: CheckpointFacts | None) -> tuple[OpenWindows, ...] | None:
         if self._windows is None or checkpoint is None:
             return None
-        windows = self._windows.poll(checkpoint)
-        if self._remote is None:
-            return windows
-        self._remote.mirror.state_read(windows)
-        left_out = self._remote.mirror.state_left_out
-        if left_out is None:
-            return windows
-        return tuple(replace(operator, reason=left_out) if operator.reason else operator for operator in windows)
+        try:
+            self._last_windows = self._windows.poll(checkpoint)
+        except RemoteError as error:
+            reason = WindowsUnknown("unreadable", {"why": str(error)})
+            last = self._last_windows or (OpenWindows(operator=0),)
+            self._last_windows = tuple(replace(operator, reason=reason) for operator in last)
+        return self._last_windows
 
     def _fetch(self) -> None:
-        """Copy new files from the store."""
+        """Look for new files in the store."""
         if self._remote is None:
             return
-        self._trouble = self._remote.refresh()
-        if self._trouble is None:
-            self._failing_since = None
-        elif self._failing_since is None:
-            _log.warning("%s", self._trouble)
+        try:
+            self._remote.refresh()
+        except RemoteError as error:
+            self._failed(error)
+        else:
+            self._trouble = None
+
+    def _failed(self, error: RemoteError) -> None:
+        self._trouble = str(error)
+        if self._failing_since is None:
+            _log.warning("%s", error)
             self._failing_since = time.monotonic()
 
     @property
     def _is_out_of_reach(self) -> bool:
         return self._failing_since is not None and time.monotonic() - self._failing_since >= OUT_OF_REACH_S
 
-    def _read_checkpoint_at(self, path: Path) -> None:
+    def _read_checkpoint_at(self, path: AnyPath) -> None:
         self._checkpoint = CheckpointTap(path)
         self._windows = None if self._read_windows is None else self._read_windows(path)
 
     def _poll_checkpoint(self) -> CheckpointFacts | None:
         if self._checkpoint is None:
             return None
-        checkpoint = self._checkpoint.poll()
+        if self._trouble is None:
+            try:
+                return self._known_or_gone(self._checkpoint)
+            except RemoteError as error:
+                self._failed(error)
+        return replace(self._last, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
+
+    def _known_or_gone(self, tap: CheckpointTap) -> CheckpointFacts:
+        """The facts in the checkpoint, the last ones if it is gone."""
+        checkpoint = tap.poll()
         if checkpoint.batch is None and self._last.batch is not None:
-            place = self._checkpoint.path.absolute()
+            place = tap.path.absolute() if isinstance(tap.path, Path) else tap.path
             try:
                 names(place)
             except VanishedError:
@@ -189,8 +226,6 @@ class QueryWatch:
             none = f"{place} has no batch any more: this is what was last there"
             return replace(self._last, trouble=checkpoint.trouble or none)
         self._last = checkpoint
-        if self._trouble is not None:
-            return replace(checkpoint, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
         return checkpoint
 
 
@@ -198,3 +233,118 @@ def _time_in_records(plan: PlanFacts | None) -> str | None:
     """The place of event time in Kafka's records by the plan; None if the plan does not show it, or shows several."""
     places = {node.record_time for node in plan.nodes} if plan is not None else set[str | None]()
     return places.pop() if len(places) == 1 else None
+
+
+StateAtEnd = tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]
+
+SILENT_MS = 3_600_000
+"""Time (ms) without a line after which a log counts as finished: an idle query writes every ten seconds."""
+
+
+def is_finished(facts: Application, now_ms: int) -> bool:
+    """Whether its application has ended, or has written nothing for so long (by `now_ms`, epoch ms) that it must have
+    died.
+    """
+    is_silent = facts.written_ms is not None and now_ms - facts.written_ms > SILENT_MS
+    return facts.alive is False or is_silent
+
+
+def look(path: Path, step: Callable[[int], object]) -> Application:
+    """All facts in the log; `step` gets the number of bytes still to be read."""
+    with closing(EventLogTap(path)) as tap:
+        return tap.poll_all(step)
+
+
+def record(
+    path: Path,
+    facts: Application,
+    out: Path,
+    wanted: str | None,
+    name: str | None,
+    step: Callable[[int], object],
+    *,
+    force: bool = False,
+) -> int:
+    """Write the history of the `wanted` query to `out`, under `name` or its own name; returns the number of snapshots.
+
+    `facts` is the result of `look`. UsageError if there is no such query.
+    """
+    sure_of(facts.queries, wanted)
+    meant = choose(facts.queries, wanted, None)
+    if meant is None:
+        raise UsageError(f"{path} has no streaming query")
+    source = SourceView(kind="event log", description=str(path.absolute()))
+    header = Header(
+        name=name or name_in(facts, wanted) or path.name,
+        pid=os.getpid(),
+        started_ms=facts.started_ms or 0,
+        source=source,
+        settings=settings_of_query(),
+    )
+    with RecordingWriter(out, header, existing="replace" if force else "refuse") as writer:
+        recorder = _RunRecorder(header.name, source, facts, writer)
+
+        def take(event: QueryEvent) -> None:
+            """Write a snapshot after a batch of the query, and after its end."""
+            ended = event.progress if isinstance(event, QueryProgress) else event
+            if isinstance(ended, BatchProgress | QueryTerminated) and ended.id == meant.id:
+                recorder.write(next(run for run in tap.queries() if run.run_id == ended.run_id), alive=True)
+
+        with closing(EventLogTap(path, take)) as tap:
+            tap.poll_all(step)
+        recorder.end()
+        return recorder.count
+
+
+class _RunRecorder:
+    """The snapshots of one query, in order."""
+
+    def __init__(self, name: str, source: SourceView, whole: Application, writer: RecordingWriter) -> None:
+        self.count = 0
+        self._name = name
+        self._source = source
+        self._whole = whole
+        self._writer = writer
+        self._last: QueryRun | None = None
+        self._before: Snapshot | None = None
+        self._judge = SnapshotJudge()
+
+    def write(self, run: QueryRun, *, alive: bool, state: StateAtEnd = (None, None)) -> None:
+        """Write a snapshot of a run."""
+        self._last = run
+        checkpoint, windows = state
+        report = report_of("event log", self._whole, run)
+        is_over = run.ended or not alive
+        report = replace(report, alive=alive, trouble=None, siblings=report.siblings if is_over else None)
+        now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
+        self._before = snapshot_of_query(
+            QueryFacts(report=report, checkpoint=checkpoint, windows=windows, window=window_spec_of(windows or (), {})),
+            name=self._name,
+            source=self._source,
+            now_ms=now_ms,
+            before=self._before,
+        )
+        self._writer.append(replace(self._before, verdict=self._judge.verdict(self._before)))
+        self.count += 1
+
+    def end(self) -> None:
+        """Write the last state: how the query or its application ended, and what its state then held."""
+        if self._last is None:
+            return
+        state = _state_of(self._last, self._whole.queries)
+        if not self._last.ended or state != (None, None):
+            self.write(self._last, alive=self._last.ended, state=state)
+
+
+def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> StateAtEnd:
+    """The state in the checkpoint that the log names, if it is still as the run left it: a run that fails in its first
+    batch leaves the state of the run before.
+    """
+    place = checkpoint_of(runs, run)
+    if place is None or not is_checkpoint(Path(place)):
+        return None, None
+    facts = CheckpointTap(Path(place)).poll()
+    done = [other.progress.batch for other in runs if other.id == run.id and other.progress is not None]
+    if facts.query_id != run.id or facts.committed != max(done, default=None):
+        return None, None
+    return facts, OpenWindowsTap(Path(place)).poll(facts)

@@ -1,32 +1,209 @@
-"""The watermark of an attached query: by Spark's rule, and by the barrel's, driven by the slowest channel. Pure."""
+"""The watermark of an attached query: its nodes, what Spark makes of them, and what the slowest channel would. Pure.
+
+A node is one `withWatermark` of the plan. Spark has one clock per node, driven by the fastest channel, and combines the
+nodes by its policy.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, UnmovedReason, WatermarkNode
-from .facts import QueryFacts, RecordedBatch
-from .nodes import Channels, Node, Nodes
+from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode, WhatIf
+from .checkpoint import CheckpointFacts, RecordedBatch
+from .facts import QueryFacts, QueryRun
+from .plan import PlanFacts
+from .tapped import InputFacts
 
 PinnedReason = Literal["no_input", "own_output"]
+Policy = Literal["min", "max"]
+_POLICIES: dict[str | None, Policy] = {"min": "min", "max": "max"}
 
 
-class QueryWatermark(Struct, frozen=True, kw_only=True):
-    """A query's watermark: its value, the node that sets it, and why it does not move."""
+class Node(Struct, frozen=True, kw_only=True):
+    """One `withWatermark`; `taps` are those below it that have reported."""
+
+    column: str | None
+    delay_ms: int | None
+    taps: tuple[InputFacts, ...] = ()
+    max_ms: int | None = None
+    """The greatest event time that Spark has reported for it, if the report is clearly its own."""
+    at_least_event_ms: int | None = None
+    """An event time that it has reached at least, by Spark's reports."""
+    at_most_event_ms: int | None = None
+    """The greatest reported event time, its own or another node's; None: greater ones may have been hidden."""
+    sources: tuple[int, ...] | None = None
+    """The sources that feed it; None: not known."""
+    silent: bool = False
+    """None of its sources has delivered a row in this run."""
+    above: tuple[int, ...] = ()
+    after_state: bool = False
+    filtered_taps: bool = False
+    """Not every row of its taps reaches it."""
+    alone: bool = True
+    """The known watermarks are all that the query has; the state shows only one of several united inputs."""
+
+    @property
+    def spark_ms(self) -> int | None:
+        """Its own watermark: the greatest event time of all channels, minus the delay.
+
+        Spark's report takes precedence over a tap's: Spark moves a filter after `withWatermark` before it, so some rows
+        that the tap saw never reach the watermark.
+        """
+        seen_ms = max((tap.max_ms for tap in self.taps if tap.max_ms is not None), default=None)
+        greatest_ms = self.max_ms if self.max_ms is not None or self.filtered_taps else seen_ms
+        return self._behind(greatest_ms)
+
+    @property
+    def at_least_ms(self) -> int | None:
+        """What its own watermark has reached at least, by Spark's reports."""
+        return self._behind(self.at_least_event_ms)
+
+    @property
+    def at_most_ms(self) -> int | None:
+        """What its own watermark has reached at most; a node without a known delay counts as one without delay."""
+        return None if self.at_most_event_ms is None else self.at_most_event_ms - (self.delay_ms or 0)
+
+    @property
+    def barrel_ms(self) -> int | None:
+        """The watermark by its slowest channel; None if not all channels are known."""
+        reached = [tap.barrel_ms for tap in self.taps]
+        known = [time for time in reached if time is not None]
+        return self._behind(min(known)) if known and len(known) == len(reached) else None
+
+    def _behind(self, event_ms: int | None) -> int | None:
+        return None if self.delay_ms is None or event_ms is None else event_ms - self.delay_ms
+
+
+class Nodes(Struct, frozen=True):
+    """All watermark nodes of a query in the plan's order, and how Spark combines their watermarks (None: not known)."""
+
+    nodes: tuple[Node, ...] = ()
+    policy: Policy | None = None
+
+    @property
+    def delay_ms(self) -> int | None:
+        """The delay, if there is exactly one."""
+        delays = {node.delay_ms if node.alone else None for node in self.nodes}
+        return delays.pop() if len(delays) == 1 else None
+
+    @property
+    def only(self) -> Node | None:
+        """The node, if there is exactly one."""
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+    @property
+    def only_tap(self) -> InputFacts | None:
+        """The tap, if there is one node with one tap: with several on one clock, no tap knows the others' effect."""
+        return self.only.taps[0] if self.only is not None and len(self.only.taps) == 1 else None
+
+    @property
+    def has_taps(self) -> bool:
+        """Whether a tap below a node has reported."""
+        return any(node.taps for node in self.nodes)
+
+
+def nodes_of(facts: QueryFacts) -> Nodes:
+    """The nodes by the plan; without a plan those in the state, with the delays of the first start."""
+    checkpoint, run = facts.checkpoint, facts.run
+    kept = _POLICIES.get(checkpoint.watermark_policy if checkpoint is not None else None)
+    policy = kept or _POLICIES.get(run.watermark_policy if run is not None else None)
+    if run is not None and run.plan is not None:
+        return Nodes(_nodes_of_plan(run, run.plan), policy)
+    return Nodes(() if checkpoint is None else _nodes_of_state(checkpoint), policy)
+
+
+def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
+    taps = {tap.name: tap for tap in run.inputs}
+    reported = len(run.progress.sources) if run.progress is not None else None
+    is_mapped = reported == 1 or plan.leaves == reported  # joined tables are leaves, too: then the order is not clear
+    # If the query has only one source, it is that of every node: a watermark belongs to a stream.
+    sources = [(0,) if reported == 1 else node.sources for node in plan.nodes]
+    nodes: list[Node] = []
+    for place, node in enumerate(plan.nodes):
+        min_ms, max_ms = _bounds_of(run, plan, sources, place) if is_mapped else (None, None)
+        is_silent = run.silent is not None and bool(sources[place]) and set(sources[place]) <= set(run.silent)
+        nodes.append(
+            Node(
+                column=node.column,
+                delay_ms=node.delay_ms,
+                taps=tuple(taps[name] for name in node.inputs if name in taps),
+                max_ms=max_ms if min_ms == max_ms else None,
+                at_least_event_ms=min_ms,
+                at_most_event_ms=max_ms,
+                sources=sources[place] if is_mapped else None,
+                silent=is_mapped and is_silent,
+                above=node.above,
+                after_state=node.after_state,
+                filtered_taps=node.filtered_taps,
+            )
+        )
+    return tuple(nodes)
+
+
+def _bounds_of(
+    run: QueryRun, plan: PlanFacts, sources: Sequence[tuple[int, ...]], place: int
+) -> tuple[int | None, int | None]:
+    """Lower and upper bound of the greatest event time of the node at `place`; None: no bound.
+
+    Spark reports the plan's first node that had rows: an earlier node hides this one, and if a filter may have left no
+    row for this one, the report may be a later node's.
+    """
+    if any(node.above or node.after_state for node in plan.nodes) and len(plan.nodes) > 1:
+        return None, None
+    node = plan.nodes[place]
+    is_single = plan.leaves == 1 or (run.progress is not None and len(run.progress.sources) == 1)
+    if is_single and node.twin is not None:
+        return _bounds_of(run, plan, sources, node.twin)
+    before = {source for earlier in sources[:place] for source in earlier}
+    after = {
+        source
+        for later in range(place + 1, len(plan.nodes))
+        if not (is_single and plan.nodes[later].twin == place)
+        for source in sources[later]
+    }
+    seen = [
+        (set(report.sources), report.max_ms) for report in run.event_max if set(sources[place]) & set(report.sources)
+    ]
+    own = [ms for delivered, ms in seen if not before & delivered and not (node.filtered and after & delivered)]
+    is_hidden = any(before & delivered for delivered, _ in seen)
+    return max(own, default=None), None if is_hidden else max((ms for _, ms in seen), default=None)
+
+
+def _nodes_of_state(checkpoint: CheckpointFacts) -> tuple[Node, ...]:
+    """The nodes in the state; several operators may have the delay of one node."""
+    delays = {(None if delay.windowed else delay.column, delay.delay_ms) for delay in checkpoint.delays}
+    named = {delay_ms for column, delay_ms in delays if column is not None}
+    known = [(column, delay_ms) for column, delay_ms in delays if column is not None or delay_ms not in named]
+    is_all = len(known) >= len(checkpoint.sources)
+    return tuple(Node(column=column, delay_ms=delay_ms, alone=is_all) for column, delay_ms in sorted(known, key=str))
+
+
+class Channels(Struct, frozen=True, kw_only=True):
+    """The channels of a query, and what its taps count."""
+
+    views: list[ChannelView] = []
+    origin: Literal["tap", "broker"] | None = None
+    """Where the channels come from; None: no tap or broker reports them."""
+    without_times: bool = False
+    """The broker's event times are left out: it is not known which column the watermark uses."""
+    inputs: tuple[InputFacts, ...] = ()
+    """The tapped inputs."""
+    whatif: list[WhatIf] | None = None
+    """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
+    barrel_whatif: list[WhatIf] | None = None
+    """The same with a clock driven by the slowest channel."""
+    bucket_ms: int | None = None
+    """The width of the what-if's buckets."""
+
+
+class QueryWatermark(Struct, frozen=True):
+    """A query's watermark: its value, the nodes that set it, and why it does not move (in `spark`)."""
 
     level: Level
-    nodes: list[WatermarkNode]
     barrel: BarrelRule | None
-    frozen_ms: int | None
-    """The event time missing until the watermark moves again, if it is above what its records give."""
-    has_watermark: bool | None
-    never_moved: bool | None
-    """Whether a completed batch had rows, and the watermark is still at 1970; None: no node is known."""
-    unmoved: UnmovedReason | None
-    """Why the only watermark stays at 1970."""
-    max_event_ms: int | None
-    """The greatest reported event time, if there is only one watermark that it can belong to."""
+    spark: SparkProgress
+    """The fields about the watermark."""
 
     @property
     def ms(self) -> int | None:
@@ -35,7 +212,7 @@ class QueryWatermark(Struct, frozen=True, kw_only=True):
 
     def columns_pinned_by(self, reason: PinnedReason) -> list[str]:
         """The columns of the nodes that keep the query at 1970 for that reason."""
-        return [node.column or "window" for node in self.nodes if node.pinned == reason]
+        return [node.column or "window" for node in self.spark.nodes or () if node.pinned == reason]
 
 
 def watermark_of(
@@ -46,14 +223,18 @@ def watermark_of(
     never_moved = _never_moved(facts, nodes, watermark_ms)
     max_event_ms = facts.run.max_event_ms if facts.run is not None and nodes.only is not None else None
     return QueryWatermark(
-        level=_level(facts, nodes, channels, watermark_ms, now_ms, before),
-        nodes=views_of(nodes, watermark_ms),
-        barrel=None if channels.without_times else barrel_rule(nodes, channels, watermark_ms),
-        frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
-        has_watermark=_has_watermark(facts, nodes, watermark_ms),
-        never_moved=never_moved,
-        unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
-        max_event_ms=max_event_ms,
+        _level(facts, nodes, channels, watermark_ms, now_ms, before),
+        None if channels.without_times else barrel_rule(nodes, channels, watermark_ms),
+        SparkProgress(
+            watermark_ms=watermark_ms,
+            nodes=views_of(nodes, watermark_ms) or None,
+            policy=nodes.policy,
+            frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
+            has_watermark=_has_watermark(facts, nodes, watermark_ms),
+            never_moved=never_moved,
+            unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
+            max_event_ms=max_event_ms,
+        ),
     )
 
 
@@ -243,13 +424,11 @@ def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) ->
 def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
     if not nodes.nodes:
         return None
-    has_read = facts.run is not None and any(point.rows for point in facts.run.history)
+    has_read = facts.run is not None and any(batch.rows for batch in facts.run.history)
     has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
     committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
     # Kafka's first batch has offsets even without records.
-    has_input = committed is not None and any(
-        source.offsets.kind not in ("nothing", "kafka") for source in committed.sources
-    )
+    has_input = committed is not None and any(source.kind not in ("nothing", "kafka") for source in committed.sources)
     return watermark_ms is None and (has_read or has_state or (len(nodes.nodes) > 1 and has_input))
 
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
-from wmtop.engine.targets.spark.event_log import EventLogFacts, EventLogTap
-from wmtop.engine.targets.spark.query_runs import QueryRun
-from wmtop.engine.targets.spark.reports import Publication, Published, PublishedTap, list_published
+from wmtop.engine.targets.spark.event_log import EventLogTap
+from wmtop.engine.targets.spark.facts import Application, QueryRun
+from wmtop.engine.targets.spark.reports import Published, PublishedTap, list_published
 
 from ...conftest import job_environment
 
@@ -86,9 +86,9 @@ class Seen:
     """What the taps saw of a job in the course of its life."""
 
     job: SomebodysJob
-    early: EventLogFacts
+    early: Application
     """While it ran."""
-    log: EventLogFacts
+    log: Application
     """By the same tap, after its end."""
     published: list[Published]
     """While it ran."""
@@ -165,12 +165,12 @@ while True:
 """
 
 
-def query(facts: EventLogFacts | Publication, name: str) -> QueryRun:
+def query(facts: Application, name: str) -> QueryRun:
     [found] = [query for query in facts.queries if query.name == name]
     return found
 
 
-def ticks(facts: EventLogFacts | Publication) -> int:
+def ticks(facts: Application) -> int:
     """How many batches of the query that ticks have been seen."""
     return len([point for query in facts.queries if query.name == "ticking" for point in query.history])
 

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from wmtop.engine.targets.spark.checkpoint import CheckpointTap
-from wmtop.engine.targets.spark.checkpoint_files import (
+from wmtop.engine.targets.spark.files import (
+    UnreadableError,
     decode_commit,
     decode_offsets,
     decode_operator,
     decode_query_id,
     decode_schema,
 )
-from wmtop.engine.targets.spark.files import UnreadableError
 from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
 from wmtop.engine.targets.spark.state_files import changes, decompress
 

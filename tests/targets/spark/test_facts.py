@@ -4,28 +4,27 @@ import os
 from pathlib import Path
 
 from wmtop.engine.snapshot import SourceView, Verdict
-from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, CheckpointTap
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch
 from wmtop.engine.targets.spark.facts import QueryFacts, past_of
-from wmtop.engine.targets.spark.query_runs import ProgressPoint
 from wmtop.engine.targets.spark.watch import QueryWatch
 from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
 from tests.snapshots import replace
 
-from ...tui.cli.checkpoints import history
-from .test_nodes import reported, run
+from ...tui.cli.checkpoints import course
+from .test_watermark import reported, run
 
 NOW = 1_700_000_000_000
 SECOND = 1_000
 
 
-def marks(count: int, every_ms: int = 10 * SECOND, took_ms: int = 2 * SECOND) -> tuple[BatchMark, ...]:
+def marks(count: int, every_ms: int = 10 * SECOND, took_ms: int = 2 * SECOND) -> tuple[RecordedBatch, ...]:
     """Batches that each move the watermark by their distance; the last began `every_ms` ago and has ended."""
     began = [NOW - every_ms * back for back in range(count, 0, -1)]
-    return tuple(BatchMark(n, at, at - 60 * SECOND, at + took_ms) for n, at in enumerate(began))
+    return tuple(RecordedBatch(n, at, at - 60 * SECOND, at + took_ms) for n, at in enumerate(began))
 
 
-def recorded(history: tuple[BatchMark, ...], *, in_flight: bool = False) -> QueryFacts:
+def recorded(history: tuple[RecordedBatch, ...], *, in_flight: bool = False) -> QueryFacts:
     last = history[-1]
     committed = last.batch - in_flight
     return QueryFacts(
@@ -37,54 +36,56 @@ def test_the_watermark_changes_when_a_batch_is_committed() -> None:
     history = marks(3)
     level = NOW - 60 * SECOND
     past = past_of(recorded(history), level, NOW)
-    ends = [mark.committed_ms for mark in history]
+    ends = [mark.end_ms for mark in history]
     assert [(time, at) for time, at in past.levels if time in ends] == [
         (ends[0], history[1].watermark_ms),
         (ends[1], history[2].watermark_ms),
         (ends[2], level),
     ]
-    assert past.batches == tuple((mark.batch, mark.timestamp_ms) for mark in history)
+    assert past.batches == tuple((mark.batch, mark.begin_ms) for mark in history)
     assert list(past.levels) == sorted(past.levels)
 
 
 def test_a_batch_in_flight_has_not_moved_it() -> None:
-    history = (*marks(2), BatchMark(2, NOW - SECOND, NOW - 60 * SECOND))
+    history = (*marks(2), RecordedBatch(2, NOW - SECOND, NOW - 60 * SECOND))
     past = past_of(recorded(history, in_flight=True), NOW - 60 * SECOND, NOW)
     assert past.levels[-1] == (NOW - SECOND, NOW - 60 * SECOND)
 
 
 def test_times_that_contradict_each_other_end_the_past() -> None:
     """A copy of a checkpoint has the time of the copy: when its batches were committed is not on record."""
-    copied = tuple(replace(mark, committed_ms=NOW + 3_600 * SECOND) for mark in marks(5))
-    assert past_of(recorded(copied), NOW - 60 * SECOND, NOW + 3_601 * SECOND).levels[0][0] >= copied[-1].timestamp_ms
-    unknown = (*marks(5)[:2], replace(marks(5)[2], committed_ms=None), *marks(5)[3:])
+    copied = tuple(replace(mark, end_ms=NOW + 3_600 * SECOND) for mark in marks(5))
+    assert past_of(recorded(copied), NOW - 60 * SECOND, NOW + 3_601 * SECOND).levels[0][0] >= copied[-1].begin_ms
+    unknown = (*marks(5)[:2], replace(marks(5)[2], end_ms=None), *marks(5)[3:])
     assert past_of(recorded(unknown), NOW - 60 * SECOND, NOW).batches[0][0] == 3
-    last = (*marks(5)[:4], replace(marks(5)[4], committed_ms=None))
+    last = (*marks(5)[:4], replace(marks(5)[4], end_ms=None))
     assert past_of(recorded(last), NOW - 60 * SECOND, NOW) == RecordedPast()
-    back = (marks(5)[0], replace(marks(5)[1], timestamp_ms=NOW - 3_600 * SECOND), *marks(5)[2:])
+    back = (marks(5)[0], replace(marks(5)[1], begin_ms=NOW - 3_600 * SECOND), *marks(5)[2:])
     assert past_of(recorded(back), NOW - 60 * SECOND, NOW).batches[0][0] == 2
     assert past_of(QueryFacts(), None, NOW) == RecordedPast()
 
 
-def test_with_a_frozen_watermark_the_end_of_the_batch_does_not_matter() -> None:
-    still = tuple(replace(mark, committed_ms=None, watermark_ms=NOW) for mark in marks(4))
+def test_where_the_watermark_stood_the_end_of_the_batch_does_not_matter() -> None:
+    still = tuple(replace(mark, end_ms=None, watermark_ms=NOW) for mark in marks(4))
     assert len(past_of(recorded(still), NOW, NOW).batches) == 4
 
 
 def test_a_report_is_as_good() -> None:
-    points = tuple(ProgressPoint(mark.timestamp_ms, mark.batch, mark.watermark_ms, 5, 2 * SECOND) for mark in marks(4))
+    points = tuple(
+        RecordedBatch(mark.batch, mark.begin_ms, mark.watermark_ms, mark.end_ms, rows=5) for mark in marks(4)
+    )
     level = NOW - 60 * SECOND
-    assert past_of(reported(replace(run(), recent=points)), level, NOW) == past_of(recorded(marks(4)), level, NOW)
+    assert past_of(reported(replace(run(), history=points)), level, NOW) == past_of(recorded(marks(4)), level, NOW)
     gap = (*points[:2], *points[3:])
-    assert past_of(reported(replace(run(), recent=gap)), level, NOW).batches[0][0] == 3
+    assert past_of(reported(replace(run(), history=gap)), level, NOW).batches[0][0] == 3
 
 
 def test_a_checkpoint_of_two_minutes_has_a_verdict_at_once(tmp_path: Path) -> None:
-    path = history(tmp_path / "q", now_ms=NOW, batches=14, every_ms=10 * SECOND)
+    path = course(tmp_path / "q", now_ms=NOW, batches=14, every_ms=10 * SECOND)
     assert judged(path).verdict == "moving"
-    assert judged(history(tmp_path / "young", now_ms=NOW, batches=4, every_ms=10 * SECOND)).reason.code == "too_short"
+    assert judged(course(tmp_path / "young", now_ms=NOW, batches=4, every_ms=10 * SECOND)).reason.code == "too_short"
     assert (
-        judged(history(tmp_path / "still", now_ms=NOW, batches=14, every_ms=10 * SECOND, moves=0)).verdict == "unknown"
+        judged(course(tmp_path / "still", now_ms=NOW, batches=14, every_ms=10 * SECOND, moves=0)).verdict == "unknown"
     )
     for name in os.listdir(path / "commits"):  # copied without its times
         os.utime(path / "commits" / name, ns=(NOW * 10**6, NOW * 10**6))
@@ -92,7 +93,7 @@ def test_a_checkpoint_of_two_minutes_has_a_verdict_at_once(tmp_path: Path) -> No
 
 
 def test_short_batches_are_looked_back_for_as_long_as_a_verdict_needs(tmp_path: Path) -> None:
-    path = history(tmp_path / "q", now_ms=NOW, batches=110, every_ms=SECOND)
+    path = course(tmp_path / "q", now_ms=NOW, batches=110, every_ms=SECOND)
     assert len(CheckpointTap(path).poll().history) >= 90
     assert judged(path).verdict == "moving"
 

@@ -2,12 +2,11 @@
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import WatermarkNode
-from wmtop.engine.targets.spark.nodes import nodes_of
-from wmtop.engine.targets.spark.plan import lines_of_tree, read_plan
-from wmtop.engine.targets.spark.query_runs import BatchProgress, EventMax, PlanFacts, SourceProgress
-from wmtop.engine.targets.spark.watermark import views_of
+from wmtop.engine.targets.spark.facts import BatchProgress, EventMax, SourceProgress
+from wmtop.engine.targets.spark.plan import PlanFacts, lines_of_tree, read_plan
+from wmtop.engine.targets.spark.watermark import nodes_of, views_of
 
-from .test_nodes import reported, run
+from .test_watermark import reported, run
 
 SCAN = "FileScan json [ts#{0},kind#{1}] Format: JSON, Location: InMemoryFileIndex(1 paths)[file:/in/part-00000.json]"
 REUSED = f"""\
@@ -46,12 +45,7 @@ def holding(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) ->
 
 def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) -> list[WatermarkNode]:
     sources = 1 + max(max(places) for places in seen)
-    source = SourceProgress("s", None, None)
-    progress = BatchProgress(
-        batch=1, timestamp_ms=0, duration_ms=1, phases_ms={}, input_rows_per_second=None,
-        processed_rows_per_second=None, watermark_ms=None,
-        sources=(source,) * sources, states=(),
-    )  # fmt: skip
+    progress = BatchProgress("i", "r", 1, sources=(SourceProgress("s"),) * sources)
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())
     last = replace(run(plan=plan), progress=progress, event_max=maxima, silent=())
     return views_of(nodes_of(reported(last)), level_ms)
@@ -60,7 +54,7 @@ def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int
 def test_a_reused_part_of_the_plan_is_one_watermark() -> None:
     plan = facts(REUSED)
     assert [(node.column, node.sources, node.filtered) for node in plan.nodes] == [("ts", (0,), False)]
-    assert (plan.leaves, plan.operators[0].watermarks) == (1, (0,))
+    assert (plan.leaves, plan.operators[0].watermarks) == (1, [0])
 
 
 def test_two_watermarks_of_the_same_rows_are_both_known() -> None:

@@ -23,17 +23,17 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.follow import AttachedTarget
 from wmtop.engine.targets.job.publish import CANNOT_PUBLISH, OVER_CONNECT
 from wmtop.engine.targets.open import open_target
+from wmtop.engine.targets.spark.facts import QueryRun, QueryStarted
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_runs import ChannelFacts, InputFacts, QueryRun, QueryStarted
 from wmtop.engine.targets.spark.reports import (
-    Publication,
+    Application,
     PublishedTap,
     find_published,
     is_held,
     list_published,
     remove_leftovers,
 )
-from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, TappedInput, key_of, keys_of_longs
+from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, keys_of_longs
 
 from ...refusals import refused
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
@@ -149,13 +149,14 @@ def comparable(run: QueryRun) -> QueryRun:
     """Without what one of the two cannot know (a stateless query's checkpoint, the trigger, when a batch began and how
     long a pause was) and cut decimals."""
     assert run.progress is not None
-    rates = {"input_rows_per_second": None, "processed_rows_per_second": None}
+    no_rates = {"input_rows_per_second": None, "processed_rows_per_second": None}
+    sources = tuple(replace(source, **no_rates) for source in run.progress.sources)
     return replace(
         run,
         plan=run.plan and replace(run.plan, checkpoint=None, trigger_ms=None),
         last_event_ms=None,
         pause_ms=None,
-        progress=replace(run.progress, **rates),
+        progress=replace(run.progress, sources=sources),
     )
 
 
@@ -219,7 +220,7 @@ if TYPE_CHECKING:
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.query_runs import QueryStarted
+    from wmtop.engine.targets.spark.facts import QueryStarted
 
     job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
     [path] = run_dir.glob("*.published")
@@ -243,7 +244,7 @@ def said_by(pid: int, app: str, *names: str, id: str = "id", written_ms: int = 0
     queries = Queries()
     for name in names:
         queries.apply(QueryStarted(id, f"run {pid}", name, "2026-01-01T00:00:00.000Z"))
-    of = Publication(
+    of = Application(
         app=app, app_id=f"local-{pid}", pid=pid, written_ms=written_ms,
         queries=queries.facts(),
     )  # fmt: skip
@@ -294,7 +295,7 @@ def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.targets.spark.query_runs import QueryIdle
+    from wmtop.engine.targets.spark.facts import QueryIdle
 
     [path] = run_dir.glob("*.published")
     done = threading.Event()
@@ -306,7 +307,7 @@ def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> Non
 
     events = threading.Thread(target=run)
     events.start()
-    tap, seen = PublishedTap(path), list[Publication | None]()
+    tap, seen = PublishedTap(path), list[Application | None]()
     while not done.is_set():
         seen.append(tap.poll())
     events.join()

@@ -1,15 +1,9 @@
 """How late the rows were that Spark dropped, from what it reports of its batches."""
 
 import pytest
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryProgress, SourceProgress, StateFacts
+from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_runs import (
-    PlanFacts,
-    PlannedWatermark,
-    Progress,
-    QueryProgress,
-    SourceReport,
-    StateReport,
-)
 
 ONE, TWO = (PlannedWatermark("ts", 5_000),), (PlannedWatermark("ts", 5_000), PlannedWatermark("at", 0))
 STAMP = "2024-03-01T10:{:02d}:{:02d}.000Z"
@@ -18,10 +12,10 @@ STAMP = "2024-03-01T10:{:02d}:{:02d}.000Z"
 def batch(number: int, first_s: int, last_s: int, dropped: int) -> QueryProgress:
     """A batch with event times from `first_s` to `last_s` after ten."""
     times = {"min": STAMP.format(*divmod(first_s, 60)), "max": STAMP.format(*divmod(last_s, 60))}
-    state = StateReport("stateStoreSave", num_rows_dropped_by_watermark=dropped)
+    state = StateFacts("stateStoreSave", dropped_at_least=dropped)
     return QueryProgress(
-        Progress(
-            "q", "run", number, event_time=times, state_operators=(state,), sources=(SourceReport(num_input_rows=9),)
+        BatchProgress(
+            "q", "run", number, event_time=times, states=(state,), sources=(SourceProgress(num_input_rows=9),)
         )
     )
 

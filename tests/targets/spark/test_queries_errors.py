@@ -1,8 +1,8 @@
 """Why a query failed, in the words of the error itself: a screen of 80 columns has no room for what announces it."""
 
 import pytest
+from wmtop.engine.targets.spark.facts import QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_runs import QueryStarted, QueryTerminated
 
 WORKER = "org.apache.spark.api.python.PythonException: "
 THROWN = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "

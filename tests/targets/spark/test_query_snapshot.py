@@ -6,11 +6,10 @@ import msgspec
 import pytest
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.snapshot.wire import encode
-from wmtop.engine.targets.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
-from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets
-from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
+from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
+from wmtop.engine.targets.spark.files import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
-from wmtop.engine.targets.spark.query_runs import QueryRun
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
 from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
@@ -24,19 +23,19 @@ WHEN = NOW - 1_000 + STALE_AFTER_MS + 1
 DELAY = WatermarkDelay(30_000, "window", windowed=True, operator=0)
 
 
-def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[BatchMark, ...]:
+def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[RecordedBatch, ...]:
     """Batches 1, 2, … of which the last began a second ago."""
     began = [NOW - 1_000 - every_ms * back for back in range(len(levels) - 1, -1, -1)]
-    return tuple(BatchMark(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
+    return tuple(RecordedBatch(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
 
 
 def test_the_first_batch_of_real_time_mode_is_not_stale_while_the_second_runs() -> None:
     """Its offsets are written at its end, five minutes after it began; the next file comes five minutes later."""
     began = NOW - 500_000
-    only = BatchMark(0, began, None, committed_ms=began + 300_000)
+    only = RecordedBatch(0, began, None, end_ms=began + 300_000)
     seen = facts(batch=0, committed=0, batch_timestamp_ms=began, history=(only,))
     assert picture(seen).state == "live"
-    paused = picture(replace(seen, history=(replace(only, committed_ms=began + 500),)))
+    paused = picture(replace(seen, history=(replace(only, end_ms=began + 500),)))
     assert (paused.state, paused.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 500_000}))
 
 
@@ -53,8 +52,8 @@ def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
         running=None, progress=None, plan=None, watermark_policy=None, max_event_ms=None, dropped_at_least=0,
         history=(), inputs=(),
     )  # fmt: skip
-    report = Report(tap="publish", app="a", run=run, alive=alive, trouble=None)
-    first = BatchMark(0, began, None)
+    report = Report(tap="publish", run=run, alive=alive, trouble=None)
+    first = RecordedBatch(0, began, None)
     batch = facts(batch=0, in_flight=True, committed=None, batch_timestamp_ms=began, history=(first,))
     for checkpoint in (None, batch):
         assert state_of(QueryFacts(checkpoint=checkpoint, report=report), NOW).state == state
@@ -120,20 +119,16 @@ def test_in_flight_the_level_is_the_one_in_force() -> None:
     assert shown.spark.in_flight is True
 
 
-def test_what_no_tap_reports_is_null_and_never_0() -> None:
-    reported = msgspec.json.decode(encode(picture(CheckpointFacts(query_id="q"), None)))
-    assert set(reported["totals"].values()) == {None}
-    assert {reported["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
+def test_what_no_tap_tells_is_null_and_never_0() -> None:
+    told = msgspec.json.decode(encode(picture(CheckpointFacts(query_id="q"), None)))
+    assert set(told["totals"].values()) == {None}
+    assert {told["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
     unknown = ("watermark_ms", "behind_fastest_ms", "behind_clock_ms", "holder", "moved_ms", "at_zero_lateness_ms")
-    assert {reported["level"][name] for name in unknown} == {None}
-    assert {reported[name] for name in ("batch", "whatif", "whatif_idle", "instances")} == {None}
-    assert (reported["settings"]["lateness_ms"], reported["spark"]["nodes"], reported["spark"]["in_flight"]) == (
-        None,
-        None,
-        None,
-    )
-    assert "lateness" not in reported["origin"]
-    assert "windows" not in reported["origin"]
+    assert {told["level"][name] for name in unknown} == {None}
+    assert {told[name] for name in ("batch", "whatif", "whatif_idle", "instances")} == {None}
+    assert (told["settings"]["lateness_ms"], told["spark"]["nodes"], told["spark"]["in_flight"]) == (None, None, None)
+    assert "lateness" not in told["origin"]
+    assert "windows" not in told["origin"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +141,7 @@ def test_what_no_tap_reports_is_null_and_never_0() -> None:
         ((), None),
     ],
 )
-def test_since_when_the_watermark_is_frozen(levels: tuple[int, ...], moved_ago_ms: int | None) -> None:
+def test_since_when_the_level_stands(levels: tuple[int, ...], moved_ago_ms: int | None) -> None:
     since = picture(facts(history=marks(*levels))).level.moved_ms
     assert since == (None if moved_ago_ms is None else NOW - moved_ago_ms)
 
@@ -180,13 +175,15 @@ def test_slow_triggers_are_not_stale() -> None:
 def test_the_first_pauses_may_be_a_slow_trigger_s() -> None:
     """The first batch begins at once, the next at a multiple of the interval: two say little of the third."""
     began = (NOW - 250_000, NOW - 240_000)
-    two = tuple(BatchMark(n, at, 1) for n, at in enumerate(began))
+    two = tuple(RecordedBatch(n, at, 1) for n, at in enumerate(began))
     assert picture(facts(history=two, batch_timestamp_ms=began[-1])).state == "partial"
     began = (NOW - 1_060_000, NOW - 1_050_000, NOW - 750_000, NOW - 450_000, NOW - 250_000)
-    bursts = tuple(BatchMark(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))]))
+    bursts = tuple(
+        RecordedBatch(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))])
+    )
     assert picture(facts(history=bursts, batch_timestamp_ms=NOW - 245_000)).state == "partial"
-    stop = [BatchMark(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
-    stop += [BatchMark(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
+    stop = [RecordedBatch(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
+    stop += [RecordedBatch(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
     stopped = picture(facts(history=tuple(stop), batch_timestamp_ms=NOW - 230_000))
     assert (stopped.state, stopped.notes[0].code) == ("stale", "no_new_batch")  # a restart is not a pace
 
@@ -240,19 +237,22 @@ def test_windows_of_several_operators_by_end_and_why_others_are_not_there() -> N
     assert nothing.notes == [Note(NOW, "windows_unknown", {"code": "no_windows", "kind": "join"})]
 
 
-def kafka(offsets: dict[str, int], per_second: float | None, number: str = "0") -> SourceFacts:
-    return SourceFacts(SourceOffsets(number, "kafka", "{}", offsets), per_second)
+def kafka(offsets: dict[str, int], number: str = "0") -> SourceOffsets:
+    return SourceOffsets(number, "kafka", "{}", offsets)
 
 
-def test_sources_say_their_position() -> None:
-    orders = kafka({"orders/0": 5, "orders/1": 7}, 12.0)
-    shown = picture(facts(sources=(orders,)))
+def test_sources_say_where_they_stand() -> None:
+    orders = kafka({"orders/0": 5, "orders/1": 7})
+    shown = picture(facts(sources=(orders,), rows_per_second=12.0))
     assert shown.sources == [SourcePosition("kafka orders, 2 partitions", {"orders/0": 5, "orders/1": 7})]
     assert shown.spark.input_rows_per_second == 12.0
-    assert picture(facts(sources=(orders,)), now_ms=NOW + 600_000).spark.input_rows_per_second is None  # not any more
-    files = SourceFacts(SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3}), 1.0)
-    own = SourceFacts(SourceOffsets("2", "json", '{"at":1}'), None)
-    none = SourceFacts(SourceOffsets("3", "nothing", "-"), None)
+    assert (
+        picture(facts(sources=(orders,), rows_per_second=12.0), now_ms=NOW + 600_000).spark.input_rows_per_second
+        is None
+    )
+    files = SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3})
+    own = SourceOffsets("2", "json", '{"at":1}')
+    none = SourceOffsets("3", "nothing", "-")
     shown = picture(facts(sources=(orders, files, own, none)))
     assert shown.sources is not None
     assert [(s.description, s.offsets) for s in shown.sources[1:]] == [
@@ -260,7 +260,6 @@ def test_sources_say_their_position() -> None:
         ("source 2: offsets of its own form", '{"at":1}'),
         ("source 3: nothing read yet", None),
     ]
-    assert shown.spark.input_rows_per_second is None  # files are no rows
 
 
 def test_an_unknown_policy_is_not_passed_on() -> None:
@@ -275,7 +274,7 @@ def test_partitions_that_a_broker_knows_are_channels() -> None:
     topics = TopicFacts(
         partitions=(partition(0, LEVEL + 31_000, 9, 9), partition(1, LEVEL - 5_000, 4, 9), partition(2, None, None, 0))
     )
-    orders = kafka({"orders/0": 9, "orders/1": 4}, 12.0)
+    orders = kafka({"orders/0": 9, "orders/1": 4})
 
     def shown(topics: TopicFacts) -> Snapshot:
         together = QueryFacts(checkpoint=facts(sources=(orders,)), topics=topics)

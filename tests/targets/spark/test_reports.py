@@ -5,17 +5,16 @@ from datetime import UTC, datetime, timedelta
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.targets.spark.checkpoint import CheckpointFacts
-from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.query_runs import (
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch
+from wmtop.engine.targets.spark.facts import (
     BatchProgress,
-    Progress,
-    ProgressPoint,
+    QueryFacts,
     QueryProgress,
     QueryRun,
     RunningBatch,
+    SourceProgress,
 )
+from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import Report, choose, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
@@ -23,7 +22,7 @@ from wmtop.engine.verdict.verdict import verdict_of
 from tests.snapshots import replace
 
 from ...refusals import refused
-from .test_nodes import ORDERS, PLAN, run
+from .test_watermark import ORDERS, PLAN, run
 
 NOW = 1_700_000_000_000
 
@@ -53,24 +52,31 @@ def test_several_that_run_are_listed() -> None:
         sure_of(ORDER_RUNS, "refunds")
 
 
+def iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat()
+
+
 PROGRESS = BatchProgress(
-    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700},
-    input_rows_per_second=4.0, processed_rows_per_second=22.0, watermark_ms=40_000,
-    sources=(), states=(),
+    "i", "r", 7, timestamp=iso(NOW - 5_000), durations_ms={"triggerExecution": 900, "addBatch": 700},
+    event_time={"watermark": iso(40_000)},
+    sources=(SourceProgress(input_rows_per_second=4.0, processed_rows_per_second=22.0),),
 )  # fmt: skip
 LAST = replace(
     run(ORDERS, plan=replace(PLAN, nodes=PLAN.nodes[:1])),
     progress=PROGRESS,
     last_event_ms=NOW - 4_100,
     max_event_ms=90_000,
-    history=tuple(ProgressPoint(NOW - 15_000 + 5_000 * n, 5 + n, 30_000 + 5_000 * n, 20, 900) for n in range(3)),
+    history=tuple(
+        RecordedBatch(5 + n, began := NOW - 15_000 + 5_000 * n, 30_000 + 5_000 * n, began + 900, rows=20)
+        for n in range(3)
+    ),
 )
 
 
 def picture(
     last: QueryRun, *, alive: bool | None = True, checkpoint: CheckpointFacts | None = None, heard_ms: int | None = None
 ) -> Snapshot:
-    report = Report(tap="publish", app="a", run=last, alive=alive, trouble=None, heard_ms=heard_ms)
+    report = Report(tap="publish", run=last, alive=alive, trouble=None, heard_ms=heard_ms)
     source = SourceView("published query", "a")
     return snapshot_of_query(QueryFacts(report=report, checkpoint=checkpoint), name="q", source=source, now_ms=NOW)
 
@@ -160,6 +166,8 @@ def test_the_first_pause_says_nothing_of_the_trigger() -> None:
     at = datetime(2026, 1, 1, 11, 59, 40, tzinfo=UTC)
     for batch, begun in enumerate((at, at + timedelta(seconds=20), at + timedelta(seconds=320))):
         stamp = begun.isoformat().replace("+00:00", "Z")
-        queries.apply(QueryProgress(Progress("i", "r", batch, timestamp=stamp, duration_ms={"triggerExecution": 500})))
+        queries.apply(
+            QueryProgress(BatchProgress("i", "r", batch, timestamp=stamp, durations_ms={"triggerExecution": 500}))
+        )
         [seen] = queries.facts()
         assert seen.pause_ms == (299_500 if batch == 2 else None)

@@ -1,6 +1,6 @@
 """What a tap has counted, by hand: rows in buckets of event time, against the clock that they meet."""
 
-from wmtop.engine.targets.spark.tapped import TappedInput, _Buckets
+from wmtop.engine.targets.spark.tapped import TappedInput
 
 START = 1_700_000_000_000
 
@@ -13,8 +13,8 @@ def late_at(input: TappedInput, delay_ms: int) -> int:
 
 def test_after_a_restart_rows_behind_the_old_watermark_are_late() -> None:
     """The run before had reached START + 60 s; this one begins with rows far behind that, and one bucket near it."""
-    buckets = _Buckets(1_000, {START: 7, START + 58_000: 3})
+    buckets = {START: 7, START + 58_000: 3}
     fresh, restarted = TappedInput("t"), TappedInput("t")
-    fresh._count_lateness(buckets, None, None)  # pyright: ignore[reportPrivateUsage]
-    restarted._count_lateness(buckets, START + 60_000, None)  # pyright: ignore[reportPrivateUsage]
+    fresh._count_lateness(1_000, buckets, None)  # pyright: ignore[reportPrivateUsage]
+    restarted._count_lateness(1_000, buckets, START + 60_000)  # pyright: ignore[reportPrivateUsage]
     assert (late_at(fresh, 10_000), late_at(restarted, 10_000), late_at(restarted, 1_000)) == (0, 7, 10)

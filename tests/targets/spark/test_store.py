@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import SourceView
 from wmtop.engine.system import remote_files
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.targets.spark import remote as remote_copy
-from wmtop.engine.targets.spark import store
+from wmtop.engine.targets.spark import open_windows, store
 from wmtop.engine.targets.spark import watch as query_watch
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.event_log import EventLogTap
+from wmtop.engine.targets.spark.files import AnyPath, RemoteError
 from wmtop.engine.targets.spark.open_windows import OpenWindows, OpenWindowsTap
-from wmtop.engine.targets.spark.remote import Remote
+from wmtop.engine.targets.spark.store import EventLogCopy, StoredCheckpoint, open_remote
 from wmtop.engine.targets.spark.watch import QueryWatch
 
 from ...tui.cli.commands import run
@@ -59,76 +59,84 @@ def begin(s3: S3, written: Written, last: int) -> None:
         upload(s3, written, batch)
 
 
-def facts_of(path: Path) -> CheckpointFacts:
+def facts_of(path: AnyPath) -> CheckpointFacts:
     """Without the times of files, which an upload changes."""
     facts = CheckpointTap(path).poll()
-    return replace(facts, history=tuple(replace(mark, committed_ms=None) for mark in facts.history))
+    return replace(facts, history=tuple(replace(mark, end_ms=None) for mark in facts.history))
 
 
-def windows_of(tap: OpenWindowsTap, path: Path) -> tuple[OpenWindows, ...]:
+def stored(uri: str = URI) -> StoredCheckpoint:
+    """The checkpoint at a URI, read for the first time."""
+    remote = open_remote(uri)
+    assert isinstance(remote, StoredCheckpoint)
+    return remote
+
+
+def windows_of(tap: OpenWindowsTap, path: AnyPath) -> tuple[OpenWindows, ...]:
     return tap.poll(CheckpointTap(path).poll())
 
 
 @pytest.mark.parametrize("kind", ["counts", "several", "chained", "sessions", "join", "rocksdb", "stateless"])
 def test_it_is_followed_as_a_local_one_is(s3: S3, written: dict[str, Written], kind: str, tmp_path: Path) -> None:
     begin(s3, written[kind], 0)
-    remote = Remote(URI)
-    there = OpenWindowsTap(remote.local)
+    remote = stored()
+    there = OpenWindowsTap(remote.path)
     for batch in range(written[kind].last + 1):
         local = written[kind].copy(tmp_path / str(batch), last=batch)
         upload(s3, written[kind], batch, committed=False)
-        assert remote.refresh() is None
+        remote.refresh()
         if batch:
-            assert CheckpointTap(remote.local).poll().in_flight
+            assert CheckpointTap(remote.path).poll().in_flight
         upload(s3, written[kind], batch)
-        assert remote.refresh() is None
-        assert facts_of(remote.local) == facts_of(local.path)
-        assert windows_of(there, remote.local) == windows_of(OpenWindowsTap(local.path), local.path)
-    remote.close()
-    assert not remote.local.exists()
+        remote.refresh()
+        assert facts_of(remote.path) == facts_of(local.path)
+        assert windows_of(there, remote.path) == windows_of(OpenWindowsTap(local.path), local.path)
 
 
 def test_a_look_at_an_idle_query_is_one_request_and_a_batch_a_few(s3: S3, written: dict[str, Written]) -> None:
     begin(s3, written["plain"], 0)
-    remote = Remote(URI, with_state=False)
+    remote = stored()
+    tap = CheckpointTap(remote.path)
+    tap.poll()
     s3.asked.clear()
     for _ in range(5):
         remote.refresh()
+        tap.poll()
     assert s3.asked == [f"HEAD /{BUCKET}/{KEY}/offsets/1"] * 5
     s3.asked.clear()
     upload(s3, written["plain"], 1)
     remote.refresh()
+    tap.poll()
     assert len(s3.asked) == 5  # two files, each HEAD and GET, and the next batch, which is not there
     assert not any("list-type" in path for path in s3.asked)
-    remote.close()
 
 
 def test_a_listing_that_lags_hides_nothing_and_forgets_nothing(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_copy, "LIST_EVERY_S", 0.0)
+    monkeypatch.setattr(store, "LIST_EVERY_S", 0.0)
     begin(s3, written["counts"], 1)
-    remote = Remote(URI)
+    remote = stored()
     s3.lists_late = True
     for batch in (2, 3):
         upload(s3, written["counts"], batch)
-        assert remote.refresh() is None
-        assert (facts_of(remote.local).batch, facts_of(remote.local).committed) == (batch, batch)
-    remote.close()
+        remote.refresh()
+        facts = facts_of(remote.path)
+        assert (facts.batch, facts.committed) == (batch, batch)
 
 
 def test_another_query_at_the_same_place_is_noticed(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_copy, "LIST_EVERY_S", 0.0)
+    monkeypatch.setattr(store, "LIST_EVERY_S", 0.0)
     begin(s3, written["counts"], written["counts"].last)
-    remote = Remote(URI)
+    remote = stored()
     s3.delete(KEY)
     begin(s3, written["plain"], 0)
-    assert remote.refresh() is None
-    assert facts_of(remote.local).batch == 0
-    assert facts_of(remote.local).query_id == facts_of(written["plain"].path).query_id
-    remote.close()
+    remote.refresh()
+    facts = facts_of(remote.path)
+    assert facts.batch == 0
+    assert facts.query_id == facts_of(written["plain"].path).query_id
 
 
 @pytest.mark.parametrize("fault", [ACCESS_DENIED, UNAVAILABLE, "slow", "gone"])
@@ -139,8 +147,8 @@ def test_a_store_that_fails_makes_its_query_stale_with_the_reason_and_it_recover
     monkeypatch.setattr(query_watch, "OUT_OF_REACH_S", 0.0)
     fresh = written["counts"].aged(tmp_path / "copy", -10 * 365 * 86_400_000)  # not stale by its age
     begin(s3, fresh, 0)
-    remote = Remote(URI)
-    watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.local, remote=remote)
+    remote = stored()
+    watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.path, remote=remote)
     watch.open()
     good = watch.picture("orders", watch.poll(), 0)
     assert good.state == "live"
@@ -201,14 +209,34 @@ def test_attach_and_check_show_the_query_by_its_uri(
 def test_too_much_state_is_left_out_with_the_reason(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_copy, "MAX_PARTITIONS", 1)
+    monkeypatch.setattr(open_windows, "MAX_STORED_PARTITIONS", 1)
     begin(s3, written["counts"], 1)
-    remote = Remote(URI)
-    watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.local, remote=remote)
+    remote = stored()
+    watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.path, remote=remote)
     watch.open()
     windows = watch.picture("orders", watch.poll(), 0).windows
     assert (windows.open_count, windows.unknown) == (None, "remote_state")
     assert not any(path.endswith(".delta") for path in s3.asked)
+    watch.close()
+
+
+class Unreachable:
+    """A reader of windows whose store does not answer."""
+
+    def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
+        raise RemoteError("s3://lake/orders: no answer")
+
+    def close(self) -> None:
+        pass
+
+
+def test_state_that_the_store_refuses_is_not_taken_for_none(written: dict[str, Written]) -> None:
+    source = SourceView(kind="checkpoint", description=URI)
+    watch = QueryWatch(source, checkpoint=written["counts"].path, windows=lambda path: Unreachable())
+    watch.open()
+    for _ in range(2):
+        windows = watch.picture("orders", watch.poll(), 0).windows
+        assert (windows.open_count, windows.unknown) == (None, "unreadable")
     watch.close()
 
 
@@ -222,32 +250,33 @@ def test_an_event_log_is_followed(s3: S3, seen: dict[str, Seen], kind: str, tmp_
     content = last.read_bytes()
     last.write_bytes(content[: len(content) // 2])
     s3.put(growing, f"logs/{log.name}")
-    remote = Remote(f"s3://{BUCKET}/logs/{log.name}")
+    remote = open_remote(f"s3://{BUCKET}/logs/{log.name}")
+    assert isinstance(remote, EventLogCopy)
     tap = EventLogTap(remote.local)
     half = tap.poll_all()
     last.write_bytes(content)
     s3.put(last, f"logs/{log.name}/{last.name}" if growing.is_dir() else f"logs/{log.name}")
-    assert remote.refresh() is None
+    remote.refresh()
     now = tap.poll_all()
     assert half.queries != whole.queries
     assert now.queries == whole.queries
     tap.close()
     remote.close()
+    assert not remote.local.exists()
 
 
 @pytest.mark.parametrize("secret", ["s3://key:secret@lake/orders"])
 def test_credentials_in_a_uri_are_refused_and_not_repeated(secret: str) -> None:
     with pytest.raises(UsageError) as error:
-        Remote(secret)
+        open_remote(secret)
     assert "secret@" not in str(error.value)
 
 
 def test_a_store_that_arrow_does_not_know_is_read_through_fsspec(written: dict[str, Written]) -> None:
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").put(str(written["counts"].path), "/lake/orders", recursive=True)
-    remote = Remote("memory://lake/orders")
-    assert facts_of(remote.local) == facts_of(written["counts"].path)
-    remote.close()
+    remote = stored("memory://lake/orders")
+    assert facts_of(remote.path) == facts_of(written["counts"].path)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.query_runs import SourceProgress
-from wmtop.engine.targets.spark.sources import sources_of
+from wmtop.engine.targets.spark.facts import QueryFacts, SourceProgress
+from wmtop.engine.targets.spark.inputs import positions_of
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 
 READ = '{"orders":{"0":40}}'
@@ -29,4 +28,4 @@ def test_a_backlog_that_is_not_known_is_not_zero(topics: TopicFacts | None, back
     source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ)
     run = SimpleNamespace(progress=SimpleNamespace(sources=(source,), input_rows_per_second=None))
     report: Any = SimpleNamespace(run=run)
-    assert [one.backlog for one in sources_of(QueryFacts(report=report, topics=topics), None).positions] == [backlog]
+    assert [one.backlog for one in positions_of(QueryFacts(report=report, topics=topics), ())] == [backlog]

@@ -6,29 +6,21 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.nodes import (
+from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
+from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
+from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.reports import Report
+from wmtop.engine.targets.spark.tapped import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
+from wmtop.engine.targets.spark.watermark import (
     Channels,
     Node,
     Nodes,
     Policy,
-    channels_of,
-    channels_of_taps,
-    channels_of_topics,
+    barrel_rule,
+    barrel_watermark,
     nodes_of,
+    views_of,
 )
-from wmtop.engine.targets.spark.query_runs import (
-    ChannelFacts,
-    InputBatch,
-    InputFacts,
-    LatenessCounts,
-    PlanFacts,
-    PlannedWatermark,
-    QueryRun,
-    Sampled,
-)
-from wmtop.engine.targets.spark.reports import Report
-from wmtop.engine.targets.spark.watermark import barrel_rule, barrel_watermark, views_of
 from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 
 
@@ -57,7 +49,7 @@ def run(*inputs: InputFacts, plan: PlanFacts | None = None) -> QueryRun:
 
 def reported(last: QueryRun) -> QueryFacts:
     """The facts of a query that only its job reports."""
-    return QueryFacts(report=Report(tap="publish", app="a", run=last, alive=True, trouble=None))
+    return QueryFacts(report=Report(tap="publish", run=last, alive=True, trouble=None))
 
 
 def planned(*inputs: InputFacts, policy: Policy | None = "min", plan: PlanFacts | None = None) -> Nodes:

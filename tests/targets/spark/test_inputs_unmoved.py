@@ -6,10 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from wmtop.engine.targets.spark.checkpoint import CheckpointTap
+from wmtop.engine.targets.spark.checkpoint import CheckpointTap, RecordedBatch
 from wmtop.engine.targets.spark.facts import QueryFacts
-from wmtop.engine.targets.spark.query_runs import ProgressPoint
-from wmtop.engine.targets.spark.sources import Unmoved, unmoved_of
+from wmtop.engine.targets.spark.inputs import Unmoved, unmoved_of
 
 T = 1_700_000_000_000
 
@@ -59,8 +58,8 @@ def test_a_batch_without_new_offsets_has_read_nothing(tmp_path: Path) -> None:
 
 def test_without_a_checkpoint_the_reported_rows_count() -> None:
     points = tuple(
-        ProgressPoint(T + n, n, ms, rows, 100) for n, (ms, rows) in enumerate([(None, 5), (T, 5), (T, 0), (T, 2)])
+        RecordedBatch(n, T + n, ms, rows=rows) for n, (ms, rows) in enumerate([(None, 5), (T, 5), (T, 0), (T, 2)])
     )
-    report: Any = SimpleNamespace(run=SimpleNamespace(recent=points))
+    report: Any = SimpleNamespace(run=SimpleNamespace(history=points))
     assert unmoved_of(QueryFacts(report=report), T) == Unmoved(2)
     assert unmoved_of(QueryFacts(report=report), None) == Unmoved()

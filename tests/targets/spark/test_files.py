@@ -1,8 +1,7 @@
 """Source lines of an offset log, by kind of source."""
 
 import pytest
-from wmtop.engine.targets.spark.checkpoint_files import SourceOffsets, decode_commit, decode_offsets
-from wmtop.engine.targets.spark.files import UnreadableError
+from wmtop.engine.targets.spark.files import SourceOffsets, UnreadableError, decode_commit, decode_offsets
 
 METADATA = b'{"batchWatermarkMs":5,"batchTimestampMs":7,"conf":{"a":"b"}}'
 

@@ -1,0 +1,253 @@
+"""The inputs of an attached query: its channels, its sources, and input that left the watermark as it was. Pure.
+
+Channels come from the query's taps, or else are the partitions that the broker reports.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...snapshot import ChannelView, SourcePosition, WhatIf
+from ..topic.topic_facts import PartitionFacts, TopicFacts
+from .checkpoint import CheckpointFacts
+from .facts import QueryFacts, SourceProgress
+from .files import SourceOffsets, decode_source
+from .tapped import InputBatch, InputFacts
+from .watermark import Channels, Nodes
+
+_RATE_BATCHES = 8
+"""Batches over which a channel's rate is measured."""
+_UNCOUNTED = ChannelView("", None, None, "active", None, None, None, None, None, flaps=None)
+"""A channel of which nothing is counted."""
+
+
+def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
+    """The channels at `now_ms` (epoch ms), with watermarks by the delays of the nodes."""
+    inputs = facts.run.inputs if facts.run is not None else ()
+    views, topics = channels_of_taps(inputs, nodes, now_ms), facts.topics
+    origin: Literal["tap", "broker"] | None = "tap" if views else "broker" if topics is not None else None
+    without_times = origin == "broker" and topics is not None and topics.assumed
+    if origin == "broker" and topics is not None:
+        views = channels_of_topics(topics, nodes.delay_ms, without_times=without_times)
+    tap = nodes.only_tap
+    counts = tap.lateness if tap is not None else None
+    return Channels(
+        views=views,
+        origin=origin,
+        without_times=without_times,
+        inputs=inputs,
+        whatif=_whatif(tap, counts.delays_ms, counts.spark) if tap and counts else None,
+        barrel_whatif=_whatif(tap, counts.delays_ms, counts.barrel) if tap and counts else None,
+        bucket_ms=counts.bucket_ms if counts else None,
+    )
+
+
+def channels_of_taps(inputs: Sequence[InputFacts], nodes: Nodes, now_ms: int) -> list[ChannelView]:
+    """The channels of taps; if several inputs have channels, a channel's name begins with its input's."""
+    delays = {tap.name: node.delay_ms for node in nodes.nodes for tap in node.taps}
+    taps = [tap for tap in inputs if tap.channels]
+    return [
+        view for tap in taps for view in _channels_of_tap(tap, delays.get(tap.name), now_ms, is_named=len(taps) > 1)
+    ]
+
+
+def _channels_of_tap(tap: InputFacts, delay_ms: int | None, now_ms: int, *, is_named: bool) -> Iterator[ChannelView]:
+    last_seen = {name: batch.timestamp_ms for batch in tap.recent for name in batch.channels}
+    rates = _rates(tap.recent[-_RATE_BATCHES:])
+    for name, channel in tap.channels.items():
+        seen_ms = last_seen.get(name)
+        yield replace(
+            _UNCOUNTED,
+            channel=f"{tap.name}/{name}" if is_named else name,
+            watermark_ms=None if delay_ms is None else channel.max_ms - delay_ms,
+            max_event_ms=channel.max_ms,
+            records=channel.rows,
+            quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
+            rate=None if rates is None else rates.get(name, 0.0),
+        )
+
+
+def _rates(batches: Sequence[InputBatch]) -> dict[str, float] | None:
+    """Rows per second by channel: those of all batches but the first, over the time since the first began."""
+    times = [batch.timestamp_ms for batch in batches if batch.timestamp_ms is not None]
+    if len(times) < 2 or any(after <= before for before, after in pairwise(times)):
+        return None
+    rows: dict[str, int] = {}
+    for batch in batches[1:]:
+        for name, channel in batch.channels.items():
+            rows[name] = rows.get(name, 0) + channel.rows
+    seconds = (times[-1] - times[0]) / 1000
+    return {name: number / seconds for name, number in rows.items()}
+
+
+def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_times: bool = False) -> list[ChannelView]:
+    """The partitions, as far as the query has read them, with the watermark that Spark's clock would have by each
+    alone.
+    """
+    is_named = len({partition.topic for partition in topics.partitions}) > 1
+    return [
+        _channel_of_partition(
+            partition, delay_ms, is_named=is_named, is_current=topics.trouble is None, without_times=without_times
+        )
+        for partition in topics.partitions
+    ]
+
+
+def _channel_of_partition(
+    partition: PartitionFacts, delay_ms: int | None, *, is_named: bool, is_current: bool, without_times: bool
+) -> ChannelView:
+    event_ms = None if without_times else partition.event_ms
+    newest_ms = None if without_times else partition.newest_ms
+    unread = partition.unread if is_current else None
+    has_data = event_ms is not None or (without_times and bool(partition.position))
+    return replace(
+        _UNCOUNTED,
+        channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
+        watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
+        max_event_ms=event_ms,
+        state="active" if has_data else "never_seen",
+        backlog=unread,
+        behind_end_ms=None if event_ms is None or newest_ms is None or unread is None else max(0, newest_ms - event_ms),
+    )
+
+
+def _whatif(tap: InputFacts, delays_ms: Sequence[int], counts: Sequence[int] | None) -> list[WhatIf] | None:
+    """The rows that would have been late at each delay."""
+    rows = tap.rows - tap.nulls
+    if counts is None or not rows:
+        return None
+    return [
+        WhatIf(lateness_ms=delay_ms, late=late, late_share=late / rows, delay_ms=None, behind_watermark=late)
+        for delay_ms, late in zip(delays_ms, counts, strict=True)
+    ]
+
+
+_DESCRIPTIONS = {
+    "files": "files",
+    "number": "a counter",
+    "json": "offsets of its own form",
+    "nothing": "nothing read yet",
+    "unreadable": "offsets that cannot be read",
+}
+
+
+class Unmoved(Struct, frozen=True):
+    """Completed batches with new input after which the watermark was the same as before, of those recorded."""
+
+    batches: int | None = None
+    """None: not known, or there is no watermark."""
+    by_source: tuple[int, ...] = ()
+    """The same for each source, in the query's order; empty: not known."""
+
+
+def offsets_of(facts: QueryFacts) -> list[SourceOffsets]:
+    """The position of each source: in the checkpoint, or at the end of the last reported batch."""
+    if facts.checkpoint is not None and facts.checkpoint.sources:
+        return list(facts.checkpoint.sources)
+    reported = facts.progress.sources if facts.progress is not None else ()
+    return [
+        decode_source(str(number), "-" if source.end is None else source.end) for number, source in enumerate(reported)
+    ]
+
+
+def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePosition]:
+    """The sources, in the query's own order if it has reported them; `unmoved` as `Unmoved.by_source`."""
+    offsets = offsets_of(facts)
+    sources = facts.progress.sources if facts.progress is not None else ()
+    reported = sources if len(sources) == len(offsets) else [None] * len(offsets)
+    counted = unmoved if len(unmoved) == len(offsets) else [None] * len(offsets)
+    return [
+        _position(source, progress, facts.topics, batches_unmoved=batches, is_numbered=len(offsets) > 1)
+        for source, progress, batches in zip(offsets, reported, counted, strict=True)
+    ]
+
+
+def _position(
+    source: SourceOffsets,
+    progress: SourceProgress | None,
+    topics: TopicFacts | None,
+    *,
+    batches_unmoved: int | None,
+    is_numbered: bool,
+) -> SourcePosition:
+    offsets: dict[str, int] | int | str | None = source.text
+    if source.kind == "kafka":
+        description, offsets = _topics(source.offsets or {}), source.offsets
+    else:
+        description = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
+        if source.kind == "nothing":
+            offsets = None
+        elif source.kind in ("files", "number"):
+            offsets = next(iter((source.offsets or {}).values()), None)
+    return SourcePosition(
+        description=f"source {source.source}: {description}" if is_numbered else description,
+        offsets=offsets,
+        backlog=_backlog(source, progress, topics),
+        batches_unmoved=batches_unmoved,
+    )
+
+
+def _topics(offsets: dict[str, int]) -> str:
+    topics = sorted({name.rpartition("/")[0] for name in offsets})
+    return f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
+
+
+def _backlog(source: SourceOffsets, progress: SourceProgress | None, topics: TopicFacts | None) -> int | None:
+    """The unread records of a source, by the broker, else by the source's own report; None: not known."""
+    if topics is None or source.kind != "kafka":
+        return None if progress is None else _reported_backlog(progress)
+    if topics.trouble is not None:  # what the query once reported is not so now
+        return None
+    read = source.offsets or {}
+    unread = [part.unread for part in topics.partitions if f"{part.topic}/{part.partition}" in read]
+    known = [number for number in unread if number is not None]
+    return sum(known) if len(known) == len(unread) else None
+
+
+def _reported_backlog(source: SourceProgress) -> int | None:
+    """Unread records by the source's own report at the start of its last batch, if it has one."""
+    if source.end is None or source.latest is None:
+        return None
+    end, latest = decode_source("", source.end), decode_source("", source.latest)
+    if end.kind != "kafka" or latest.kind != "kafka" or end.offsets is None or latest.offsets is None:
+        return None  # other sources count files, seconds, or anything
+    return sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())
+
+
+def rows_per_second_of(facts: QueryFacts) -> float | None:
+    """The rate by the query's report, or by Kafka's offsets."""
+    if facts.progress is not None:
+        return facts.progress.input_rows_per_second
+    return facts.checkpoint.rows_per_second if facts.checkpoint is not None else None
+
+
+def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:
+    """The input that left the watermark as it was: by the offsets in a checkpoint, else by the reported rows."""
+    if watermark_ms is None:
+        return Unmoved()
+    if facts.checkpoint is not None and len(facts.checkpoint.history) > 1:
+        return _unmoved_by_offsets(facts.checkpoint, watermark_ms)
+    if facts.run is None or not facts.run.history:
+        return Unmoved()
+    return Unmoved(sum(point.watermark_ms == watermark_ms and point.rows > 0 for point in facts.run.history))
+
+
+def _unmoved_by_offsets(checkpoint: CheckpointFacts, watermark_ms: int) -> Unmoved:
+    sources, committed = len(checkpoint.sources), checkpoint.committed
+    pairs = [
+        (before, after)
+        for before, after in pairwise(checkpoint.history)
+        if len(before.inputs) == len(after.inputs) == sources
+    ]
+    if not pairs or committed is None:
+        return Unmoved()
+    changed = [
+        tuple(old != new for old, new in zip(before.inputs, after.inputs, strict=True))
+        for before, after in pairs
+        if after.watermark_ms == watermark_ms and after.batch <= committed
+    ]
+    by_source = tuple(sum(batch[place] for batch in changed) for place in range(sources))
+    return Unmoved(sum(map(any, changed)), by_source)
