@@ -2,9 +2,10 @@
 snapshot that shows them. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...snapshot import (
     Blocker,
@@ -25,33 +26,13 @@ from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...verdict.blockers import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
-from .evidence import Evidence, InputEvidence
+from .evidence import ChannelEvidence, Evidence, OperatorEvidence
 from .facts import FlinkFacts, Moment
-from .rules import HOLDER_RULES, Minimum, first_match, is_paused, judged
-from .samples import Unread, VertexSample, or_min
-from .upstream import OperatorEvidence
+from .rules import HOLDER_RULES, Minimum, first_match, judged
+from .samples import VertexSample, or_min
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
-
-
-class Channel(Struct, frozen=True):
-    """A split, or an upstream subtask without splits; watermark in epoch ms, None: none yet."""
-
-    name: str
-    subtask: int
-    """The place of its subtask among the operator's inputs."""
-    watermark_ms: int | None
-    state: ChannelState
-    quiet_ms: int | None
-    """How long, at least, nothing was read from it; None: not known."""
-    cause: Cause | None
-    """Why its watermark is not greater; None if it takes no part in the minimum."""
-    paused: bool
-    """Watermark alignment pauses it until slower ones catch up."""
-    delay_ms: int
-    """How much later (ms) tasks on the way to the operator send its watermark; its own is greater by this."""
-    unread: Unread | None
 
 
 class HeldBackBy(Struct, frozen=True):
@@ -74,7 +55,12 @@ class Attribution(Struct, frozen=True):
     watermark_ms: int | None
     ended: bool
     subtasks: tuple[InstanceView, ...]
-    channels: tuple[Channel, ...]
+    channels: list[ChannelView]
+    """Its splits, and subtasks that show none; `instance` is the place of the subtask."""
+    causes: list[Cause | None]
+    """By channel why its watermark is not greater; None if it takes no part in the minimum."""
+    delays: dict[str, int]
+    """By channel how much later (ms) tasks on the way to the operator send its watermark, if they do."""
     held_back_by: HeldBackBy | None
     blockers: list[Blocker] | None
     """The steps below the fastest input, the first holds back the watermark; None: not known. Empty: no input holds it
@@ -95,14 +81,23 @@ def time_of(watermark: int | None) -> int | None:
 def attribution_of(evidence: Evidence) -> Attribution:
     """The states of all inputs and channels, and who holds back the operator's watermark."""
     states: list[ChannelState] = []
-    channels: list[Channel] = []
+    channels: list[ChannelView] = []
+    causes: list[Cause | None] = []
+    delays: dict[str, int] = {}
+    repeated = _repeated(evidence)
     for place, input in enumerate(evidence.inputs):
         state, answers = judged(input)
         states.append(state)
-        channels += _channels(input, place, answers)
+        for channel, (channel_state, cause) in zip(input.channels, answers, strict=True):
+            id, subtask = channel.now.id, input.subtask
+            name = f"{id} ({subtask.source_label})" if channel.is_split and id in repeated else id
+            channels.append(_channel(channel, name, channel_state, place))
+            causes.append(cause)
+            if subtask.delay_ms:
+                delays[name] = subtask.delay_ms
     taking_part = _taking_part(evidence, states)
     watermark_ms = time_of(_shown_watermark(evidence.operator, taking_part))
-    held_back_by = _held_back_by(evidence, states, channels, taking_part)
+    held_back_by = _held_back_by(evidence, states, channels, causes, taking_part)
     ended = evidence.operator.watermark == MAX
     return Attribution(
         operator=evidence.operator.id,
@@ -112,28 +107,41 @@ def attribution_of(evidence: Evidence) -> Attribution:
             InstanceView(place, input.subtask.name, time_of(input.subtask.sent), state, len(input.channels))
             for place, (input, state) in enumerate(zip(evidence.inputs, states, strict=True))
         ),
-        channels=tuple(channels),
+        channels=channels,
+        causes=causes,
+        delays=delays,
         held_back_by=held_back_by,
-        blockers=[] if ended else _blockers(evidence, states, channels, held_back_by, watermark_ms),
+        blockers=[] if ended else _blockers(evidence, states, channels, causes, held_back_by, watermark_ms),
     )
 
 
-def _channels(
-    input: InputEvidence, place: int, answers: Sequence[tuple[ChannelState, Cause | None]]
-) -> Iterator[Channel]:
-    for channel, (state, cause) in zip(input.channels, answers, strict=True):
-        paused = state == "active" and is_paused(channel)
-        yield Channel(
-            name=channel.name,
-            subtask=place,
-            watermark_ms=time_of(channel.now.watermark),
-            state=state,
-            quiet_ms=None if paused else channel.quiet_ms,
-            cause=cause,
-            paused=paused,
-            delay_ms=input.subtask.delay_ms,
-            unread=channel.unread,
-        )
+def _repeated(evidence: Evidence) -> set[str]:
+    """The ids that splits of two sources have, as where both read one topic."""
+    sources: dict[str, str] = {}
+    splits = ((split.now.id, input.subtask.source_label) for input in evidence.inputs for split in input.splits)
+    return {id for id, source in splits if sources.setdefault(id, source) != source}
+
+
+def _channel(channel: ChannelEvidence, name: str, state: ChannelState, place: int) -> ChannelView:
+    """The channel in the subtask at a place; what REST does not report is None."""
+    paused = state == "active" and channel.is_paused
+    return ChannelView(
+        channel=name,
+        watermark_ms=time_of(channel.now.watermark),
+        max_event_ms=None,
+        state=state,
+        records=None,
+        behind_watermark=None,
+        late=None,
+        malformed=None,
+        future=None,
+        held_back=paused,
+        backlog=None if channel.unread is None else channel.unread.backlog,
+        behind_end_ms=None if channel.unread is None else channel.unread.behind_end_ms,
+        quiet_ms=None if paused else channel.quiet_ms,
+        flaps=None,  # changes between two samples are not seen
+        instance=place,
+    )
 
 
 def _taking_part(evidence: Evidence, states: Sequence[ChannelState]) -> list[tuple[int, int]]:
@@ -158,11 +166,15 @@ def _shown_watermark(operator: OperatorEvidence, taking_part: Sequence[tuple[int
 
 
 def _held_back_by(
-    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[Channel],
-    taking_part: Sequence[tuple[int, int]],
+    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
+    causes: Sequence[Cause | None], taking_part: Sequence[tuple[int, int]],
 ) -> HeldBackBy | None:  # fmt: skip
     place = min(taking_part)[1] if taking_part else None
-    suspects = [channel for channel in channels if channel.subtask == place and channel.cause is not None]
+    suspects: list[tuple[ChannelView, Cause]] = [
+        (channel, cause)
+        for channel, cause in zip(channels, causes, strict=True)
+        if channel.instance == place and cause is not None
+    ]
     pairs = zip(evidence.inputs, states, strict=True)
     minimum = Minimum(
         operator=evidence.operator,
@@ -178,34 +190,36 @@ def _held_back_by(
         return HeldBackBy(evidence.operator.waits_in or evidence.operator.name, "in_flight")
     if suspect == "task on the way":
         return HeldBackBy(minimum.lowest.subtask.vertex, "in_flight")
-    channel = min(suspects, key=lambda channel: or_min(channel.watermark_ms))
-    return HeldBackBy(channel.name, channel.cause or "behind", place, minimum.lowest.subtask.source_id)
+    channel, cause = min(suspects, key=lambda suspect: or_min(suspect[0].watermark_ms))
+    return HeldBackBy(channel.channel, cause, place, minimum.lowest.subtask.source_id)
 
 
 def _blockers(
-    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[Channel], holder: HeldBackBy | None,
-    watermark_ms: int | None,
+    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
+    causes: Sequence[Cause | None], holder: HeldBackBy | None, watermark_ms: int | None,
 ) -> list[Blocker] | None:  # fmt: skip
     """The steps. A split counts with its subtask's watermark if that is greater: a watermark never goes back."""
     if holder is None:
         return None
     if holder.subtask is None:
         return []
+    inputs = zip(evidence.inputs, states, strict=True)
     # The lowest channel in the minimum first; of equal ones the holder first.
     part: list[tuple[int, bool, int, str, int]] = []
+    sent = [or_min(time_of(input.subtask.sent)) if state == "active" else None for input, state in inputs]
     for number, channel in enumerate(channels):
-        if states[channel.subtask] == "active" and channel.state in ("active", "never_seen"):
-            own, sent = or_min(channel.watermark_ms), or_min(time_of(evidence.inputs[channel.subtask].subtask.sent))
-            part.append((max(own, sent), channel.name != holder.channel, own, channel.name, number))
+        own, reached = or_min(channel.watermark_ms), sent[channel.instance or 0]
+        if reached is not None and channel.state in ("active", "never_seen"):
+            part.append((max(own, reached), channel.channel != holder.channel, own, channel.channel, number))
     # The watermark after all inputs in the minimum have turned idle; not known while an active one has not caught up.
     known = [or_min(channel.watermark_ms) for channel in channels if channel.state != "finished"]
     flushed = max(known, default=None) if "catching_up" not in states else None
     return [
         Blocker(
-            channels=[channels[number].name for number in step.channels[:MAX_NAMED]],
+            channels=[channels[number].channel for number in step.channels[:MAX_NAMED]],
             gain_ms=step.gain_ms,
             watermark_ms=None if step.watermark == MIN else step.watermark,
-            cause=channels[step.channels[0]].cause or "behind",
+            cause=causes[step.channels[0]] or "behind",
             channel_count=len(step.channels),
         )
         for step in steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
@@ -306,42 +320,21 @@ def _holder(attribution: Attribution, now_ms: int, last: Level | None) -> Holder
 
 
 def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
+    """The channels with the time when their watermarks last changed, if that was seen."""
     last = {view.channel: view for view in before.channels} if before is not None else {}
-    return [
-        ChannelView(
-            channel=channel.name,
-            watermark_ms=channel.watermark_ms,
-            max_event_ms=None,
-            state=channel.state,
-            records=None,
-            behind_watermark=None,
-            late=None,
-            malformed=None,
-            future=None,
-            held_back=channel.paused,
-            backlog=None if channel.unread is None else channel.unread.backlog,
-            behind_end_ms=None if channel.unread is None else channel.unread.behind_end_ms,
-            quiet_ms=channel.quiet_ms,
-            flaps=None,  # changes between two samples are not seen
-            since_ms=_since(channel, last.get(channel.name), now_ms),
-            instance=channel.subtask if attribution.has_subtasks else None,
-        )
-        for channel in attribution.channels
-    ]
-
-
-def _since(channel: Channel, last: ChannelView | None, now_ms: int) -> int | None:
-    """When its watermark last changed, if that was seen."""
-    if last is None:
-        return None
-    return last.since_ms if last.watermark_ms == channel.watermark_ms else now_ms
+    views: list[ChannelView] = []
+    in_subtasks = attribution.has_subtasks
+    for channel in attribution.channels:
+        old = last.get(channel.channel)
+        since_ms = None if old is None else now_ms if old.watermark_ms != channel.watermark_ms else old.since_ms
+        views.append(replace(channel, since_ms=since_ms, instance=channel.instance if in_subtasks else None))
+    return views
 
 
 def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
     facts = moment.facts
     job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
     holder = None if attribution is None else attribution.held_back_by
-    channels = () if attribution is None else attribution.channels
     return FlinkJob(
         id=job.id,
         name=job.name,
@@ -361,7 +354,7 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         submitted_ms=job.submitted_ms,
         running_ms=job.started_ms,
         failure=facts.failure,
-        delays={channel.name: channel.delay_ms for channel in channels if channel.delay_ms},
+        delays={} if attribution is None else attribution.delays,
         held_in=None if holder is None else holder.vertex,
         unanswered=facts.trouble is not None,
         operator_gone=moment.operator_gone,

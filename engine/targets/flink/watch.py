@@ -26,7 +26,6 @@ from .evidence import evidence_of
 from .facts import FlinkFacts, lacks, late_of, moment_of, with_sample
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
-from .upstream import upstream_of
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
@@ -103,8 +102,8 @@ class FlinkWatch:
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
         moment = moment_of(facts, self._operator, now_ms)
-        upstream = upstream_of(moment)
-        attribution = None if upstream is None else attribution_of(evidence_of(upstream, moment))
+        evidence = evidence_of(moment)
+        attribution = None if evidence is None else attribution_of(evidence)
         self._before = snapshot_of(
             moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
         )

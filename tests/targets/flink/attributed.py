@@ -7,7 +7,6 @@ from wmtop.engine.targets.flink.attribution import Attribution, attribution_of, 
 from wmtop.engine.targets.flink.evidence import evidence_of
 from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, moment_of
 from wmtop.engine.targets.flink.samples import Graph, Job, Sample, Unread
-from wmtop.engine.targets.flink.upstream import upstream_of
 from wmtop.engine.watermarks.settings import Settings
 
 
@@ -23,10 +22,9 @@ def attributed(
         delays=dict(delays),
         unread=None if unread is None else dict(unread),
     )
-    moment = moment_of(facts, operator, 0)
-    upstream = upstream_of(moment)
-    assert upstream is not None
-    return attribution_of(evidence_of(upstream, moment))
+    evidence = evidence_of(moment_of(facts, operator, 0))
+    assert evidence is not None
+    return attribution_of(evidence)
 
 
 def snapshot(
@@ -34,7 +32,7 @@ def snapshot(
 ) -> Snapshot:
     """The snapshot of the facts when this machine's clock shows `now_ms`."""
     moment = moment_of(facts, operator, now_ms)
-    upstream = upstream_of(moment)
-    attribution = None if upstream is None else attribution_of(evidence_of(upstream, moment))
+    evidence = evidence_of(moment)
+    attribution = None if evidence is None else attribution_of(evidence)
     source, settings = SourceView("flink", "orders"), Settings(strategy="source")
     return snapshot_of(moment, attribution, name="orders", source=source, settings=settings, before=before)

@@ -195,8 +195,8 @@ def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
         return sample(time, 10, [90, 10], [[fast], [Split("c", 10)]])
 
     found = attributed(at(10_000, 10_000), at(0, 0))
-    assert [(one.state, one.paused) for one in found.channels] == [("active", True), ("active", False)]
-    assert not any(one.paused for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+    assert [(one.state, one.held_back) for one in found.channels] == [("active", True), ("active", False)]
+    assert not any(one.held_back for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
 
 
 def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
@@ -205,7 +205,8 @@ def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
         for time, drift in ((10_000, 0), (20_000, 7))
     )
     found = attributed(now, before)
-    assert [(one.paused, one.quiet_ms, one.cause) for one in found.channels] == [(True, None, "paused")] * 2
+    assert [(one.held_back, one.quiet_ms) for one in found.channels] == [(True, None)] * 2
+    assert found.causes == ["paused"] * 2
     assert attributed(before).channels[0].quiet_ms == 10_000
 
 
@@ -289,7 +290,7 @@ def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
     now = Sample(
         0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))
     )
-    assert [one.name for one in attributed(now).channels] == ["p0", "p1"]
+    assert [one.channel for one in attributed(now).channels] == ["p0", "p1"]
 
 
 def test_the_staircase_below_the_fastest_input() -> None:

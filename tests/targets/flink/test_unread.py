@@ -22,7 +22,7 @@ def cause_with(unread: Unread, *, moves: bool = True, **load: float) -> tuple[st
     attribution = attributed(now, before, unread={("s", "orders-0"): unread})
     assert attribution.held_back_by is not None
     assert attribution.held_back_by.channel == "orders-0"
-    return attribution.held_back_by.cause, attribution.channels[0].cause, attribution.channels[0].quiet_ms
+    return attribution.held_back_by.cause, attribution.causes[0], attribution.channels[0].quiet_ms
 
 
 def test_a_split_with_unread_records_is_not_said_to_have_no_data() -> None:

@@ -53,7 +53,7 @@ def attribution(*samples: tuple[VertexSample, ...]) -> Attribution:
 
 
 def names(found: Attribution) -> list[str]:
-    return [one.name for one in found.channels]
+    return [one.channel for one in found.channels]
 
 
 def test_the_splits_behind_a_join_hold_the_window_after_it() -> None:
@@ -183,7 +183,7 @@ def test_watermarks_that_are_assigned_after_the_source_belong_to_its_subtasks() 
         return source("s", fast, slow, splits=(MIN, MIN)), task("w", "s", slow, slow, windowed=True)
 
     found = attribution(at(50, 10), at(90, 20))
-    assert [(one.name, one.watermark_ms, one.state) for one in found.channels] == [
+    assert [(one.channel, one.watermark_ms, one.state) for one in found.channels] == [
         ("#0", 90, "active"), ("#1", 20, "active"),
     ]  # fmt: skip
     assert found.held_back_by is not None
@@ -199,7 +199,7 @@ def joined(left: int, right: int, sent: int, *, name: str = "Join") -> tuple[Ver
 
 def test_a_constant_delay_is_carried_upstream_to_the_split() -> None:
     found = attribution(joined(500, 100, 70), joined(600, 200, 170))
-    assert [(one.name, one.watermark_ms, one.delay_ms) for one in found.channels] == [
+    assert [(one.channel, one.watermark_ms, found.delays.get(one.channel, 0)) for one in found.channels] == [
         ("l-0", 570, 30), ("l-1", 570, 30), ("r-0", 170, 30), ("r-1", 210, 30),
     ]  # fmt: skip
     assert found.watermark_ms == 170
