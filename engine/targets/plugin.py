@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Totals, Windows
 from ..system.errors import RunError, UsageError, first_line, one_line
-from .follow import AttachedTarget
 from .own import name_of, without_scheme
-from .target import NOT_KNOWN, Target, TargetOptions
+from .target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -14,8 +14,7 @@ from ..feed.recording_format import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Snapshot
 from ..system.files import existing
-from .follow import Follower, change_in_job
-from .target import Facts, Target
+from .target import Facts, Follower, Target, change_in_job
 
 NOT_FROM_HERE = "it cannot be changed from here"
 NO_IDLE_TIMEOUT = "Spark's clock has no idle timeout"

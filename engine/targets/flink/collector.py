@@ -9,6 +9,7 @@ settled, reads all vertices, and reads the time again; if it has changed, the du
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct, field
@@ -34,15 +35,6 @@ class JobsOverview(Struct):
     jobs: list[Job]
 
 
-class VertexAnswer(Struct):
-    """A vertex in `/jobs/J`."""
-
-    id: str
-    name: str
-    parallelism: int
-    status: str
-
-
 class PlanInput(Struct):
     """An edge of the plan."""
 
@@ -63,16 +55,12 @@ class Plan(Struct):
     nodes: list[PlanNode] = []
 
 
-class JobAnswer(Struct, rename={"started": "start-time"}):
+class JobAnswer(Job, frozen=True, kw_only=True):
     """`/jobs/J`."""
 
-    jid: str
-    name: str
-    state: str
-    started: int
     now: int
-    vertices: list[VertexAnswer]
-    timestamps: dict[str, int] = {}
+    vertices: list[Vertex]
+    timestamps: dict[str, int] | None = None
     plan: Plan = field(default_factory=Plan)
 
 
@@ -82,16 +70,10 @@ class BackPressure(Struct, rename={"taken": "end-timestamp"}):
     taken: int | None = None
 
 
-class ExceptionEntry(Struct):
-    """A failure."""
-
-    stacktrace: str | None = None
-
-
 class ExceptionHistory(Struct):
-    """The failures, the newest first."""
+    """The failures, the newest first: each with its `stacktrace`, and much else."""
 
-    entries: list[ExceptionEntry] = []
+    entries: list[dict[str, Any]] = []
 
 
 class Exceptions(Struct):
@@ -100,31 +82,11 @@ class Exceptions(Struct):
     history: ExceptionHistory = field(name="exceptionHistory", default_factory=ExceptionHistory)
 
 
-class Completed(Struct, rename={"took_ms": "end_to_end_duration", "size": "state_size"}):
-    """A completed checkpoint."""
-
-    latest_ack_timestamp: int | None = None
-    took_ms: int | None = None
-    size: int | None = None
-
-
-class LatestCheckpoints(Struct):
-    """The newest checkpoint of each kind."""
-
-    completed: Completed | None = None
-
-
-class CheckpointCounts(Struct):
-    """How many checkpoints there were."""
-
-    failed: int | None = None
-
-
 class Checkpoints(Struct):
-    """`/jobs/J/checkpoints`."""
+    """`/jobs/J/checkpoints`: the newest checkpoint, and how many there were, of each kind: `completed`, `failed`."""
 
-    latest: LatestCheckpoints | None = None
-    counts: CheckpointCounts | None = None
+    latest: dict[str, Checkpoint | None] | None = None
+    counts: dict[str, int | None] | None = None
 
 
 class ConfigEntry(Struct):
@@ -142,25 +104,19 @@ def jobs_of(rest: Rest) -> list[Job]:
 def graph_of(rest: Rest, id: str) -> Graph:
     """The job's vertices, sources first; its start is when it last began to run."""
     job = rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer)
-    inputs = {node.id: node.inputs for node in job.plan.nodes}
-    vertices = tuple(
-        Vertex(
-            vertex.id,
-            vertex.name,
-            vertex.parallelism,
-            vertex.status,
-            tuple(Edge(edge.id, edge.ship_strategy == "FORWARD") for edge in inputs.get(vertex.id, ())),
-        )
-        for vertex in job.vertices
-    )
-    started = job.timestamps.get("RUNNING") or job.started
-    return Graph(Job(job.jid, job.name, job.state, started, job.started), job.now, vertices)
+    edges = {
+        node.id: tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs)
+        for node in job.plan.nodes
+    }
+    vertices = tuple(replace(vertex, inputs=edges.get(vertex.id, ())) for vertex in job.vertices)
+    started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
+    return Graph(Job(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
 
 
 def failure_of(rest: Rest, id: str) -> str | None:
     """The cause of the job's last failure, in one line."""
     entries = rest.get(f"/jobs/{id}/exceptions", Exceptions).history.entries
-    lines = (entries[0].stacktrace or "").splitlines() if entries else []
+    lines = str(entries[0].get("stacktrace") or "").splitlines() if entries else []
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
     line = causes[-1] if causes else lines[0] if lines else ""
     return line.strip() or None
@@ -169,11 +125,8 @@ def failure_of(rest: Rest, id: str) -> str | None:
 def checkpoint_of(rest: Rest, id: str) -> Checkpoint:
     """The job's last completed checkpoint."""
     answer = rest.get(f"/jobs/{id}/checkpoints", Checkpoints)
-    failed = answer.counts.failed if answer.counts is not None else None
-    last = answer.latest.completed if answer.latest is not None else None
-    if last is None:
-        return Checkpoint(failed=failed)
-    return Checkpoint(last.latest_ack_timestamp, last.took_ms, last.size, failed)
+    last = (answer.latest or {}).get("completed") or Checkpoint()
+    return replace(last, failed=(answer.counts or {}).get("failed"))
 
 
 def restarts_of(rest: Rest, id: str) -> int | None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from ...kafka.cluster import Cluster
 from ...system.errors import RunError, UsageError
 from ..spark.checkpoint_files import SourceOffsets
+from ..topic import TopicFacts
 from ..topic.broker import BrokerTap
-from ..topic.topic_facts import TopicFacts
 from .samples import Sample, Split, Unread, UnreadBySplit, kafka_splits, operator_id
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ for a space and for `.` `:` `,`, and cuts operators at 80 characters.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...watermarks.times import MAX, MIN
 
@@ -131,10 +131,10 @@ class Sample(Struct, frozen=True):
 class Checkpoint(Struct, frozen=True):
     """The last completed checkpoint; all None: there was none."""
 
-    completed_ms: int | None = None
+    completed_ms: int | None = field(name="latest_ack_timestamp", default=None)
     """When (JobManager's clock, epoch ms)."""
-    took_ms: int | None = None
-    size: int | None = None
+    took_ms: int | None = field(name="end_to_end_duration", default=None)
+    size: int | None = field(name="state_size", default=None)
     """The size of its state (bytes)."""
     failed: int | None = None
     """How many checkpoints of the job failed."""

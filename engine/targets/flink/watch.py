@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
-from ...verdict.verdict import RecordedPast
-from ...watermarks.settings import Settings
+from ..own import name_of
+from ..target import AttachedTarget, Target, TargetOptions
 from .attribution import attribution_of, snapshot_of
 from .collector import (
     DEFAULT_INTERVAL_MS,
@@ -34,10 +34,9 @@ if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
 
 
-class FlinkWatch:
-    """A `Watched` Flink job: `wanted` is its id or name; None: the only running one."""
+class FlinkWatch(Target[FlinkFacts]):
+    """A Flink job: `wanted` is its id or name; None: the only running one."""
 
-    every_s = 1.0
     step = "asking the JobManager"
 
     def __init__(
@@ -58,13 +57,6 @@ class FlinkWatch:
         self._asked_s = -SLOW_S
         self._alive_ms = 0  # the JobManager's clock when the job was last seen to run
         self._before: Snapshot | None = None
-
-    @property
-    def settings(self) -> Settings:
-        """The job's own watermarks; its lateness, idle timeout and windows are not visible."""
-        return Settings(
-            strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=None
-        )
 
     @property
     def job_name(self) -> str:
@@ -108,10 +100,6 @@ class FlinkWatch:
             moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
         )
         return self._before
-
-    def past(self, facts: FlinkFacts, now_ms: int) -> RecordedPast:
-        """Empty: a JobManager keeps no earlier metrics."""
-        return RecordedPast()
 
     def close(self) -> None:
         """Close the connections."""
@@ -179,6 +167,24 @@ def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
         bootstrap=broker.bootstrap,
         broker_trouble=answer.trouble,
     )
+
+
+def open_job(address: str, options: TargetOptions) -> AttachedTarget:
+    """The job at `flink://HOST:PORT[/JOB]` or the URL of the REST API or the web UI; it must exist: if there are
+    several, their list is printed before there is a screen.
+    """
+    url, wanted = place_of(address)
+    security = RestSecurity(options.ca_file, options.client_cert, options.auth_file)
+    broker = None
+    if options.bootstrap is not None:  # the Kafka client is loaded where there is a broker to ask
+        from ...kafka.client_settings import kafka_config
+        from ..topic.broker import time_path
+        from .kafka import KafkaJoin
+
+        broker = KafkaJoin(kafka_config(options.bootstrap, options.kafka_config), time_path(options.time))
+    watch = FlinkWatch(url, wanted, options.operator, security, broker)
+    watch.open()
+    return AttachedTarget(watch, name_of(watch.job_name))
 
 
 def place_of(target: str) -> tuple[str, str | None]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import WindowSpec
-from ..topic.topic_facts import TopicFacts
+from ..topic import TopicFacts
 from .checkpoint import CheckpointFacts
 from .open_windows import OpenWindows
 from .query_runs import BatchProgress, PlanFacts, ProgressPoint, QueryRun

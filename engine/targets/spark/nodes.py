@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...snapshot import ChannelView, WhatIf
-from ..topic.topic_facts import PartitionFacts, TopicFacts
+from ..topic import PartitionFacts, TopicFacts
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts
 from .query_runs import InputBatch, InputFacts, PlanFacts, QueryRun

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from ...snapshot import OperatorKind, OutputMode
 from ...system.errors import one_line
-from ..topic.topic_facts import RECORD
+from ..topic import RECORD
 from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
 
 _CASTS = (

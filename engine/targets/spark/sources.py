@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from ...snapshot import SourcePosition
-from ..topic.topic_facts import TopicFacts
+from ..topic import TopicFacts
 from .checkpoint import CheckpointFacts
 from .checkpoint_files import SourceOffsets, decode_source
 from .facts import QueryFacts

@@ -29,7 +29,7 @@ from wmtop.engine.targets.spark.query_runs import (
 )
 from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.spark.watermark import barrel_rule, barrel_watermark, views_of
-from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 
 def tap(name: str, channels: dict[str, int], **more: Any) -> InputFacts:

@@ -7,7 +7,7 @@ import pytest
 from wmtop.engine.targets.spark.facts import QueryFacts
 from wmtop.engine.targets.spark.query_runs import SourceProgress
 from wmtop.engine.targets.spark.sources import sources_of
-from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 READ = '{"orders":{"0":40}}'
 

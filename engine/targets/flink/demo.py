@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ....system.errors import RunError, UsageError, first_line
-from ....system.java import fetched_jars, find_java
-from ..rest import RestSecurity
-from ..watch import FlinkWatch
+from ...system.errors import RunError, UsageError, first_line
+from ...system.java import fetched_jars, find_java
+from .rest import RestSecurity
+from .watch import FlinkWatch
 
 FLINK_VERSION = "2.3.0"
 _ARTIFACTS = (
