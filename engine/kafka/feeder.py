@@ -157,16 +157,6 @@ def _load(job: Feed) -> pa.Table:
         table = pq.read_table(job.file)
     except (OSError, pa.ArrowInvalid) as error:
         raise UsageError(f"{job.file} cannot be read as Parquet: {first_line(error)}", code="no_parquet") from None
-    for name in (job.time, job.arrival, job.channel):
-        if name not in table.column_names:
-            raise UsageError(
-                f"{job.file} has no column '{name}': it has {', '.join(table.column_names)}", code="no_column"
-            )
-    if not pa.types.is_timestamp(table.column(job.arrival).type):
-        raise UsageError(
-            f"{job.file}: column '{job.arrival}' holds no timestamps, which the order of arrival needs",
-            code="no_arrival",
-        )
     for index, name in enumerate(table.column_names):
         if pa.types.is_timestamp(table.column(index).type):
             table = table.set_column(index, name, table.column(index).cast(_TIMES, safe=False))

@@ -188,13 +188,10 @@ def test_a_broker_that_refuses_records_is_one_line(
 def test_unusable_input_is_one_line(broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = event_file(tmp_path / "events.parquet", [(0, 0, "a")])
     (tmp_path / "text").write_text("at,came\n1,2\n")
-    pq.write_table(pa.table({"at": [1], "came": [2], "who": ["a"]}), tmp_path / "untimed")
     monkeypatch.setitem(feeder._CLIENT, "bootstrap_timeout_ms", 300)
     for wrong, code in (
         (lambda: feed_at_once(broker, "t", tmp_path / "nothing"), "no_parquet"),
         (lambda: feed_at_once(broker, "t", tmp_path / "text"), "no_parquet"),
-        (lambda: feed_at_once(broker, "t", tmp_path / "untimed"), "no_arrival"),
-        (lambda: feed_at_once(broker, "t", file, arrival="when"), "no_column"),
         (lambda: feed_at_once(LocalBroker(tmp_path), "t", file), "no_broker"),
     ):
         with refused(UsageError, code):

@@ -11,9 +11,17 @@ import msgspec
 from msgspec import Struct
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
-from ...kafka.cluster import Cluster, Offsets, Positions, TopicPartition, may_not_read, offsets_of, positions_of
+from ...kafka.cluster import (
+    Cluster,
+    Offsets,
+    Positions,
+    TopicPartition,
+    look_for_times,
+    may_not_read,
+    offsets_of,
+    positions_of,
+)
 from ...kafka.probe import Probe
-from ...kafka.records import look_for_times
 from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
 from ...system.event_time import TimeUnit

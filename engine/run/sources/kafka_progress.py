@@ -6,9 +6,8 @@ from pathlib import Path
 import msgspec
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Positions, TopicPartition, parse_offsets
+from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in
 from ...kafka.probe import Probe, TakeNote
-from ...kafka.records import Peek, time_in
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
 from ...system.json_path import JsonPath

@@ -27,9 +27,9 @@ from ...verdict.blockers import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
 from .evidence import ChannelEvidence, Evidence, OperatorEvidence
-from .facts import FlinkFacts, Moment
+from .facts import Moment
 from .rules import HOLDER_RULES, Minimum, first_match, judged
-from .samples import VertexSample, or_min
+from .samples import VertexSample, or_min, splits_of
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
@@ -348,7 +348,7 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         checkpoint_took_ms=checkpoint.took_ms,
         checkpoint_bytes=checkpoint.size,
         checkpoints_failed=checkpoint.failed,
-        topics=facts.topics or _topics(facts),
+        topics=facts.topics or sorted({split.topic for _, split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=moment.clock_ms,
         submitted_ms=job.submitted_ms,
@@ -359,13 +359,6 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         unanswered=facts.trouble is not None,
         operator_gone=moment.operator_gone,
     )
-
-
-def _topics(facts: FlinkFacts) -> list[str]:
-    """The Kafka topics as they are spelled in the metrics."""
-    vertices = facts.sample.vertices if facts.sample is not None else ()
-    splits = (split for vertex in vertices for subtask in vertex.subtasks for split in subtask.splits)
-    return sorted({split.topic for split in splits if split.topic is not None})
 
 
 def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:

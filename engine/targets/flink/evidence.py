@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
-from .facts import IDLE_STEP_MS, Moment
-from .samples import OPERATOR_SEPARATOR, Split, Subtask, Unread, UnreadBySplit, VertexSample
+from .facts import IDLE_STEP_MS, FlinkFacts, Moment
+from .samples import OPERATOR_SEPARATOR, Split, Subtask, Unread, VertexSample
 from .upstream import (
     ASSIGNERS,
     Upstream,
@@ -155,7 +155,7 @@ def evidence_of(moment: Moment) -> Evidence | None:
     inputs: list[InputEvidence] = []
     for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
         prefix = f"{label} " if len(vertices) > 1 else ""
-        inputs += _inputs(upstream, place, known, source_label, prefix, moment.facts.unread or {})
+        inputs += _inputs(upstream, place, known, source_label, prefix, moment.facts)
     return Evidence(known, tuple(inputs))
 
 
@@ -171,7 +171,7 @@ def _numbered(names: Iterable[str]) -> list[str]:
 
 
 def _inputs(
-    upstream: Upstream, place: int, operator: OperatorEvidence, source_label: str, prefix: str, unread: UnreadBySplit
+    upstream: Upstream, place: int, operator: OperatorEvidence, source_label: str, prefix: str, facts: FlinkFacts
 ) -> Iterator[InputEvidence]:
     """The subtasks of the vertex at a place among the ends; `prefix` precedes their numbers in their names."""
     own, delay_ms = upstream.ends[place]
@@ -212,7 +212,7 @@ def _inputs(
             is_beyond_alignment=(at_source.drift_ms or 0) > 0,
         )
         hides_splits = is_held or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
-        splits = () if hides_splits else _splits(known, unread)
+        splits = () if hides_splits else _splits(known, facts)
         yield InputEvidence(known, splits or (_itself(known),))
 
 
@@ -223,17 +223,18 @@ def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     return ChannelEvidence(subtask=subtask, is_split=False, now=now, is_paused=is_paused, quiet_ms=quiet_ms)
 
 
-def _splits(subtask: SubtaskEvidence, unread: UnreadBySplit) -> tuple[ChannelEvidence, ...]:
+def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidence, ...]:
     splits_before = () if subtask.source_before is None else subtask.source_before.splits
     earlier = {split.id: split for split in splits_before}
-    return tuple(_split(split, earlier.get(split.id), subtask, unread) for split in subtask.source.splits)
+    return tuple(_split(split, earlier.get(split.id), subtask, facts) for split in subtask.source.splits)
 
 
-def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, unread: UnreadBySplit) -> ChannelEvidence:
-    own_unread = unread.get((subtask.source_id, split.id))
+def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: FlinkFacts) -> ChannelEvidence:
+    own_unread = (facts.unread or {}).get((subtask.source_id, split.id))
     has_unread = own_unread is not None and own_unread.backlog > 0
-    is_known = subtask.reads_nothing or split.quiet_ms is not None
-    quiet_ms = max(subtask.source.source_idle_ms or 0, split.quiet_ms or 0)
+    own_quiet_ms = facts.quiet_ms(subtask.source_id, split)
+    is_known = subtask.reads_nothing or own_quiet_ms is not None
+    quiet_ms = max(subtask.source.source_idle_ms or 0, own_quiet_ms or 0)
     return ChannelEvidence(
         subtask=subtask,
         is_split=True,

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN
-from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, Vertex, VertexSample, or_min
+from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, Vertex, VertexSample, or_min, splits_of
 
 IDLE_STEP_MS = 5_000
 """Step (ms) in which Flink counts idle time: two samples must be this far apart."""
@@ -63,6 +63,12 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     def sample(self) -> Sample | None:
         """The newest sample."""
         return self.samples[-1] if self.samples else None
+
+    def quiet_ms(self, vertex: str, split: Split) -> int | None:
+        """How long, at least, nothing was read from a Kafka split; None: it is read, or that is not known."""
+        read = self.read_ms.get((vertex, split.id))
+        quiet_ms = 0 if read is None or self.sample is None else self.sample.at_ms - read[1]
+        return quiet_ms or None
 
     @property
     def older_sample(self) -> Sample | None:
@@ -132,33 +138,16 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 
 def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
-    """The facts with a new sample, in which Kafka splits have the time since their last read."""
+    """The facts with a new sample, and what follows from it."""
     new = without_moved(new, facts.samples[0] if facts.samples else None)
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
-
-    def with_quiet_time(vertex: Vertex, split: Split) -> Split:
-        if split.offset is None:
-            return split
-        place = vertex.id, split.id
-        last = facts.read_ms.get(place)
-        if last is None or last[0] != split.offset:
-            read_ms[place] = split.offset, new.at_ms
-            return replace(split, quiet_ms=None)
-        read_ms[place] = last
-        return replace(split, quiet_ms=new.at_ms - last[1])
-
-    vertices = tuple(
-        replace(
-            vertex,
-            subtasks=tuple(
-                replace(subtask, splits=tuple(with_quiet_time(vertex.vertex, split) for split in subtask.splits))
-                for subtask in vertex.subtasks
-            ),
-        )
-        for vertex in new.vertices
-    )
-    samples = kept(facts.samples, replace(new, vertices=vertices))
-    return replace(facts, samples=samples, read_ms=read_ms, delays=learned(facts.delays, new))
+    for vertex, split in splits_of(new):
+        if split.offset is not None:
+            last = facts.read_ms.get((vertex, split.id))
+            if last is None or last[0] != split.offset:
+                last = split.offset, new.at_ms
+            read_ms[vertex, split.id] = last
+    return replace(facts, samples=kept(facts.samples, new), read_ms=read_ms, delays=learned(facts.delays, new))
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
@@ -196,7 +185,7 @@ def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
     """
     places = list(_places(id, vertex))
     earlier = {subtask.index: split for subtask, split in (_places(id, before) if before is not None else ())}
-    changed = [task.index for task, split in places if task.index in earlier and _differs(split, earlier[task.index])]
+    changed = [task.index for task, split in places if task.index in earlier and split != earlier[task.index]]
     if len(changed) == 1:
         return changed[0]
     above = [(subtask, split) for subtask, split in places if or_min(split.watermark) >= or_min(subtask.output)]
@@ -207,10 +196,6 @@ def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
 
 def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, Split]]:
     return ((subtask, split) for subtask in vertex.subtasks for split in subtask.splits if split.id == id)
-
-
-def _differs(split: Split, before: Split) -> bool:
-    return replace(split, quiet_ms=None) != replace(before, quiet_ms=None)
 
 
 # Constant delays between the watermark that a task receives and the one it sends.

@@ -7,7 +7,7 @@ from ...system.errors import RunError, UsageError
 from ..spark.checkpoint_files import SourceOffsets
 from ..topic import TopicFacts
 from ..topic.broker import BrokerTap
-from .samples import Sample, Split, Unread, UnreadBySplit, kafka_splits, operator_id
+from .samples import Sample, Split, Unread, UnreadBySplit, operator_id, splits_of
 
 if TYPE_CHECKING:
     from ...kafka.client_settings import KafkaConfig
@@ -41,7 +41,7 @@ class KafkaJoin:
 
     def topics(self, sample: Sample | None) -> list[str]:
         """The topics that the job reads, by their real names if they are unambiguous."""
-        return sorted({real for _, split in kafka_splits(sample) if (real := self._real(split)) is not None})
+        return sorted({real for _, split in splits_of(sample) if (real := self._real(split)) is not None})
 
     def ask(self, sample: Sample) -> TopicFacts:
         """The broker's last facts; trouble if there are none or the job reads nothing from it."""
@@ -57,9 +57,9 @@ class KafkaJoin:
     def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
         """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
         partitions = {(partition.topic, partition.partition): partition for partition in facts.partitions}
-        earlier = {(vertex, split.id): split.offset for vertex, split in kafka_splits(before)}
+        earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
         unread: UnreadBySplit = {}
-        for vertex, split in kafka_splits(sample):
+        for vertex, split in splits_of(sample):
             partition = partitions.get((self._real(split) or "", -1 if split.partition is None else split.partition))
             if partition is None or split.offset is None:
                 continue
@@ -77,12 +77,12 @@ class KafkaJoin:
         self._tap.close()
 
     def _real(self, split: Split) -> str | None:
-        names = self._names.get(split.topic or "", [])
+        names = [] if split.topic is None else self._names.get(split.topic, [])
         return names[0] if len(names) == 1 else None
 
     def _offsets(self, sample: Sample) -> list[SourceOffsets]:
         read: dict[str, int] = {}
-        for _, split in kafka_splits(sample):
+        for _, split in splits_of(sample):
             if split.offset is not None and (real := self._real(split)) is not None:
                 place = f"{real}/{split.partition}"  # of two sources the slower one
                 read[place] = min(split.offset + 1, read.get(place, split.offset + 1))

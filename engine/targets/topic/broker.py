@@ -9,8 +9,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Positions, Record, TopicPartition, may_not_read
-from ...kafka.records import Peek, look_for_times, time_in
+from ...kafka.cluster import Cluster, Peek, Positions, Record, TopicPartition, look_for_times, may_not_read, time_in
 from ...system.errors import RunError, UsageError
 from ...system.json_path import JsonPath, parse_json_path
 from . import RECORD, PartitionFacts, TopicFacts

@@ -13,6 +13,7 @@ from wmtop.engine.watermarks.settings import Settings
 def attributed(
     now: Sample, before: Sample | None = None, *, operator: str | None = None,
     delays: Mapping[str, Delay] = {}, unread: Mapping[tuple[str, str], Unread] | None = None,
+    read_ms: Mapping[tuple[str, str], tuple[int, int]] = {},
 ) -> Attribution:  # fmt: skip
     """The attribution of the operator; the job has just started."""
     facts = FlinkFacts(
@@ -20,6 +21,7 @@ def attributed(
         answered_ms=0,
         samples=(now,) if before is None else (before, now),
         delays=dict(delays),
+        read_ms=dict(read_ms),
         unread=None if unread is None else dict(unread),
     )
     evidence = evidence_of(moment_of(facts, operator, 0))

@@ -233,12 +233,12 @@ def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
 
 def test_no_data_is_said_only_where_it_is_known() -> None:
     def held(*, offset: int | None = None, source_idle_ms: int = 0) -> tuple[str, int | None]:
-        split = Split("a", 10, offset=offset, quiet_ms=None if offset is None else 7_000)
+        split = Split("a", 10, offset=offset)
         before, now = (
             sample(time, 10, [10, 60], [[split], [Split("c", 60)]], source_idle_ms=source_idle_ms)
             for time in (0, 5_000)
         )
-        found = attributed(now, before)
+        found = attributed(now, before, read_ms={} if offset is None else {("s", "a"): (offset, -2_000)})
         assert found.held_back_by is not None
         return found.held_back_by.cause, found.channels[0].quiet_ms
 
@@ -271,7 +271,7 @@ def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
     facts = FlinkFacts(graph=Graph(job, 0), answered_ms=0)
     for time, offset in ((0, 5), (1_000, 6), (9_000, 6)):
         facts = with_sample(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
-    assert facts.samples[-1].vertices[1].subtasks[0].splits[0].quiet_ms == 8_000
+    assert facts.quiet_ms("s", Split("a")) == 8_000
 
 
 def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
