@@ -27,7 +27,7 @@ from ...verdict.blockers import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
 from .evidence import ChannelEvidence, Evidence, OperatorEvidence
-from .facts import Moment
+from .facts import Moment, late_of
 from .rules import HOLDER_RULES, Minimum, first_match, judged
 from .samples import VertexSample, or_min, splits_of
 
@@ -241,7 +241,7 @@ def snapshot_of(
     before: Snapshot | None,
 ) -> Snapshot:  # fmt: skip
     """The snapshot at one moment; `attribution` is None while no sample has the operator, `before` is the last one."""
-    facts, now_ms, late = moment.facts, moment.now_ms, moment.late
+    facts, now_ms, late = moment.facts, moment.now_ms, late_of(moment.facts)
     return Snapshot(
         name=name,
         state=_state(moment),
@@ -364,21 +364,24 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
 def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:
     """The tasks of the job's plan, each with the time of its watermark's last change."""
     facts = moment.facts
-    samples = {vertex.vertex.id: vertex for vertex in (facts.sample.vertices if facts.sample is not None else ())}
+    late, sample = late_of(facts), facts.sample
+    samples = {} if sample is None else {each.vertex.id: each for each in sample.vertices}
     is_same_job = before is not None and before.id == facts.graph.job.id
     last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
+    plan = [(vertex.id, vertex) for vertex in facts.graph.vertices]
     return [
-        _vertex(samples.get(vertex.id) or VertexSample(vertex, ()), vertex.status, moment, last.get(vertex.id))
-        for vertex in facts.graph.vertices
+        _vertex(samples.get(id) or VertexSample(vertex, ()), vertex.status, moment, late.get(id), last.get(id))
+        for id, vertex in plan
     ]
 
 
-def _vertex(vertex: VertexSample, status: str, moment: Moment, last: FlinkVertex | None) -> FlinkVertex:
+def _vertex(
+    vertex: VertexSample, status: str, moment: Moment, late: int | None, last: FlinkVertex | None
+) -> FlinkVertex:
     id, name, restarts = vertex.vertex.id, vertex.vertex.name, moment.facts.restarts
     outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
-    late = moment.late.get(id)
     input_ms = time_of(min((task.input for task in vertex.subtasks if task.input is not None), default=None))
     since_ms = moment.now_ms if last is None or last.input_ms != input_ms else last.since_ms
     return FlinkVertex(
@@ -401,7 +404,7 @@ def _vertex(vertex: VertexSample, status: str, moment: Moment, last: FlinkVertex
         sent_per_second=vertex.rates.sent,
         pending=vertex.rates.pending,
         drift_ms=max((subtask.drift_ms for subtask in vertex.subtasks if subtask.drift_ms is not None), default=None),
-        delay_ms=moment.delays_ms[id],
+        delay_ms=moment.facts.delay_ms(vertex.vertex),
         since_ms=None if input_ms is None else since_ms,
     )
 

@@ -146,15 +146,21 @@ def update_interval_ms(rest: Rest) -> int | None:
     return duration_ms(options.get("metrics.fetcher.update-interval") or f"{DEFAULT_INTERVAL_MS}")
 
 
+class _Listing(Struct, frozen=True):
+    """The metrics of a vertex that are read, and when (monotonic s) their names are read again."""
+
+    ids: list[str]
+    rates: dict[str, list[str]]
+    until_s: float
+
+
 class Collector:
     """Reads samples of one job."""
 
     def __init__(self, rest: Rest, sleep: Callable[[float], None] = time.sleep) -> None:
         self._rest = rest
         self._sleep = sleep
-        self._ids: dict[str, list[str]] = {}
-        self._rates: dict[str, dict[str, list[str]]] = {}
-        self._list_again_s: dict[str, float] = {}
+        self._listings: dict[str, _Listing] = {}
         self._taken: tuple[str, int] | None = None
 
     def sample(self, graph: Graph, interval_ms: int) -> Sample | None:
@@ -173,8 +179,7 @@ class Collector:
 
     def forget(self) -> None:
         """Forget the metrics' names: the job was restarted or rescaled."""
-        self._ids.clear()
-        self._list_again_s.clear()
+        self._listings.clear()
 
     def _stamp(self, graph: Graph) -> int | None:
         """When the present dump was requested (JobManager's clock, epoch ms)."""
@@ -188,25 +193,24 @@ class Collector:
         all_whole = True
         for vertex in graph.vertices:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
-            ids = self._names(vertex, f"{path}/metrics")
-            values = self._rest.metrics(f"{path}/metrics", ids)
-            sample, whole = sample_of(vertex, ids, values)
-            rates = self._rates[vertex.id]
-            sums = self._rest.sums(path, [name for names in rates.values() for name in names])
-            vertices.append(replace(sample, rates=rates_of(rates, sums)))
+            listing = self._listing(vertex, f"{path}/metrics")
+            values = self._rest.metrics(f"{path}/metrics", listing.ids)
+            sample, whole = sample_of(vertex, listing.ids, values)
+            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
+            vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
             if not whole:
-                self._list_again_s.pop(vertex.id, None)  # a split has ended, or the task was restarted
+                del self._listings[vertex.id]  # a split has ended, or the task was restarted
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
         return tuple(vertices), all_whole
 
-    def _names(self, vertex: Vertex, path: str) -> list[str]:
+    def _listing(self, vertex: Vertex, path: str) -> _Listing:
         now = time.monotonic()
-        if now >= self._list_again_s.get(vertex.id, 0.0) or not self._ids.get(vertex.id):
-            listed = [metric.id for metric in self._rest.get(path, list[Metric])]
-            self._ids[vertex.id] = wanted(listed)
-            self._rates[vertex.id] = rate_names(vertex, listed)
-            self._list_again_s[vertex.id] = now + (LIST_EVERY_S if len(listed) < LONG_LIST else LONG_LIST_EVERY_S)
-        return self._ids[vertex.id]
+        listing = self._listings.get(vertex.id)
+        if listing is None or not listing.ids or now >= listing.until_s:
+            names = [metric.id for metric in self._rest.get(path, list[Metric])]
+            until_s = now + (LIST_EVERY_S if len(names) < LONG_LIST else LONG_LIST_EVERY_S)
+            listing = self._listings[vertex.id] = _Listing(wanted(names), rate_names(vertex, names), until_s)
+        return listing
 
 
 def duration_ms(text: str) -> int | None:

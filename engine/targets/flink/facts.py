@@ -70,6 +70,11 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
         quiet_ms = 0 if read is None or self.sample is None else self.sample.at_ms - read[1]
         return quiet_ms or None
 
+    def delay_ms(self, vertex: Vertex) -> int:
+        """The task's constant delay (ms); 0: none, or not known."""
+        delay = self.delays.get(vertex.id)
+        return delay.ms if delay is not None and (delay.is_constant or _CONSTANT_DELAY in vertex.name) else 0
+
     @property
     def older_sample(self) -> Sample | None:
         """The sample that the newest one is compared with."""
@@ -77,44 +82,30 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """The facts as they are at one moment, and what follows from them without the operator's inputs."""
+    """The facts as they are at one moment."""
 
     facts: FlinkFacts
     operator: str | None
     """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
-    operator_gone: bool
-    """The running job has no such operator; it had one when it was chosen."""
     now_ms: int
     """This machine's clock (epoch ms)."""
-    clock_ms: int
-    """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
-    late: dict[str, int]
-    """Late records by vertex, attempts before this one included."""
-    delays_ms: dict[str, int]
-    """By vertex: its constant delay (ms); 0: none, or not known."""
+
+    @property
+    def clock_ms(self) -> int:
+        """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
+        return self.facts.graph.now_ms + max(0, self.now_ms - self.facts.answered_ms)
+
+    @property
+    def operator_gone(self) -> bool:
+        """Whether the running job has no such operator; it had one when it was chosen."""
+        facts = self.facts
+        is_known = facts.trouble is None and facts.interval_ms != 0 and self.runs
+        return is_known and lacks(facts.graph.vertices, self.operator)
 
     @property
     def runs(self) -> bool:
         """Whether the job runs: during a restart, and after its end, the last dump blames no channel."""
         return self.facts.graph.job.state == "RUNNING"
-
-
-def moment_of(facts: FlinkFacts, operator: str | None, now_ms: int) -> Moment:
-    """The facts when this machine's clock shows `now_ms` (epoch ms); `operator` chooses whose watermark is shown."""
-    vertices = facts.sample.vertices if facts.sample is not None else ()
-    is_known = facts.trouble is None and facts.interval_ms != 0 and facts.graph.job.state == "RUNNING"
-    return Moment(
-        facts=facts,
-        operator=operator,
-        operator_gone=is_known and lacks(facts.graph.vertices, operator),
-        now_ms=now_ms,
-        clock_ms=facts.graph.now_ms + max(0, now_ms - facts.answered_ms),
-        late=late_of(facts),
-        delays_ms={
-            vertex.id: _constant_ms(facts.delays.get(vertex.id), vertex)
-            for vertex in (*facts.graph.vertices, *(vertex.vertex for vertex in vertices))
-        },
-    )
 
 
 def late_of(facts: FlinkFacts) -> dict[str, int]:
@@ -225,8 +216,3 @@ def _next_delay(last: Delay | None, vertex: VertexSample) -> Delay | None:
     if last is not None and last.is_constant and not last.missed:
         return replace(last, missed=True)
     return Delay(differences.pop(), min(inputs), is_constant=len(inputs) > 1) if len(differences) == 1 else None
-
-
-def _constant_ms(delay: Delay | None, vertex: Vertex) -> int:
-    """The task's constant delay (ms); 0: none, or not known."""
-    return delay.ms if delay is not None and (delay.is_constant or _CONSTANT_DELAY in vertex.name) else 0

@@ -23,7 +23,7 @@ from .collector import (
     update_interval_ms,
 )
 from .evidence import evidence_of
-from .facts import FlinkFacts, lacks, late_of, moment_of, with_sample
+from .facts import FlinkFacts, Moment, lacks, late_of, with_sample
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
 
@@ -93,7 +93,7 @@ class FlinkWatch(Target[FlinkFacts]):
 
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        moment = moment_of(facts, self._operator, now_ms)
+        moment = Moment(facts=facts, operator=self._operator, now_ms=now_ms)
         evidence = evidence_of(moment)
         attribution = None if evidence is None else attribution_of(evidence)
         self._before = snapshot_of(
@@ -131,7 +131,7 @@ class FlinkWatch(Target[FlinkFacts]):
             facts = self._with_slow_facts(facts)
         if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
             facts = with_sample(facts, sample)
-            facts = facts if self._broker is None else _joined(facts, self._broker)
+            facts = facts if self._broker is None else self._broker.join(facts)
         return facts
 
     def _sample(self, facts: FlinkFacts) -> Sample | None:
@@ -154,19 +154,6 @@ class FlinkWatch(Target[FlinkFacts]):
             restarts=restarts_of(self._rest, id),
             checkpoint=checkpoint_of(self._rest, id),
         )
-
-
-def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
-    """The facts with the broker's facts about the newest sample's splits."""
-    sample = facts.samples[-1]
-    answer = broker.ask(sample)
-    return replace(
-        facts,
-        unread=broker.unread(answer, sample, facts.older_sample),
-        topics=broker.topics(sample),
-        bootstrap=broker.bootstrap,
-        broker_trouble=answer.trouble,
-    )
 
 
 def open_job(address: str, options: TargetOptions) -> AttachedTarget:

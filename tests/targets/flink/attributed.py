@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.engine.targets.flink.attribution import Attribution, attribution_of, snapshot_of
 from wmtop.engine.targets.flink.evidence import evidence_of
-from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, moment_of
+from wmtop.engine.targets.flink.facts import Delay, FlinkFacts, Moment
 from wmtop.engine.targets.flink.samples import Graph, Job, Sample, Unread
 from wmtop.engine.watermarks.settings import Settings
 
@@ -24,7 +24,7 @@ def attributed(
         read_ms=dict(read_ms),
         unread=None if unread is None else dict(unread),
     )
-    evidence = evidence_of(moment_of(facts, operator, 0))
+    evidence = evidence_of(Moment(facts=facts, operator=operator, now_ms=0))
     assert evidence is not None
     return attribution_of(evidence)
 
@@ -33,7 +33,7 @@ def snapshot(
     facts: FlinkFacts, now_ms: int, *, operator: str | None = None, before: Snapshot | None = None
 ) -> Snapshot:
     """The snapshot of the facts when this machine's clock shows `now_ms`."""
-    moment = moment_of(facts, operator, now_ms)
+    moment = Moment(facts=facts, operator=operator, now_ms=now_ms)
     evidence = evidence_of(moment)
     attribution = None if evidence is None else attribution_of(evidence)
     source, settings = SourceView("flink", "orders"), Settings(strategy="source")
