@@ -24,7 +24,7 @@ from msgspec import Struct
 from ..system.errors import RunError, UsageError
 from ..system.event_time import BELOW, TimeUnit, json_to_ms
 from ..system.json_path import JsonPath, near_paths
-from .admission import reach, refusal
+from .admission import enter
 from .client_settings import KafkaConfig
 
 if TYPE_CHECKING:
@@ -130,19 +130,12 @@ class Cluster:
 
     def __init__(self, config: KafkaConfig) -> None:
         self.config = config
-        secured = config.protocol != "PLAINTEXT"
-        try:
-            reach(config, CONNECT_MS / 1_000)  # kafka-python would try all that time even if nothing listens
-        except (OSError, ValueError) as error:
-            raise UsageError(_no_broker(config, error)) from None
-        if secured and (why := refusal(config)) is not None:  # kafka-python itself would try for CONNECT_MS
-            raise UsageError(why)
         limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **_BACKOFF}
         try:
+            enter(config, CONNECT_MS / 1_000)  # kafka-python would try all that time and report only a timeout
             self._admin: Any = KafkaAdminClient(**limits | config.for_python(), client_id="wmtop")
         except (KafkaError, OSError, ValueError, AssertionError) as error:
-            why = None if secured else refusal(config)
-            raise UsageError(why or _no_broker(config, error)) from None
+            raise UsageError(f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -246,10 +239,6 @@ def consumer_of(config: KafkaConfig, **options: Any) -> Any:
         "allow_auto_create_topics": False,
     }
     return KafkaConsumer(**_BACKOFF | config.for_python() | settings | options)
-
-
-def _no_broker(config: KafkaConfig, error: Exception) -> str:
-    return f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}"
 
 
 def may_not_read(topic: str) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .rest import Metric, Rest, RestError
+from .rest import Metric, Rest, RestError, cause_in
 from .samples import Checkpoint, Edge, Graph, Job, Sample, Vertex, VertexSample, rate_names, rates_of, sample_of, wanted
 
 SETTLED_S = 0.6
@@ -116,10 +116,7 @@ def graph_of(rest: Rest, id: str) -> Graph:
 def failure_of(rest: Rest, id: str) -> str | None:
     """The cause of the job's last failure, in one line."""
     entries = rest.get(f"/jobs/{id}/exceptions", Exceptions).history.entries
-    lines = str(entries[0].get("stacktrace") or "").splitlines() if entries else []
-    causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
-    line = causes[-1] if causes else lines[0] if lines else ""
-    return line.strip() or None
+    return cause_in(str(entries[0].get("stacktrace") or "")) if entries else None
 
 
 def checkpoint_of(rest: Rest, id: str) -> Checkpoint:

@@ -185,15 +185,21 @@ def _context(security: RestSecurity) -> ssl.SSLContext:
     return context
 
 
+def cause_in(stack_trace: str) -> str | None:
+    """The innermost cause in a stack trace, in one line."""
+    lines = stack_trace.splitlines()
+    causes = [line.partition(":")[2] for line in lines if line.startswith("Caused by:")]
+    return (causes[-1] if causes else lines[0]).strip() or None if lines else None
+
+
 def _error_of(data: bytes) -> str | None:
     """The cause of Flink's error, without its stack trace."""
     try:
         texts = [text.strip() for text in msgspec.json.decode(data, type=Errors).errors if text.strip()]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    lines = texts[-1].splitlines() if texts else []
-    causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else lines[0])[:_MAX_ERROR_LENGTH] if lines else None
+    cause = cause_in(texts[-1]) if texts else None
+    return None if cause is None else cause[:_MAX_ERROR_LENGTH]
 
 
 def _inner(error: BaseException) -> BaseException | None:
