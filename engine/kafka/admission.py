@@ -95,7 +95,7 @@ def _distrust(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _not_our_certificate(config: KafkaConfig) -> str:
-    if config.tls().chain is None:
+    if config.value("ssl.keystore.certificate.chain") is None:
         return (
             "requires a client certificate; set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
         )

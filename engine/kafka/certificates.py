@@ -6,7 +6,7 @@ import secrets
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 from cryptography.x509 import Certificate, load_pem_x509_certificates
-from msgspec import Struct
 
 from ..system.errors import UsageError
 from ..system.java import find_java
@@ -165,36 +164,33 @@ def _does_not_open(name: str, store: Path, reason: str) -> UsageError:
     )
 
 
-class TlsMaterial(Struct, frozen=True, kw_only=True):
-    """PEM texts and what to verify; `authorities` and `authorities_file` None: the system's authorities."""
-
-    authorities: str | None
-    authorities_file: str | None
-    chain: str | None
-    key: str | None
-    """PKCS #8 without a password, the only form that Kafka's Java client reads on every Java version."""
-    checks_name: bool
-
-    def __repr__(self) -> str:
-        return "TlsMaterial()"
-
-
-def tls_context(material: TlsMaterial) -> ssl.SSLContext:
-    """The SSL context for Python's connections; UsageError for unusable certificates and keys."""
+def tls_context(value: Callable[[str], str | None]) -> ssl.SSLContext:
+    """The SSL context for Python's connections, by the `value` of each property that `tls_properties` gives (None: not
+    given; without authorities the system's are trusted); UsageError for unusable certificates and keys.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = material.checks_name
-    if material.authorities is None and material.authorities_file is None:
+    context.check_hostname = value("ssl.endpoint.identification.algorithm") != ""
+    authorities, file = value("ssl.truststore.certificates"), value("ssl.truststore.location")
+    if authorities is None and file is None:
         context.load_default_certs()
     else:
-        _trust(context, material)
-    if material.chain is not None and material.key is not None:
-        _identify(context, material.chain, material.key)
+        try:
+            context.load_verify_locations(cafile=file, cadata=authorities)
+        except OSError as error:  # SSLError is one
+            name = "ssl.truststore.location" if authorities is None else "ssl.truststore.certificates"
+            raise UsageError(f"{name}: cannot read a certificate: {_reason(error)}") from None
+    chain, key = value("ssl.keystore.certificate.chain"), value("ssl.keystore.key")
+    if chain is not None and key is not None:
+        _identify(context, chain, key)
     return context
 
 
 def tls_properties(settings: Mapping[str, str]) -> dict[str, str]:
-    """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones."""
+    """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones.
+
+    Keys are PKCS #8 without a password, the only form that Kafka's Java client reads on every Java version.
+    """
     check = settings.get("ssl.endpoint.identification.algorithm", "https").lower()
     if check not in ("https", "", "none"):
         raise UsageError("ssl.endpoint.identification.algorithm must be https, or empty to skip the host name check")
@@ -205,14 +201,6 @@ def tls_properties(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
-    name = "ssl.truststore.location" if material.authorities is None else "ssl.truststore.certificates"
-    try:
-        context.load_verify_locations(cafile=material.authorities_file, cadata=material.authorities)
-    except OSError as error:  # SSLError is one
-        raise UsageError(f"{name}: cannot read a certificate: {_reason(error)}") from None
-
-
 def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
     """Load certificate and key from a private, temporary file: Python reads them only from files."""
     with tempfile.NamedTemporaryFile("w", prefix="wmtop-", suffix=".pem") as file:  # mode 0600
@@ -221,13 +209,9 @@ def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
         try:
             context.load_cert_chain(file.name, password="")  # None would ask the terminal
         except ssl.SSLError as error:
-            raise UsageError(_why_unusable(error)) from None
-
-
-def _why_unusable(error: ssl.SSLError) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "the client's certificate and its key do not match; check ssl.keystore.* in --kafka-config"
-    return f"the client's certificate or key cannot be read: {_reason(error)}; check ssl.keystore.* in --kafka-config"
+            is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
+            what = "and its key do not match" if is_mismatch else f"or key cannot be used: {_reason(error)}"
+            raise UsageError(f"the client's certificate {what}; check ssl.keystore.* in --kafka-config") from None
 
 
 def _trusted(settings: Mapping[str, str]) -> dict[str, str]:

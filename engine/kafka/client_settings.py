@@ -14,7 +14,7 @@ import javaproperties
 from msgspec import Struct
 
 from ..system.errors import UsageError
-from .certificates import TlsMaterial, tls_context, tls_properties
+from .certificates import tls_context, tls_properties
 
 TIMING = frozenset(
     {
@@ -170,16 +170,6 @@ class KafkaConfig(Struct, frozen=True):
         """User name and password."""
         return parse_login(self.value("sasl.jaas.config") or "")
 
-    def tls(self) -> TlsMaterial:
-        """The trusted certificates and the client's own."""
-        return TlsMaterial(
-            authorities=self.value("ssl.truststore.certificates"),
-            authorities_file=self.value("ssl.truststore.location"),
-            chain=self.value("ssl.keystore.certificate.chain"),
-            key=self.value("ssl.keystore.key"),
-            checks_name=self.value("ssl.endpoint.identification.algorithm") != "",
-        )
-
     def for_python(self) -> dict[str, Any]:
         """Arguments for kafka-python's clients."""
         arguments: dict[str, Any] = {"bootstrap_servers": self.servers}
@@ -192,7 +182,7 @@ class KafkaConfig(Struct, frozen=True):
             arguments["sasl_plain_username"] = user
             arguments["sasl_plain_password"] = _Hidden(password)
         if self.protocol.endswith("SSL"):
-            arguments["ssl_context"] = tls_context(self.tls())
+            arguments["ssl_context"] = tls_context(self.value)
         return arguments
 
     def for_connector(self) -> dict[str, str]:

@@ -108,7 +108,7 @@ class LocalBroker:
 
     @property
     def log(self) -> Path:
-        """The broker's log file."""
+        """The log file of the broker's last start."""
         return self._directory / "broker.log"
 
     @property
@@ -193,16 +193,14 @@ class LocalBroker:
 
     def _run(self, command: list[str]) -> None:
         """Run a tool to its end, with its output in the log."""
-        said_before = self._size_of_log()
-        with self.log.open("ab") as log:
+        with self.log.open("wb") as log:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         if done.returncode:
-            raise self._failed(said_before)
+            raise self._failed()
 
     def _launch(self, command: list[str]) -> None:
         """Start the broker and wait until its log reports that it is up."""
-        said_before = self._size_of_log()
-        with self.log.open("ab") as log:
+        with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _TIED, "sh", *command],
                 stdin=subprocess.PIPE,
@@ -211,20 +209,17 @@ class LocalBroker:
                 start_new_session=True,
             )
         deadline = time.monotonic() + _START_S
-        while _STARTED not in self._said(said_before):
+        while _STARTED not in self._said():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise self._failed(said_before)
+                raise self._failed()
             time.sleep(_POLL_S)
 
-    def _size_of_log(self) -> int:
-        return self.log.stat().st_size if self.log.exists() else 0
+    def _said(self) -> str:
+        return self.log.read_bytes().decode(errors="replace")
 
-    def _said(self, since: int) -> str:
-        return self.log.read_bytes()[since:].decode(errors="replace")
-
-    def _failed(self, said_before: int) -> RunError:
-        """One line: the reason, from the log after byte `said_before`, and where the log is."""
-        lines = [line.strip() for line in self._said(said_before).splitlines() if line.strip()]
+    def _failed(self) -> RunError:
+        """One line: the reason, from the log, and where the log is."""
+        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
         reasons = [match["reason"] for match in map(_EXCEPTION.match, lines) if match]
         reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later lines are consequences of the first
         return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})", code="not_started")

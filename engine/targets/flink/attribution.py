@@ -35,16 +35,6 @@ MAX_NAMED = 100
 """How many channels of a step are named."""
 
 
-class HeldBackBy(Struct, frozen=True):
-    """The channel that holds back the operator's watermark, and the cause; with `in_flight` no channel is to blame."""
-
-    channel: str
-    cause: Cause
-    subtask: int | None = None
-    vertex: str | None = None
-    """The id of the channel's vertex."""
-
-
 class Attribution(Struct, frozen=True):
     """An operator's watermark (epoch ms, None: none yet), its inputs, and who holds it back (None: not known, or no
     channel does).
@@ -61,7 +51,12 @@ class Attribution(Struct, frozen=True):
     """By channel why its watermark is not greater; None if it takes no part in the minimum."""
     delays: dict[str, int]
     """By channel how much later (ms) tasks on the way to the operator send its watermark, if they do."""
-    held_back_by: HeldBackBy | None
+    held_back_by: Holder | None
+    """The channel that holds back the operator's watermark, as of now, and the cause; with `in_flight` no channel is to
+    blame.
+    """
+    held_in: str | None
+    """The id of that channel's vertex."""
     blockers: list[Blocker] | None
     """The steps below the fastest input, the first holds back the watermark; None: not known. Empty: no input holds it
     back (the end of the stream, records in flight).
@@ -97,7 +92,7 @@ def attribution_of(evidence: Evidence) -> Attribution:
                 delays[name] = subtask.delay_ms
     taking_part = _taking_part(evidence, states)
     watermark_ms = time_of(_shown_watermark(evidence.operator, taking_part))
-    held_back_by = _held_back_by(evidence, states, channels, causes, taking_part)
+    held_back_by, held_in = _held_back_by(evidence, states, channels, causes, taking_part)
     ended = evidence.operator.watermark == MAX
     return Attribution(
         operator=evidence.operator.id,
@@ -111,6 +106,7 @@ def attribution_of(evidence: Evidence) -> Attribution:
         causes=causes,
         delays=delays,
         held_back_by=held_back_by,
+        held_in=held_in,
         blockers=[] if ended else _blockers(evidence, states, channels, causes, held_back_by, watermark_ms),
     )
 
@@ -168,7 +164,8 @@ def _shown_watermark(operator: OperatorEvidence, taking_part: Sequence[tuple[int
 def _held_back_by(
     evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
     causes: Sequence[Cause | None], taking_part: Sequence[tuple[int, int]],
-) -> HeldBackBy | None:  # fmt: skip
+) -> tuple[Holder | None, str | None]:  # fmt: skip
+    """The channel or the task, and the id of the channel's vertex."""
     place = min(taking_part)[1] if taking_part else None
     suspects: list[tuple[ChannelView, Cause]] = [
         (channel, cause)
@@ -185,23 +182,23 @@ def _held_back_by(
     )
     suspect = first_match(HOLDER_RULES, minimum)
     if suspect == "no channel" or minimum.lowest is None:
-        return None
+        return None, None
     if suspect == "operator":
-        return HeldBackBy(evidence.operator.waits_in or evidence.operator.name, "in_flight")
+        return Holder(evidence.operator.waits_in or evidence.operator.name, 0, "in_flight"), None
     if suspect == "task on the way":
-        return HeldBackBy(minimum.lowest.subtask.vertex, "in_flight")
+        return Holder(minimum.lowest.subtask.vertex, 0, "in_flight"), None
     channel, cause = min(suspects, key=lambda suspect: or_min(suspect[0].watermark_ms))
-    return HeldBackBy(channel.channel, cause, place, minimum.lowest.subtask.source_id)
+    return Holder(channel.channel, 0, cause, place), minimum.lowest.subtask.source_id
 
 
 def _blockers(
     evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
-    causes: Sequence[Cause | None], holder: HeldBackBy | None, watermark_ms: int | None,
+    causes: Sequence[Cause | None], holder: Holder | None, watermark_ms: int | None,
 ) -> list[Blocker] | None:  # fmt: skip
     """The steps. A split counts with its subtask's watermark if that is greater: a watermark never goes back."""
     if holder is None:
         return None
-    if holder.subtask is None:
+    if holder.instance is None:
         return []
     inputs = zip(evidence.inputs, states, strict=True)
     # The lowest channel in the minimum first; of equal ones the holder first.
@@ -308,15 +305,14 @@ def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) ->
 
 
 def _holder(attribution: Attribution, now_ms: int, last: Level | None) -> Holder | None:
-    holder = attribution.held_back_by
+    holder, before = attribution.held_back_by, None if last is None else last.holder
     if holder is None:
         return None
-    before = last.holder if last is not None else None
     if before is not None and before.channel == holder.channel:
-        return Holder(holder.channel, before.since_ms, holder.cause, holder.subtask, before.at_least)
+        return replace(holder, since_ms=before.since_ms, at_least=before.at_least)
     # If there was no watermark before, it may have been held back for longer.
     at_least = before is None and (last is None or last.watermark_ms is None)
-    return Holder(holder.channel, now_ms, holder.cause, holder.subtask, at_least)
+    return replace(holder, since_ms=now_ms, at_least=at_least)
 
 
 def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
@@ -334,7 +330,6 @@ def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | Non
 def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
     facts = moment.facts
     job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
-    holder = None if attribution is None else attribution.held_back_by
     return FlinkJob(
         id=job.id,
         name=job.name,
@@ -355,7 +350,7 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         running_ms=job.started_ms,
         failure=facts.failure,
         delays={} if attribution is None else attribution.delays,
-        held_in=None if holder is None else holder.vertex,
+        held_in=None if attribution is None else attribution.held_in,
         unanswered=facts.trouble is not None,
         operator_gone=moment.operator_gone,
     )

@@ -89,12 +89,12 @@ def assert_is_consistent(attribution: Attribution, own: int | None, seed: int) -
         assert (cause is not None) == (channel.state in IN_MINIMUM), seed
         assert channel.watermark_ms not in (MIN, MAX), seed
     holder = attribution.held_back_by
-    if holder is not None and holder.subtask is not None:
+    if holder is not None and holder.instance is not None:
         pairs = zip(attribution.channels, attribution.causes, strict=True)
-        named = [pair for pair in pairs if (pair[0].channel, pair[0].instance) == (holder.channel, holder.subtask)]
+        named = [pair for pair in pairs if (pair[0].channel, pair[0].instance) == (holder.channel, holder.instance)]
         [(channel, cause)] = named
         assert (cause, channel.state in IN_MINIMUM) == (holder.cause, True), seed
-        assert attribution.subtasks[holder.subtask].state == "active", seed
+        assert attribution.subtasks[holder.instance].state == "active", seed
 
 
 def assert_blames_if_it_can(attribution: Attribution, own: int | None, seed: int) -> None:

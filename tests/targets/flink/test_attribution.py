@@ -36,7 +36,7 @@ def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
     found = attributed(sample(0, 10, [10, 30], splits))
     assert found.watermark_ms == 10
     assert found.held_back_by is not None
-    assert (found.held_back_by.channel, found.held_back_by.subtask) == ("b", 0)
+    assert (found.held_back_by.channel, found.held_back_by.instance) == ("b", 0)
 
 
 def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
