@@ -67,10 +67,16 @@ _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_JAVA_NAMES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
 SECURITY = (
     "security.protocol",
     "sasl.mechanism",
-    "sasl.mechanisms",
     "sasl.jaas.config",
     "sasl.username",
     "sasl.password",
@@ -85,20 +91,10 @@ SECURITY = (
     "ssl.keystore.key",
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
-    "ssl.ca.location",
-    "ssl.ca.pem",
     "ssl.certificate.location",
-    "ssl.certificate.pem",
     "ssl.key.location",
-    "ssl.key.pem",
+    *_JAVA_NAMES,
 )
-_JAVA_NAMES = {
-    "sasl.mechanisms": "sasl.mechanism",
-    "ssl.ca.location": "ssl.truststore.location",
-    "ssl.ca.pem": "ssl.truststore.certificates",
-    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
-    "ssl.key.pem": "ssl.keystore.key",
-}
 _ALTERNATIVES = (
     {"ssl.truststore.location", "ssl.truststore.certificates"},
     {

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from ..system.errors import RunError, UsageError
+from ..system.errors import RunError
 from ..system.java import fetched_jars, find_java
 
 KAFKA_VERSION = "4.1.0"
@@ -76,7 +76,7 @@ class LocalBroker:
 
     Clients reach it at `bootstrap` without security. `port` 0: a free port, kept over restarts. `listeners` are
     additional ones by name with their security protocol, each at a free port (`address`), e.g. `{"SAFE": "SASL_SSL"}`.
-    `properties` override the defaults. `java` is a Java home, None: the one that wmtop finds.
+    `properties` override the defaults.
     """
 
     def __init__(
@@ -86,7 +86,6 @@ class LocalBroker:
         port: int = 0,
         listeners: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
-        java: Path | None = None,
     ) -> None:
         self._directory = directory
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {}), "CONTROLLER": "PLAINTEXT"}
@@ -94,7 +93,6 @@ class LocalBroker:
         if port:
             self._ports["PLAINTEXT"] = port
         self._properties = dict(properties or {})
-        self._java = java
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,10 +123,7 @@ class LocalBroker:
         jars = kafka_jars(report)
         self._directory.mkdir(parents=True, exist_ok=True)
         settings = self._write_settings()
-        java = (self._java or find_java().home) / "bin" / "java"
-        if not java.is_file():
-            raise UsageError(f"no Java at {java}; check the Java home", code="no_java")
-        command = [str(java), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
+        command = [str(find_java().home / "bin" / "java"), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
         report("starting a Kafka broker")
         if not (self._data / "meta.properties").exists():  # formatting writes it last
             self._run([*command, "kafka.tools.StorageTool", "format", f"--cluster-id={_new_id()}", "-c", settings])

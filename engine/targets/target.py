@@ -35,9 +35,13 @@ class Pace:
     def wait(self, every_s: float) -> bool:
         """Wait until the next poll of a target that wants one every `every_s`; False if there is none."""
         every_s = max(self._every_s, every_s)
-        if self.left_s is not None and every_s >= self.left_s:
+        if self._until is None:
+            return not self._stopping.wait(every_s)
+        if time.monotonic() + every_s >= self._until:
             self._stopping.set()
-        return not self._stopping.wait(every_s)
+        else:
+            time.sleep(every_s)
+        return not self._stopping.is_set()
 
     @property
     def left_s(self) -> float | None:

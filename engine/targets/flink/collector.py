@@ -35,18 +35,12 @@ class JobsOverview(Struct):
     jobs: list[Job]
 
 
-class PlanInput(Struct):
-    """An edge of the plan."""
-
-    id: str
-    ship_strategy: str = ""
-
-
 class PlanNode(Struct):
-    """A vertex in the plan."""
+    """A vertex in the plan, or an input of one."""
 
     id: str
-    inputs: list[PlanInput] = []
+    inputs: list["PlanNode"] = []
+    ship_strategy: str = ""
 
 
 class Plan(Struct):
@@ -87,13 +81,6 @@ class Checkpoints(Struct):
 
     latest: dict[str, Checkpoint | None] | None = None
     counts: dict[str, int | None] | None = None
-
-
-class ConfigEntry(Struct):
-    """A line of `/jobmanager/config`."""
-
-    key: str
-    value: str | None = None
 
 
 def jobs_of(rest: Rest) -> list[Job]:
@@ -137,9 +124,10 @@ def update_interval_ms(rest: Rest) -> int | None:
     it.
     """
     try:
-        options = {entry.key: entry.value for entry in rest.get("/jobmanager/config", list[ConfigEntry])}
+        entries = rest.get("/jobmanager/config", list[dict[str, str | None]])
     except RestError:
         return None
+    options = {entry.get("key"): entry.get("value") for entry in entries}
     return duration_ms(options.get("metrics.fetcher.update-interval") or f"{DEFAULT_INTERVAL_MS}")
 
 

@@ -29,16 +29,10 @@ _T = TypeVar("_T")
 
 
 class Metric(Struct):
-    """A metric's id, and its value if values were requested."""
+    """A metric's id, its value if values were requested, and its sum over the subtasks of a vertex if sums were."""
 
     id: str
     value: str | None = None
-
-
-class MetricSum(Struct):
-    """A metric's sum over the subtasks of a vertex."""
-
-    id: str
     sum: float | None = None
 
 
@@ -127,7 +121,7 @@ class Rest:
         """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
         sums: dict[str, float] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 96):
-            for metric in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[MetricSum]):
+            for metric in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[Metric]):
                 if metric.sum is not None and math.isfinite(metric.sum):
                     sums[metric.id] = metric.sum
         return sums
