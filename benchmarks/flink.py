@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from wmtop.engine.feed.run_directory import RUN_DIR_VARIABLE
 from wmtop.engine.system.java import find_java
-from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
+from wmtop.engine.targets.flink.demo import compile_job, flink_jars
 
 from .machine import run_to_its_end
 

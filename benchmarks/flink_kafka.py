@@ -12,7 +12,7 @@ from typing import Any
 from kafka.admin import KafkaAdminClient
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.system.java import fetched_jars
-from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
+from wmtop.engine.targets.flink.demo import compile_job, flink_jars
 
 from .flink import JOB, PARALLELISM, Result, Sides, compare, java, of_flink, of_wmtop, print_head, write
 

@@ -18,7 +18,7 @@ def publish(spark: "SparkSession") -> None:
     Call it once per session; a second call does nothing. It never waits for a reader and never raises: failures are
     logged as warnings, and the job continues. Needs a session of its own JVM (not Spark Connect).
     """
-    from .targets.job.publish import publish
+    from .targets.job import publish
 
     publish(spark)
 
@@ -37,6 +37,6 @@ def tap(
     in Spark's event log and in what `publish` writes. `name` identifies the input (default: the time column). Delays
     are exact to `bucket_ms`. A null or empty channel is `(none)`. UsageError for a column that is not a timestamp.
     """
-    from .targets.job.tap import tap
+    from .targets.job import tap
 
     return tap(df, time, channel, name=name, bucket_ms=bucket_ms)

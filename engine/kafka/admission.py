@@ -5,7 +5,7 @@
 
 import socket
 import ssl
-from typing import Any
+from typing import Any, cast
 
 from kafka.cluster import collect_hosts
 from kafka.errors import KafkaError, for_code
@@ -15,6 +15,7 @@ from kafka.protocol.metadata.api_versions import ApiVersionsRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from ..system.errors import UsageError
 from .client_settings import KafkaConfig
 
 ANOTHER_NAME = "has a certificate for another name"
@@ -30,36 +31,30 @@ class _RefusedError(Exception):
     """The reason, to be appended to `the Kafka broker at ADDRESS`."""
 
 
-def reach(config: KafkaConfig, within_s: float) -> None:
-    """Return as soon as one of the brokers accepts a connection; OSError if none does."""
+def enter(config: KafkaConfig, within_s: float) -> None:
+    """Take a client's first steps at the first broker that accepts a connection: TLS, authentication, a request.
+
+    UsageError if it refuses them, OSError if no broker accepts a connection; nothing if a broker gives no answer.
+    """
     hosts = collect_hosts(config.servers, randomize=False)
-    failure = "no address"
+    failure: str | None = "no address"
     for host, port, _ in hosts:
         try:
-            socket.create_connection((host, port), within_s / len(hosts)).close()
-            return
+            connection = socket.create_connection((host, port), within_s / len(hosts))
         except OSError as error:
-            failure = error.strerror or str(error)
-    raise OSError(failure)
-
-
-def refusal(config: KafkaConfig) -> str | None:
-    """Why the first broker that can be reached refuses a client, in one line; None if it does not, or no broker can be
-    reached.
-
-    It takes a client's first steps: TLS, authentication, a request.
-    """
-    for address in config.servers:
-        host, _, port = address.strip().rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_S) as connection:
-                _enter(connection, host.strip("[]"), config)
-                return None
-        except _RefusedError as error:
-            return f"the Kafka broker at {address} {error}"
-        except (OSError, ValueError, KafkaError):
+            failure = failure and (error.strerror or str(error))
             continue
-    return None
+        try:
+            connection.settimeout(_TIMEOUT_S)
+            with connection:
+                _enter(connection, host, config)
+            return
+        except _RefusedError as error:
+            raise UsageError(f"the Kafka broker at {host}:{port} {error}") from None
+        except (OSError, ValueError, KafkaError):
+            failure = None  # it is reached, but gives no answer
+    if failure is not None:
+        raise OSError(failure)
 
 
 def _enter(connection: socket.socket, host: str, config: KafkaConfig) -> None:
@@ -100,7 +95,7 @@ def _distrust(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _not_our_certificate(config: KafkaConfig) -> str:
-    if config.tls().chain is None:
+    if config.value("ssl.keystore.certificate.chain") is None:
         return (
             "requires a client certificate; set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
         )
@@ -145,18 +140,13 @@ def _authenticate(conversation: "_Conversation", config: KafkaConfig) -> None:
         )
     if answer.error_code:
         raise for_code(answer.error_code)()
-    sasl = _exchange(mechanism, arguments)
+    sasl = cast(Any, get_sasl_mechanism(mechanism)(**arguments))
     while not sasl.is_done():
         answer = conversation.ask(SaslAuthenticateRequest(auth_bytes=sasl.auth_bytes(), version=0))
         if answer.error_code:
             user = arguments["sasl_plain_username"]
             raise _RefusedError(f"refuses user '{user}' with {mechanism}; check user name, password and sasl.mechanism")
         sasl.receive(answer.auth_bytes)
-
-
-def _exchange(mechanism: str, arguments: dict[str, Any]) -> Any:
-    """kafka-python's side of the SASL authentication."""
-    return get_sasl_mechanism(mechanism)(**arguments)
 
 
 class _Conversation:

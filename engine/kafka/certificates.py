@@ -6,7 +6,7 @@ import secrets
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
-from cryptography.x509 import Certificate
-from msgspec import Struct
+from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from ..system.errors import UsageError
 from ..system.java import find_java
@@ -29,28 +28,27 @@ _STORE, _KEY, _OURS = "WMTOP_STORE_PASSWORD", "WMTOP_KEY_PASSWORD", "WMTOP_OWN_P
 _KEY_ENTRY = re.compile(r"^(?P<alias>.+?), .*PrivateKeyEntry", re.MULTILINE)
 _JAVA_ONLY = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """The first bytes of JKS and JCEKS stores."""
-_BAD_STORE = (ValueError, TypeError, UnsupportedAlgorithm)
-
-_BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=kind)-----", re.DOTALL)
-_LINE = re.compile(r".{1,64}")
+_BAD = (ValueError, TypeError, UnsupportedAlgorithm)
 _PEM = b"-----BEGIN "
+Identity = tuple[list[Certificate], PrivateKeyTypes]
+"""A certificate with its chain, and its key."""
 
 
-def certificates_in(store: Path, kind: str | None, password: str | None) -> str:
-    """The trusted certificates of a store, as PEM; `kind` None: JKS or PKCS #12, by the first bytes."""
+def _certificates_in(store: Path, kind: str | None, password: str | None) -> list[Certificate]:
+    """The trusted certificates of a store; `kind` None: JKS or PKCS #12, by the first bytes."""
     if _is_java_only(store, kind):
         listing = ["-list", "-rfc", *_opening(store, kind, password)]
-        pem = _keytool("ssl.truststore", store, listing, {_STORE: password})
+        certificates = _certificates(_keytool("ssl.truststore", store, listing, {_STORE: password}).encode())
     else:
-        pem = "".join(map(_certificate_pem, _certificates(_opened("ssl.truststore", store, password))))
-    if "-----BEGIN" not in pem:
+        certificates = _all_certificates(_opened("ssl.truststore", store, password))
+    if not certificates:
         hint = "" if password else "; set ssl.truststore.password"
         raise UsageError(f"ssl.truststore.location: {store} has no certificate{hint}")
-    return pem
+    return certificates
 
 
-def key_in(store: Path, kind: str | None, password: str | None, key_password: str | None) -> str:
-    """Certificate, its chain and its key of the first entry with a key, as PEM, not encrypted."""
+def _identity_in(store: Path, kind: str | None, password: str | None, key_password: str | None) -> Identity:
+    """The first entry of a store with a key."""
     if password is None:
         raise UsageError(f"ssl.keystore.password is missing; {store} needs it")
     # Only Java's stores have a separate password for a key.
@@ -60,19 +58,15 @@ def key_in(store: Path, kind: str | None, password: str | None, key_password: st
         content = _opened("ssl.keystore", store, password)
     if content.key is None or content.cert is None:
         raise UsageError(f"ssl.keystore.location: {store} has no entry with a key")
-    chain = _chain(content.cert.certificate, _certificates(content))
-    return "".join(map(_certificate_pem, chain)) + _key_pem(content.key)
+    return _chain(content.cert.certificate, _all_certificates(content)), content.key
 
 
-def plain_key(key: str, password: str | None) -> str:
-    """A PEM key as PKCS #8 without a password; ValueError if the password is wrong or it is not a key."""
-    data = key.encode()
-    encrypted = "ENCRYPTED" in key
+def _certificates(pem: bytes) -> list[Certificate]:
+    """The certificates in a PEM text, among anything else; empty if there is none, or one cannot be read."""
     try:
-        opened = load_pem_private_key(data, (password or "").encode() if encrypted else None)
-    except (TypeError, UnsupportedAlgorithm) as error:
-        raise ValueError(str(error)) from None
-    return opened.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        return load_pem_x509_certificates(pem)
+    except ValueError:
+        return []
 
 
 def _is_java_only(store: Path, kind: str | None) -> bool:
@@ -87,7 +81,7 @@ def _is_java_only(store: Path, kind: str | None) -> bool:
 def _opened(name: str, store: Path, password: str | None) -> PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(store.read_bytes(), None if password is None else password.encode())
-    except _BAD_STORE as error:
+    except _BAD as error:
         raise _does_not_open(name, store, str(error)) from None
 
 
@@ -104,7 +98,7 @@ def _converted(store: Path, kind: str | None, password: str, key_password: str) 
         return _opened("ssl.keystore", copy, environment[_OURS])
 
 
-def _certificates(content: PKCS12KeyAndCertificates) -> list[Certificate]:
+def _all_certificates(content: PKCS12KeyAndCertificates) -> list[Certificate]:
     own = [] if content.cert is None else [content.cert]
     return [entry.certificate for entry in [*own, *content.additional_certs]]
 
@@ -127,12 +121,8 @@ def _issuer(certificate: Certificate, others: list[Certificate]) -> Certificate 
     return None
 
 
-def _certificate_pem(certificate: Certificate) -> str:
-    return certificate.public_bytes(Encoding.PEM).decode()
-
-
-def _key_pem(key: PrivateKeyTypes) -> str:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+def _pem(certificates: Iterable[Certificate]) -> str:
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def _opening(store: Path, kind: str | None, password: str | None) -> list[str]:
@@ -174,36 +164,33 @@ def _does_not_open(name: str, store: Path, reason: str) -> UsageError:
     )
 
 
-class TlsMaterial(Struct, frozen=True, kw_only=True):
-    """PEM texts and what to verify; `authorities` and `authorities_file` None: the system's authorities."""
-
-    authorities: str | None
-    authorities_file: str | None
-    chain: str | None
-    key: str | None
-    """PKCS #8 without a password, the only form that Kafka's Java client reads on every Java version."""
-    checks_name: bool
-
-    def __repr__(self) -> str:
-        return "TlsMaterial()"
-
-
-def tls_context(material: TlsMaterial) -> ssl.SSLContext:
-    """The SSL context for Python's connections; UsageError for unusable certificates and keys."""
+def tls_context(value: Callable[[str], str | None]) -> ssl.SSLContext:
+    """The SSL context for Python's connections, by the `value` of each property that `tls_properties` gives (None: not
+    given; without authorities the system's are trusted); UsageError for unusable certificates and keys.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = material.checks_name
-    if material.authorities is None and material.authorities_file is None:
+    context.check_hostname = value("ssl.endpoint.identification.algorithm") != ""
+    authorities, file = value("ssl.truststore.certificates"), value("ssl.truststore.location")
+    if authorities is None and file is None:
         context.load_default_certs()
     else:
-        _trust(context, material)
-    if material.chain is not None and material.key is not None:
-        _identify(context, material.chain, material.key)
+        try:
+            context.load_verify_locations(cafile=file, cadata=authorities)
+        except OSError as error:  # SSLError is one
+            name = "ssl.truststore.location" if authorities is None else "ssl.truststore.certificates"
+            raise UsageError(f"{name}: cannot read a certificate: {_reason(error)}") from None
+    chain, key = value("ssl.keystore.certificate.chain"), value("ssl.keystore.key")
+    if chain is not None and key is not None:
+        _identify(context, chain, key)
     return context
 
 
 def tls_properties(settings: Mapping[str, str]) -> dict[str, str]:
-    """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones."""
+    """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones.
+
+    Keys are PKCS #8 without a password, the only form that Kafka's Java client reads on every Java version.
+    """
     check = settings.get("ssl.endpoint.identification.algorithm", "https").lower()
     if check not in ("https", "", "none"):
         raise UsageError("ssl.endpoint.identification.algorithm must be https, or empty to skip the host name check")
@@ -214,14 +201,6 @@ def tls_properties(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
-    name = "ssl.truststore.location" if material.authorities is None else "ssl.truststore.certificates"
-    try:
-        context.load_verify_locations(cafile=material.authorities_file, cadata=material.authorities)
-    except OSError as error:  # SSLError is one
-        raise UsageError(f"{name}: cannot read a certificate: {_reason(error)}") from None
-
-
 def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
     """Load certificate and key from a private, temporary file: Python reads them only from files."""
     with tempfile.NamedTemporaryFile("w", prefix="wmtop-", suffix=".pem") as file:  # mode 0600
@@ -230,70 +209,67 @@ def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
         try:
             context.load_cert_chain(file.name, password="")  # None would ask the terminal
         except ssl.SSLError as error:
-            raise UsageError(_why_unusable(error)) from None
-
-
-def _why_unusable(error: ssl.SSLError) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "the client's certificate and its key do not match; check ssl.keystore.* in --kafka-config"
-    return f"the client's certificate or key cannot be read: {_reason(error)}; check ssl.keystore.* in --kafka-config"
-
-
-def _why_closed(key: str, password: str | None) -> str:
-    if "ENCRYPTED" in key:
-        return f"cannot decrypt the client's key; {'set' if password is None else 'check'} ssl.key.password"
-    return "cannot read the client's key; check ssl.keystore.* in --kafka-config"
+            is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
+            what = "and its key do not match" if is_mismatch else f"or key cannot be used: {_reason(error)}"
+            raise UsageError(f"the client's certificate {what}; check ssl.keystore.* in --kafka-config") from None
 
 
 def _trusted(settings: Mapping[str, str]) -> dict[str, str]:
     if (text := settings.get("ssl.truststore.certificates")) is not None:
-        certificates = _blocks(text, "CERTIFICATE")
+        certificates = _certificates(text.encode())
         if not certificates:
             raise UsageError("ssl.truststore.certificates has no PEM certificate")
-        return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(certificates)}
     if (location := settings.get("ssl.truststore.location")) is None:
         return {}
     path = Path(location).absolute()
     if _PEM in _read("ssl.truststore.location", path):
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
     store = settings.get("ssl.truststore.type"), settings.get("ssl.truststore.password")
-    certificates = _blocks(certificates_in(path, *store), "CERTIFICATE")
-    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(_certificates_in(path, *store))}
 
 
 def _identity(settings: Mapping[str, str]) -> dict[str, str]:
     """The client's certificate and key, if it has one."""
-    pem, password = _identity_pem(settings), settings.get("ssl.key.password")
-    if pem is None:
-        return {}
-    chain, key = _blocks(pem, "CERTIFICATE"), _blocks(pem, "PRIVATE KEY")
-    if not chain or not key:
-        missing = "certificate" if key else "key"
-        raise UsageError(
-            f"the client's {missing} is missing; give both with ssl.keystore.location, "
-            "or with ssl.certificate.location and ssl.key.location (PEM)"
-        )
-    try:
-        key = plain_key(key, password)
-    except ValueError:
-        raise UsageError(_why_closed(key, password)) from None
-    return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
-
-
-def _identity_pem(settings: Mapping[str, str]) -> str | None:
     texts = [settings[name] for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key") if name in settings]
+    pem = [text.encode() for text in texts]
     locations = ("ssl.certificate.location", "ssl.key.location")
-    texts += [_text(_read(name, Path(settings[name]))) for name in locations if name in settings]
-    if texts:
-        return "\n".join(texts)
-    if (location := settings.get("ssl.keystore.location")) is None:
-        return None
-    path = Path(location)
-    data = _read("ssl.keystore.location", path)
-    if _PEM in data:
-        return _text(data)
-    kind, password = settings.get("ssl.keystore.type"), settings.get("ssl.keystore.password")
-    return key_in(path, kind, password, settings.get("ssl.key.password"))
+    pem += [_read(name, Path(settings[name])) for name in locations if name in settings]
+    location, password = settings.get("ssl.keystore.location"), settings.get("ssl.key.password")
+    if not pem and location is not None and _PEM in (data := _read("ssl.keystore.location", Path(location))):
+        pem = [data]
+    if pem:
+        chain, key = _identity_of(b"\n".join(pem), password)
+    elif location is not None:
+        store = settings.get("ssl.keystore.type"), settings.get("ssl.keystore.password")
+        chain, key = _identity_in(Path(location), *store, password)
+    else:
+        return {}
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": _pem(chain),
+        "ssl.keystore.key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+    }
+
+
+def _identity_of(pem: bytes, password: str | None) -> Identity:
+    """The certificate, its chain and its key in a PEM text; in a properties file its lines may be joined."""
+    for what, mark in (("key", b"PRIVATE KEY-----"), ("certificate", b"CERTIFICATE-----")):
+        if mark not in pem:
+            raise UsageError(
+                f"the client's {what} is missing; give both with ssl.keystore.location, "
+                "or with ssl.certificate.location and ssl.key.location (PEM)"
+            )
+    chain, is_encrypted = _certificates(pem), b"ENCRYPTED" in pem
+    if not chain:
+        raise UsageError("cannot read the client's certificate; check ssl.keystore.* in --kafka-config")
+    try:
+        return chain, load_pem_private_key(pem, (password or "").encode() if is_encrypted else None)
+    except _BAD:
+        if not is_encrypted:
+            raise UsageError("cannot read the client's key; check ssl.keystore.* in --kafka-config") from None
+        advice = "set" if password is None else "check"
+        raise UsageError(f"cannot decrypt the client's key; {advice} ssl.key.password") from None
 
 
 def _read(name: str, path: Path) -> bytes:
@@ -301,25 +277,6 @@ def _read(name: str, path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{name}: cannot read {path}: {error.strerror or 'not a file'}") from None
-
-
-def _text(data: bytes) -> str:
-    return data.decode("ascii", errors="replace")
-
-
-def _blocks(text: str, kind: str) -> str:
-    """The PEM blocks of a kind, in lines, without the text around them; empty if there are none.
-
-    In properties files the lines of a PEM text are often joined, which Java accepts and OpenSSL does not.
-    """
-    return "".join(_in_lines(block) for block in _BLOCK.finditer(text) if block["kind"].endswith(kind))
-
-
-def _in_lines(block: re.Match[str]) -> str:
-    if ":" in block["body"]:  # headers, as in keys encrypted in the old format
-        return block[0] + "\n"
-    body = "\n".join(_LINE.findall("".join(block["body"].split())))
-    return f"-----BEGIN {block['kind']}-----\n{body}\n-----END {block['kind']}-----\n"
 
 
 def _reason(error: OSError) -> str:

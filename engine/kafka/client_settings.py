@@ -14,7 +14,7 @@ import javaproperties
 from msgspec import Struct
 
 from ..system.errors import UsageError
-from .certificates import TlsMaterial, tls_context, tls_properties
+from .certificates import tls_context, tls_properties
 
 TIMING = frozenset(
     {
@@ -56,19 +56,27 @@ _OPEN = TIMING | {
     "ssl.endpoint.identification.algorithm",
 }
 """Properties that are not secrets; all other properties are treated as secrets."""
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<quoted>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<word>[\w$.-]+)|(?P<sign>[=;]))""", re.DOTALL
+_VALUE = r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[\w$.-]+)"""
+_LOGIN = re.compile(
+    rf"\s*(?P<module>{_VALUE})\s+[\w$.-]+(?P<options>(?:\s*[\w$.-]+\s*=\s*{_VALUE})*)\s*;\s*", re.DOTALL
 )
-_ESCAPED = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
-_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_OPTION = re.compile(rf"(?P<name>[\w$.-]+)\s*=\s*(?P<value>{_VALUE})", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_JAVA_NAMES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
 SECURITY = (
     "security.protocol",
     "sasl.mechanism",
-    "sasl.mechanisms",
     "sasl.jaas.config",
     "sasl.username",
     "sasl.password",
@@ -83,20 +91,10 @@ SECURITY = (
     "ssl.keystore.key",
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
-    "ssl.ca.location",
-    "ssl.ca.pem",
     "ssl.certificate.location",
-    "ssl.certificate.pem",
     "ssl.key.location",
-    "ssl.key.pem",
+    *_JAVA_NAMES,
 )
-_JAVA_NAMES = {
-    "sasl.mechanisms": "sasl.mechanism",
-    "ssl.ca.location": "ssl.truststore.location",
-    "ssl.ca.pem": "ssl.truststore.certificates",
-    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
-    "ssl.key.pem": "ssl.keystore.key",
-}
 _ALTERNATIVES = (
     {"ssl.truststore.location", "ssl.truststore.certificates"},
     {
@@ -168,16 +166,6 @@ class KafkaConfig(Struct, frozen=True):
         """User name and password."""
         return parse_login(self.value("sasl.jaas.config") or "")
 
-    def tls(self) -> TlsMaterial:
-        """The trusted certificates and the client's own."""
-        return TlsMaterial(
-            authorities=self.value("ssl.truststore.certificates"),
-            authorities_file=self.value("ssl.truststore.location"),
-            chain=self.value("ssl.keystore.certificate.chain"),
-            key=self.value("ssl.keystore.key"),
-            checks_name=self.value("ssl.endpoint.identification.algorithm") != "",
-        )
-
     def for_python(self) -> dict[str, Any]:
         """Arguments for kafka-python's clients."""
         arguments: dict[str, Any] = {"bootstrap_servers": self.servers}
@@ -190,7 +178,7 @@ class KafkaConfig(Struct, frozen=True):
             arguments["sasl_plain_username"] = user
             arguments["sasl_plain_password"] = _Hidden(password)
         if self.protocol.endswith("SSL"):
-            arguments["ssl_context"] = tls_context(self.tls())
+            arguments["ssl_context"] = tls_context(self.value)
         return arguments
 
     def for_connector(self) -> dict[str, str]:
@@ -280,14 +268,12 @@ def _hidden(name: str, value: str) -> str:
 
 def parse_login(text: str) -> tuple[str, str]:
     """User name and password; ValueError, without the secrets, if the text is not a login with both."""
-    match _tokens(text):
-        case [module, _, *options, ";"] if options[1::3] == ["="] * (len(options) // 3) and len(options) % 3 == 0:
-            pass
-        case _:
-            raise ValueError("""is not '…LoginModule required username="…" password="…";'""")
-    if not module.endswith(tuple(name.rpartition(".")[2] for name in _MODULES.values())):
+    login = _LOGIN.fullmatch(text)
+    if login is None:
+        raise ValueError("""is not '…LoginModule required username="…" password="…";'""")
+    if not _plain(login["module"]).endswith(tuple(name.rpartition(".")[2] for name in _MODULES.values())):
         raise ValueError("has an unsupported login module; use PlainLoginModule or ScramLoginModule")
-    fields = {options[at]: options[at + 2] for at in range(0, len(options), 3)}
+    fields = {option["name"]: _plain(option["value"]) for option in _OPTION.finditer(login["options"])}
     if fields.get("tokenauth", "").lower() == "true":
         raise ValueError("asks for a delegation token, which is not supported")
     for name in ("username", "password"):
@@ -302,22 +288,11 @@ def format_login(mechanism: str, user: str, password: str) -> str:
     return f"{module} required username={_quoted(user)} password={_quoted(password)};"
 
 
-def _tokens(text: str) -> list[str]:
-    tokens: list[str] = []
-    at, text = 0, text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            return []
-        quoted = match["quoted"]
-        tokens.append(match[0].strip() if quoted is None else _ESCAPED.sub(_unescaped, quoted[1:-1]))
-        at = match.end()
-    return tokens
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    escape = match[1]
-    return chr(int(escape, 8)) if escape[0] in "01234567" else _LETTERS.get(escape, escape)
+def _plain(value: str) -> str:
+    """A value of a login without its quotes and escapes."""
+    if value[0] not in "\"'":
+        return value
+    return _ESCAPED.sub(lambda match: _LETTERS.get(match[1], match[1]), value[1:-1])
 
 
 def _quoted(text: str) -> str:

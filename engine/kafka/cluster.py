@@ -1,8 +1,7 @@
-"""Facts about a cluster's topics, partitions, offsets and groups, without joining a group."""
+"""Facts about a cluster's topics, partitions, offsets and groups, and their last records, without joining a group."""
 
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -23,7 +22,9 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError
-from .admission import reach, refusal
+from ..system.event_time import BELOW, TimeUnit, json_to_ms
+from ..system.json_path import JsonPath, near_paths
+from .admission import enter
 from .client_settings import KafkaConfig
 
 if TYPE_CHECKING:
@@ -51,6 +52,15 @@ _ELECTING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, Leade
 _ELECTING_S = 0.3
 _SILENT = (NodeNotReadyError, KafkaConnectionError, KafkaTimeoutError)
 Answer = TypeVar("Answer")
+_SAMPLED = 50
+"""Records of each partition, at most, in which the format of times is looked for."""
+WITHIN_S = 3.0
+"""Longest wait (s) for records."""
+_BACK = 8
+"""How many offsets before the given one to begin: the offsets right before it may hold a transaction marker or be
+compacted away.
+"""
+_POLL_MS = 200
 ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"
 
 
@@ -119,20 +129,13 @@ class Cluster:
     """A connection for queries; UsageError if nothing answers, RunError if a later query fails."""
 
     def __init__(self, config: KafkaConfig) -> None:
-        self._config = config
-        secured = config.protocol != "PLAINTEXT"
-        try:
-            reach(config, CONNECT_MS / 1_000)  # kafka-python would try all that time even if nothing listens
-        except (OSError, ValueError) as error:
-            raise UsageError(_no_broker(config, error)) from None
-        if secured and (why := refusal(config)) is not None:  # kafka-python itself would try for CONNECT_MS
-            raise UsageError(why)
+        self.config = config
         limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **_BACKOFF}
         try:
+            enter(config, CONNECT_MS / 1_000)  # kafka-python would try all that time and report only a timeout
             self._admin: Any = KafkaAdminClient(**limits | config.for_python(), client_id="wmtop")
         except (KafkaError, OSError, ValueError, AssertionError) as error:
-            why = None if secured else refusal(config)
-            raise UsageError(why or _no_broker(config, error)) from None
+            raise UsageError(f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -199,28 +202,6 @@ class Cluster:
         """All consumer groups visible to this client."""
         return sorted(group["group_id"] for group in self._ask(self._admin.list_groups))
 
-    def read(self, starts: Positions, most: int = 1) -> list[Record]:
-        """Up to `most` records of each partition from an offset on, as a `read_committed` reader gets them."""
-        records: list[Record] = []
-        with self._consumer(most) as consumer:
-            ends = self.latest(starts)
-            for partition, offset in starts.items():
-                records += _read_one(consumer, partition, offset, min(ends[partition], offset + most))
-        return records
-
-    @contextmanager
-    def _consumer(self, most: int) -> Generator[Any]:
-        try:
-            consumer = consumer_of(self._config, max_poll_records=max(1, most))
-        except (KafkaError, OSError) as error:
-            raise RunError(self._in_words(error)) from None
-        try:
-            yield consumer
-        except (KafkaError, OSError) as error:
-            raise RunError(self._in_words(error)) from None
-        finally:
-            consumer.close(autocommit=False, timeout_ms=1_000)
-
     def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> Positions:
         return {key: value.offset for key, value in self._list(dict.fromkeys(partitions, spec)).items()}
 
@@ -244,8 +225,8 @@ class Cluster:
 
     def _in_words(self, error: Exception) -> str:
         if isinstance(error, _SILENT):
-            return f"no Kafka broker answers at {self._config.bootstrap}"
-        return f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}"
+            return f"no Kafka broker answers at {self.config.bootstrap}"
+        return f"the Kafka cluster at {self.config.bootstrap} gave no answer: {said(error)}"
 
 
 def consumer_of(config: KafkaConfig, **options: Any) -> Any:
@@ -260,10 +241,6 @@ def consumer_of(config: KafkaConfig, **options: Any) -> Any:
     return KafkaConsumer(**_BACKOFF | config.for_python() | settings | options)
 
 
-def _no_broker(config: KafkaConfig, error: Exception) -> str:
-    return f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}"
-
-
 def may_not_read(topic: str) -> str:
     """What to do about a topic that this client may not read."""
     return f"not allowed to read the topic {topic}: ask for the right to READ it, or use another user (--kafka-config)"
@@ -275,22 +252,112 @@ def said(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -> list[Record]:
-    """Records in [offset, end); fewer if transactions or compaction left holes, or none come for a while."""
-    consumer.assign([partition])
-    consumer.seek(partition, offset)
-    records: list[Record] = []
-    while offset < end:
-        polled = consumer.poll(timeout_ms=3_000).get(partition, [])
-        records += [record_of(partition, raw) for raw in polled if raw.offset < end]
-        moved = consumer.position(partition, timeout_ms=1_000)
-        if moved is None or moved <= offset:
-            break
-        offset = moved
-    return records
-
-
-def record_of(partition: TopicPartition, raw: Any) -> Record:
+def _record_of(partition: TopicPartition, raw: Any) -> Record:
     """A client's record as a `Record`."""
     stamp = raw.timestamp if raw.timestamp is not None and raw.timestamp >= 0 else None
     return Record(partition, raw.offset, stamp, raw.key, raw.value)
+
+
+def time_in(record: Record, path: JsonPath, unit: TimeUnit | None) -> int | None:
+    """The time (ms) in a record's value; `unit` None: by its size. None if it is not JSON, or has no such field or no
+    time.
+    """
+    value = path.of(_decoded(record))
+    return json_to_ms([value], unit or _unit_of(value) or "ms")[0].as_py()
+
+
+def look_for_times(cluster: Cluster, partitions: list[TopicPartition], path: JsonPath) -> str | None:
+    """The format of times in the latest records, None without records; UsageError if none has the field."""
+    peek, back = Peek(cluster.config), dict.fromkeys(partitions, _SAMPLED)
+    try:
+        tails = peek.tails(cluster.latest(partitions), cluster.earliest(partitions), back)
+    finally:
+        peek.close()
+    records = [record for partition in partitions for record in tails.get(partition, ())]
+    values = [value for record in records if (value := _decoded(record)) is not None]
+    times = [field for value in values if (field := path.of(value)) is not None]
+    if values and not times:
+        near = near_paths(path, values)
+        hint = f"; near ones: {', '.join(near)}" if near else ""
+        raise UsageError(f"--time {path}: none of the last {len(values)} records has it{hint}")
+    if not times:
+        return None
+    unit = _unit_of(times[-1])  # the same rule as `recognised_to_ms_sql`
+    return "ISO 8601" if unit is None else f"epoch {unit}"
+
+
+def _decoded(record: Record) -> Any:
+    value = record.value
+    if not value:
+        return None
+    try:
+        return msgspec.json.decode(value[5:] if value[:1] == b"\0" else value)
+    except msgspec.DecodeError:
+        return None
+
+
+def _unit_of(value: Any) -> TimeUnit | None:
+    """The unit of a number, by its size; None for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    for unit, below in BELOW.items():
+        if abs(number) < below:
+            return unit
+    return "ns"
+
+
+class Peek:
+    """Reads without a group and without committing; RunError if the cluster does not answer."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self._consumer: Any = None
+
+    def before(self, offsets: Positions, first: Positions) -> dict[TopicPartition, Record]:
+        """The last record before each offset, if there is one close by; `first` are the first available offsets."""
+        return {partition: records[-1] for partition, records in self.tails(offsets, first, {}).items()}
+
+    def tails(
+        self, offsets: Positions, first: Positions, back: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, list[Record]]:
+        """The last records before each offset, in order, from `back` (at least 8) offsets before it."""
+        with_records = {p: offset for p, offset in offsets.items() if offset > first.get(p, 0)}
+        if not with_records:
+            return {}
+        try:
+            return self._before(with_records, first, back)
+        except (KafkaError, OSError, ValueError) as error:
+            self.close()
+            raise RunError(f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}") from None
+
+    def close(self) -> None:
+        """Disconnect."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def _before(
+        self, offsets: Positions, first: Positions, back: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, list[Record]]:
+        if self._consumer is None:
+            self._consumer = consumer_of(self._config, max_partition_fetch_bytes=64 * 1024, fetch_max_wait_ms=_POLL_MS)
+        consumer = self._consumer
+        consumer.assign(list(offsets))
+        consumer.resume(*offsets)  # a partition that stays assigned stays paused
+        for partition, offset in offsets.items():
+            consumer.seek(partition, max(first.get(partition, 0), offset - max(_BACK, back.get(partition, 0))))
+        tails: dict[TopicPartition, list[Record]] = {}
+        left = set(offsets)
+        deadline = time.monotonic() + WITHIN_S
+        while left and time.monotonic() < deadline:
+            for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                near = [record for record in records if record.offset < offsets[partition]]
+                if near:
+                    tails.setdefault(partition, []).extend(_record_of(partition, record) for record in near)
+            # Past the offset, by records or control records.
+            done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= offsets[p]}
+            left -= done
+            consumer.pause(*done)
+        return tails

@@ -3,7 +3,8 @@
 Event times go into the payload unchanged, because watermark, lateness and late counts depend only on them. The record
 timestamp is the current time: the broker's retention would delete records with timestamps that are years old.
 
-As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes.
+As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes: what is not
+acknowledged then is given up.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,8 +17,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from time import monotonic
-from typing import Any, Self
+from time import monotonic, sleep
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -49,9 +50,6 @@ _ON_THE_WAY = 10_000
 _CHUNK = 1_000
 _EARLY_S = 0.02
 """Records due within this time (s) are sent at once: one wait for many."""
-_SETTLE_S = 0.005
-_REPORT_S = 60.0
-_GIVE_UP_S = 5.0
 
 
 class Feed(Struct, frozen=True, kw_only=True):
@@ -71,11 +69,11 @@ class Feed(Struct, frozen=True, kw_only=True):
     """Rows that arrived before (epoch ms) are left out."""
 
 
-def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int:
+def feed(job: Feed, report: Callable[[str], None]) -> int:
     """Send the rows in order of arrival, as JSON; returns how many the broker acknowledged.
 
-    A channel stays in one partition. Ends early when `stop` is set. UsageError for unusable input or no broker,
-    RunError if the broker stops accepting records.
+    A channel stays in one partition. UsageError for unusable input or no broker, RunError if the broker stops accepting
+    records.
     """
     rows = _load(job)
     partition_of = _partition_of(rows.column(job.channel), job.partitions)
@@ -84,17 +82,21 @@ def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int
     make_topic(job.bootstrap, job.topic, job.partitions)
     report(f"feeding {rows.num_rows:,} records to {job.topic}")
     encode = msgspec.json.Encoder().encode
-    reported = monotonic()
-    with _in_one_line(job.bootstrap), _Producer(job, stop) as producer:
-        for row in _paced(rows, job, stop):
+    sent = 0
+    on_the_way: deque[Any] = deque()
+    with _in_one_line(job.bootstrap), _producer(job.bootstrap) as producer:
+        for row in _paced(rows, job):
             name = row[job.channel]
-            producer.send(partition_of.get(name, 0), None if name is None else str(name).encode(), encode(row))
-            if monotonic() - reported > _REPORT_S:
-                reported, arrived = monotonic(), row[job.arrival]
-                report(f"{producer.sent:,} of {rows.num_rows:,} records sent, arrival {arrived:%Y-%m-%d %H:%M}")
-        producer.settle_to(0)
-        report(f"{producer.sent:,} of {rows.num_rows:,} records sent")
-        return producer.sent
+            key = None if name is None else str(name).encode()
+            on_the_way.append(producer.send(job.topic, encode(row), key, partition=partition_of.get(name, 0)))
+            while on_the_way and (on_the_way[0].is_done or len(on_the_way) > _ON_THE_WAY):
+                on_the_way.popleft().get()  # raises the error of a record that failed
+                sent += 1
+        for record in on_the_way:
+            record.get()
+            sent += 1
+    report(f"{sent:,} of {rows.num_rows:,} records sent")
+    return sent
 
 
 def feeder_command(job: Feed) -> list[str]:
@@ -102,53 +104,22 @@ def feeder_command(job: Feed) -> list[str]:
     return [sys.executable, "-P", "-m", __name__, msgspec.json.encode(job).decode()]
 
 
-class _Producer:
-    """Sends to one topic; tracks and limits unacknowledged records."""
-
-    def __init__(self, job: Feed, stop: threading.Event) -> None:
-        self._topic = job.topic
-        self._stop = stop
-        self._open: deque[Any] = deque()
-        self.sent = 0
-        """The number of acknowledged records."""
-        self._producer: Any = KafkaProducer(
-            **_CLIENT,
-            bootstrap_servers=job.bootstrap.split(","),
-            delivery_timeout_ms=_DELIVERY_MS,
-            max_block_ms=_BLOCK_MS,
-            batch_size=_BATCH_BYTES,
-            linger_ms=_LINGER_MS,
-            allow_auto_create_topics=False,
-        )
-
-    def send(self, partition: int, key: bytes | None, value: bytes) -> None:
-        """Send a record; waits while too many are unacknowledged. Raises the error of an earlier record that failed."""
-        self._open.append(self._producer.send(self._topic, value, key, partition=partition))
-        self.settle_to(_ON_THE_WAY)
-
-    def settle_to(self, most: int) -> None:
-        """Wait until at most so many records are unacknowledged, or `stop` is set."""
-        self._settle()
-        while len(self._open) > most and not self._stop.wait(_SETTLE_S):
-            self._settle()
-
-    def _settle(self) -> None:
-        while self._open and self._open[0].is_done:
-            self._open.popleft().get()
-            self.sent += 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._producer.close(timeout=1)
-        except KafkaError:
-            # Unacknowledged records are given up; kafka-python itself would leave its thread waiting for them.
-            self._producer._sender.force_close()
-            self._producer._sender.join(_GIVE_UP_S)
-            with contextlib.suppress(KafkaError):
-                self._producer.close(timeout=0)
+@contextlib.contextmanager
+def _producer(bootstrap: str) -> Generator[Any]:
+    producer: Any = KafkaProducer(
+        **_CLIENT,
+        bootstrap_servers=bootstrap.split(","),
+        delivery_timeout_ms=_DELIVERY_MS,
+        max_block_ms=_BLOCK_MS,
+        batch_size=_BATCH_BYTES,
+        linger_ms=_LINGER_MS,
+        allow_auto_create_topics=False,
+    )
+    try:
+        yield producer
+    finally:
+        with contextlib.suppress(KafkaError):
+            producer.close(timeout=1)
 
 
 def _load(job: Feed) -> pa.Table:
@@ -157,16 +128,6 @@ def _load(job: Feed) -> pa.Table:
         table = pq.read_table(job.file)
     except (OSError, pa.ArrowInvalid) as error:
         raise UsageError(f"{job.file} cannot be read as Parquet: {first_line(error)}", code="no_parquet") from None
-    for name in (job.time, job.arrival, job.channel):
-        if name not in table.column_names:
-            raise UsageError(
-                f"{job.file} has no column '{name}': it has {', '.join(table.column_names)}", code="no_column"
-            )
-    if not pa.types.is_timestamp(table.column(job.arrival).type):
-        raise UsageError(
-            f"{job.file}: column '{job.arrival}' holds no timestamps, which the order of arrival needs",
-            code="no_arrival",
-        )
     for index, name in enumerate(table.column_names):
         if pa.types.is_timestamp(table.column(index).type):
             table = table.set_column(index, name, table.column(index).cast(_TIMES, safe=False))
@@ -198,8 +159,8 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
                 ) from None
 
 
-def _paced(rows: pa.Table, job: Feed, stop: threading.Event) -> Iterator[Row]:
-    """The rows, each when it is due, the first one now. Ends early when `stop` is set."""
+def _paced(rows: pa.Table, job: Feed) -> Iterator[Row]:
+    """The rows, each when it is due, the first one now."""
     began = monotonic()
     first: Any = None
     for offset in range(0, rows.num_rows, _CHUNK):
@@ -208,9 +169,7 @@ def _paced(rows: pa.Table, job: Feed, stop: threading.Event) -> Iterator[Row]:
             if job.speed is not None:
                 wait_s = (row[job.arrival] - first).total_seconds() / job.speed - (monotonic() - began)
                 if wait_s > _EARLY_S:
-                    stop.wait(wait_s)
-            if stop.is_set():
-                return
+                    sleep(wait_s)
             yield row
 
 
@@ -228,21 +187,19 @@ def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -
         raise kind(f"{text} {bootstrap}: {first_line(error)}", code=code) from None
 
 
-def _stop_with_standard_input(stop: threading.Event) -> None:
+def _end_with_standard_input() -> None:
     while os.read(0, 1):
         pass
-    stop.set()
+    os._exit(0)
 
 
 def main() -> int:
-    """Feed until the end of the file or of standard input, or a TERM or INT; returns the exit code."""
+    """Feed until the end of the file or of standard input; returns the exit code."""
     job = msgspec.json.decode(sys.argv[1], type=Feed)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: stop.set())
-    threading.Thread(target=_stop_with_standard_input, args=(stop,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, and so this process
+    threading.Thread(target=_end_with_standard_input, daemon=True).start()
     try:
-        feed(job, stop, lambda text: print(text, flush=True))
+        feed(job, lambda text: print(text, flush=True))
     except (UsageError, RunError) as error:
         print(f"wmtop: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from ..system.errors import RunError, UsageError
+from ..system.errors import RunError
 from ..system.java import fetched_jars, find_java
 
 KAFKA_VERSION = "4.1.0"
@@ -76,7 +76,7 @@ class LocalBroker:
 
     Clients reach it at `bootstrap` without security. `port` 0: a free port, kept over restarts. `listeners` are
     additional ones by name with their security protocol, each at a free port (`address`), e.g. `{"SAFE": "SASL_SSL"}`.
-    `properties` override the defaults. `java` is a Java home, None: the one that wmtop finds.
+    `properties` override the defaults.
     """
 
     def __init__(
@@ -86,7 +86,6 @@ class LocalBroker:
         port: int = 0,
         listeners: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
-        java: Path | None = None,
     ) -> None:
         self._directory = directory
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {}), "CONTROLLER": "PLAINTEXT"}
@@ -94,7 +93,6 @@ class LocalBroker:
         if port:
             self._ports["PLAINTEXT"] = port
         self._properties = dict(properties or {})
-        self._java = java
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -108,7 +106,7 @@ class LocalBroker:
 
     @property
     def log(self) -> Path:
-        """The broker's log file."""
+        """The log file of the broker's last start."""
         return self._directory / "broker.log"
 
     @property
@@ -125,10 +123,7 @@ class LocalBroker:
         jars = kafka_jars(report)
         self._directory.mkdir(parents=True, exist_ok=True)
         settings = self._write_settings()
-        java = (self._java or find_java().home) / "bin" / "java"
-        if not java.is_file():
-            raise UsageError(f"no Java at {java}; check the Java home", code="no_java")
-        command = [str(java), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
+        command = [str(find_java().home / "bin" / "java"), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
         report("starting a Kafka broker")
         if not (self._data / "meta.properties").exists():  # formatting writes it last
             self._run([*command, "kafka.tools.StorageTool", "format", f"--cluster-id={_new_id()}", "-c", settings])
@@ -193,16 +188,14 @@ class LocalBroker:
 
     def _run(self, command: list[str]) -> None:
         """Run a tool to its end, with its output in the log."""
-        said_before = self._size_of_log()
-        with self.log.open("ab") as log:
+        with self.log.open("wb") as log:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         if done.returncode:
-            raise self._failed(said_before)
+            raise self._failed()
 
     def _launch(self, command: list[str]) -> None:
         """Start the broker and wait until its log reports that it is up."""
-        said_before = self._size_of_log()
-        with self.log.open("ab") as log:
+        with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _TIED, "sh", *command],
                 stdin=subprocess.PIPE,
@@ -211,20 +204,17 @@ class LocalBroker:
                 start_new_session=True,
             )
         deadline = time.monotonic() + _START_S
-        while _STARTED not in self._said(said_before):
+        while _STARTED not in self._said():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise self._failed(said_before)
+                raise self._failed()
             time.sleep(_POLL_S)
 
-    def _size_of_log(self) -> int:
-        return self.log.stat().st_size if self.log.exists() else 0
+    def _said(self) -> str:
+        return self.log.read_bytes().decode(errors="replace")
 
-    def _said(self, since: int) -> str:
-        return self.log.read_bytes()[since:].decode(errors="replace")
-
-    def _failed(self, said_before: int) -> RunError:
-        """One line: the reason, from the log after byte `said_before`, and where the log is."""
-        lines = [line.strip() for line in self._said(said_before).splitlines() if line.strip()]
+    def _failed(self) -> RunError:
+        """One line: the reason, from the log, and where the log is."""
+        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
         reasons = [match["reason"] for match in map(_EXCEPTION.match, lines) if match]
         reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later lines are consequences of the first
         return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})", code="not_started")

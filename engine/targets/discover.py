@@ -74,28 +74,21 @@ def nothing_there(address: str) -> str:
 
 def _look_at(directory: Path) -> Iterator[Found]:
     """The directory itself, or the event logs that are plain files in it."""
-    if is_checkpoint(directory) and _is_written_by_a_query(directory):
-        yield Found("checkpoint", directory, _changed_ms(directory / "offsets"))
+    inside = _names(directory)
+    offsets = directory / "offsets"
+    if is_checkpoint(directory) and (
+        # Written by a query: many packages have a directory called offsets.
+        not {"metadata", "commits"}.isdisjoint(inside) or any(map(str.isdecimal, _names(offsets)))
+    ):
+        yield Found("checkpoint", directory, _changed_ms(offsets))
         return
-    if _rolls(directory):  # not by its name: Spark's workers have directories called app-20261122-0001
-        yield Found("event log", directory, max(map(_changed_ms, _entries(directory)), default=0))
+    # Not by its name alone: Spark's workers have directories called app-20261122-0001.
+    if EVENT_LOG_NAME.fullmatch(directory.name) and any(name.startswith(("events_", "appstatus_")) for name in inside):
+        yield Found("event log", directory, max(_changed_ms(directory / name) for name in inside))
         return
-    for path in _entries(directory):
-        if EVENT_LOG_NAME.fullmatch(path.name) and path.is_file() and is_event_log(path):
+    for path in (directory / name for name in inside if EVENT_LOG_NAME.fullmatch(name)):
+        if path.is_file() and is_event_log(path):
             yield Found("event log", path, _changed_ms(path))
-
-
-def _is_written_by_a_query(directory: Path) -> bool:
-    """Whether a query writes there: many packages have a directory called offsets."""
-    found = set(_names(directory))
-    begun = any(name.isdecimal() for name in _names(directory / "offsets"))
-    return "metadata" in found or "commits" in found or begun
-
-
-def _rolls(directory: Path) -> bool:
-    return EVENT_LOG_NAME.fullmatch(directory.name) is not None and any(
-        name.startswith(("events_", "appstatus_")) for name in _names(directory)
-    )
 
 
 def _below(directory: Path) -> Iterator[Path]:
@@ -109,10 +102,6 @@ def _below(directory: Path) -> Iterator[Path]:
     for entry in inside:
         if not entry.name.startswith(".") and entry.name not in _SKIPPED:
             yield Path(entry.path)
-
-
-def _entries(directory: Path) -> Iterator[Path]:
-    return (directory / name for name in _names(directory))
 
 
 def _names(directory: Path) -> list[str]:

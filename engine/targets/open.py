@@ -1,14 +1,41 @@
 """The one way from an address to a target: kinds in the order in which an address is tried, then plug-ins."""
 
 from ..system.errors import UsageError
-from .flink.kind import FLINK
 from .own import is_recording, own_run, scheme_of
 from .plugin import open_plugin, plugins
 from .spark.kind import SPARK
-from .target import NO_OPTIONS, NothingThereError, OpenedTarget, TargetOptions
-from .topic.kind import TOPIC
+from .target import NO_OPTIONS, Kind, NothingThereError, OpenedTarget, TargetOptions
 
-KINDS = (FLINK, TOPIC)
+
+def _flink(address: str, options: TargetOptions) -> OpenedTarget:
+    from .flink.watch import open_job
+
+    return open_job(address, options)
+
+
+def _topic(address: str, options: TargetOptions) -> OpenedTarget:
+    from .topic.consumer import open_topic
+
+    return open_topic(address, options)
+
+
+KINDS = (
+    Kind(
+        "flink",
+        lambda address: address.startswith(("flink://", "http://", "https://")),
+        _flink,
+        reads=("operator", "ca_file", "client_cert", "auth_file", "bootstrap", "time", "kafka_config"),
+        where="for flink://",
+        joined="for a Flink job",
+    ),
+    Kind(
+        "topic",
+        lambda address: address.startswith("kafka://"),
+        _topic,
+        reads=("group", "lateness", "idle_after", "time", "kafka_config"),
+        where="for kafka://",
+    ),
+)
 """What an address that is not a run's or a recording's may be, in order; else it is a plug-in's, else a Spark query."""
 
 

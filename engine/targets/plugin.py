@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
-from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Totals, Windows
+from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Windows
 from ..system.errors import RunError, UsageError, first_line, one_line
-from .follow import AttachedTarget
+from ..verdict.blockers import steps_below
+from ..watermarks.counts import NOTHING_COUNTED
 from .own import name_of, without_scheme
-from .target import NOT_KNOWN, Target, TargetOptions
+from .target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "wmtop.targets"
 """The group of entry points of plug-ins: each has the name of the scheme of its addresses."""
-MAX_STEPS, MAX_NAMED = 10, 100
+MAX_NAMED = 100
+"""How many channels of a step are named."""
 
 
 def plugins() -> "dict[str, EntryPoint]":
@@ -74,7 +75,7 @@ def snapshot_of_channels(
         blockers=blockers,
         channels=views,
         windows=Windows(open_count=None, fired=None, late_firings=None),
-        totals=Totals(None, None, None, None, None, None),
+        totals=NOTHING_COUNTED,
         target=Other(source.kind) if other is None else other,
         origin={"channels": source.kind, "level": source.kind},
     )
@@ -113,27 +114,26 @@ def _combined(views: list[ChannelView], now_ms: int, before: Snapshot | None) ->
         return Level(holder=_holder(missing, "no_watermark", now_ms, before)), None
     if not views:
         return Level(), None
-    steps = [
-        (watermark_ms, [view.channel for view in found])
-        for watermark_ms, found in groupby(sorted(views, key=_watermark), key=_watermark)
-    ]
-    lowest_ms, fastest_ms = steps[0][0], steps[-1][0]
+    in_order = sorted((view.watermark_ms or 0, number) for number, view in enumerate(views))
+    lowest_ms, fastest_ms = in_order[0][0], in_order[-1][0]
     level = Level(
         watermark_ms=lowest_ms,
         behind_fastest_ms=fastest_ms - lowest_ms,
         behind_clock_ms=now_ms - lowest_ms,
-        holder=_holder(steps[0][1][0], "behind", now_ms, before),
+        holder=_holder(views[in_order[0][1]].channel, "behind", now_ms, before),
         moved_ms=now_ms if before is None or before.level.watermark_ms != lowest_ms else before.level.moved_ms,
     )
     blockers = [
-        Blocker(channels[:MAX_NAMED], steps[place + 1][0] - lowest_ms, watermark_ms, "behind", len(channels))
-        for place, (watermark_ms, channels) in enumerate(steps[:-1][:MAX_STEPS])
+        Blocker(
+            [views[number].channel for number in step.channels[:MAX_NAMED]],
+            step.gain_ms,
+            step.watermark,
+            "behind",
+            len(step.channels),
+        )
+        for step in steps_below(in_order, lowest_ms, fastest_ms)
     ]
     return level, blockers
-
-
-def _watermark(view: ChannelView) -> int:
-    return view.watermark_ms or 0
 
 
 def _holder(channel: str, cause: Cause, now_ms: int, before: Snapshot | None) -> Holder:

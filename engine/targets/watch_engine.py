@@ -14,8 +14,7 @@ from ..feed.recording_format import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Snapshot
 from ..system.files import existing
-from .follow import Follower, change_in_job
-from .target import Facts, Target
+from .target import Facts, Follower, Target, change_in_job
 
 NOT_FROM_HERE = "it cannot be changed from here"
 NO_IDLE_TIMEOUT = "Spark's clock has no idle timeout"
@@ -134,11 +133,8 @@ class WatchEngine(Generic[Facts]):
 
     def _refuse(self, change: Change) -> Reply:
         """An existing query cannot be changed from here: what to do instead, in one line."""
-        return Reply(id=change.id, ok=False, text=f"{NOT_FROM_HERE}: {self._instead(change)}")
-
-    def _instead(self, change: Change) -> str:
-        if (line := change_in_job(change, self._follower.last)) is not None:
-            return line
-        if self._target.settings.strategy == "spark":
-            return NO_IDLE_TIMEOUT if change.lateness_ms is UNSET else "change withWatermark in its job"
-        return "attach again with another --lateness or --idle-after"
+        line = change_in_job(change, self._follower.last)
+        if line is None and self._target.settings.strategy == "spark":
+            line = NO_IDLE_TIMEOUT if change.lateness_ms is UNSET else "change withWatermark in its job"
+        instead = line or "attach again with another --lateness or --idle-after"
+        return Reply(id=change.id, ok=False, text=f"{NOT_FROM_HERE}: {instead}")

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -49,8 +48,8 @@ def event_file(path: Path, rows: list[tuple[int, int | None, str | None]]) -> Pa
 
 def feed_at_once(broker: LocalBroker, topic: str, file: Path, **changes: Any) -> int:
     """Feed without a pace."""
-    stop, report = changes.pop("stop", threading.Event()), changes.pop("report", print)
-    return feed(Feed(bootstrap=broker.bootstrap, topic=topic, file=str(file), **{**COLUMNS, **changes}), stop, report)
+    report = changes.pop("report", print)
+    return feed(Feed(bootstrap=broker.bootstrap, topic=topic, file=str(file), **{**COLUMNS, **changes}), report)
 
 
 def numbers(records: list[Any]) -> list[int]:
@@ -103,26 +102,11 @@ def test_it_goes_on_in_a_topic_that_is_there_if_that_has_as_many_partitions(
         feed_at_once(broker, topic, file, partitions=3)
 
 
-class Feeding(threading.Thread):
-    """`feed` in a thread: how many it sent, or what it raised."""
-
-    def __init__(self, broker: LocalBroker, topic: str, file: Path, speed: float | None) -> None:
-        super().__init__(daemon=True)
-        self.stop = threading.Event()
-        self.result: int | Exception | None = None
-        self._feed: Callable[[], int] = lambda: feed_at_once(broker, topic, file, speed=speed, stop=self.stop)
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._feed()
-        except Exception as error:
-            self.result = error
-
-    def end(self) -> int | Exception | None:
-        self.join(60)
-        assert not self.is_alive()
-        return self.result
+def feeding(broker: LocalBroker, topic: str, file: Path, speed: float) -> "subprocess.Popen[str]":
+    """A feeder as a process."""
+    job = Feed(bootstrap=broker.bootstrap, topic=topic, file=str(file), speed=speed, **COLUMNS)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(feeder_command(job), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -132,15 +116,15 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_row_waits_until_it_is_due_and_no_longer_than_the_stop(
+def test_a_row_waits_until_it_is_due_and_no_longer_than_standard_input(
     broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     file = event_file(tmp_path / "events.parquet", [(0, 0, "a"), (0, 3_600, "a"), (0, 7_200, "a"), (0, 10**7, "a")])
-    feeding = Feeding(broker, topic, file, speed=72_000)  # an hour is 50 ms, the last row 138 s
+    process = feeding(broker, topic, file, speed=72_000)  # an hour is 50 ms, the last row 138 s
     wait_for(lambda: len(read(broker, topic)) == 3)
-    assert feeding.is_alive()
-    feeding.stop.set()
-    assert feeding.end() == 3
+    assert process.poll() is None
+    assert process.communicate("", timeout=60)[1] == ""
+    assert process.returncode == 0
     assert numbers(read(broker, topic)) == [0, 1, 2]
 
 
@@ -149,32 +133,31 @@ def test_a_restart_of_the_broker_loses_nothing_and_repeats_nothing(
 ) -> None:
     count = 400
     file = event_file(tmp_path / "events.parquet", [(n, n, "a") for n in range(count)])
-    feeding = Feeding(broker, topic, file, speed=100)
+    process = feeding(broker, topic, file, speed=100)
     wait_for(lambda: len(read(broker, topic)) > 20)
     address, pid = broker.bootstrap, broker.pid
     broker.restart()
     assert broker.bootstrap == address
     assert broker.pid not in (None, pid)
     wait_until_gone(pid)
-    assert feeding.end() == count
+    assert process.wait(60) == 0
+    assert process.stdout is not None
+    assert re.findall(r"\d+", process.stdout.read().splitlines()[-1]) == [f"{count}", f"{count}"]
     assert numbers(read(broker, topic)) == list(range(count))
 
 
 def test_it_stops_although_the_broker_hangs(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     file = event_file(tmp_path / "events.parquet", [(n, n, "a") for n in range(1_000)])
-    feeding = Feeding(broker, topic, file, speed=50)
+    process = feeding(broker, topic, file, speed=50)
     wait_for(lambda: len(read(broker, topic)) > 5)
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         time.sleep(0.2)  # ten more are sent, which nobody acknowledges
-        feeding.stop.set()
-        sent = feeding.end()
+        process.communicate("", timeout=10)
     finally:
         os.kill(broker.pid, signal.SIGCONT)
-    assert isinstance(sent, int)
-    assert 5 < sent < 1_000
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("wmtop-feeder")]
+    assert process.returncode == 0
 
 
 def test_a_broker_that_refuses_records_is_one_line(
@@ -188,13 +171,10 @@ def test_a_broker_that_refuses_records_is_one_line(
 def test_unusable_input_is_one_line(broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = event_file(tmp_path / "events.parquet", [(0, 0, "a")])
     (tmp_path / "text").write_text("at,came\n1,2\n")
-    pq.write_table(pa.table({"at": [1], "came": [2], "who": ["a"]}), tmp_path / "untimed")
     monkeypatch.setitem(feeder._CLIENT, "bootstrap_timeout_ms", 300)
     for wrong, code in (
         (lambda: feed_at_once(broker, "t", tmp_path / "nothing"), "no_parquet"),
         (lambda: feed_at_once(broker, "t", tmp_path / "text"), "no_parquet"),
-        (lambda: feed_at_once(broker, "t", tmp_path / "untimed"), "no_arrival"),
-        (lambda: feed_at_once(broker, "t", file, arrival="when"), "no_column"),
         (lambda: feed_at_once(LocalBroker(tmp_path), "t", file), "no_broker"),
     ):
         with refused(UsageError, code):
@@ -223,10 +203,9 @@ def test_as_a_process_it_replays_the_flights_and_ends_with_its_parent(broker: Lo
     assert process.stdout is not None
     assert {"158,919", "flights"} <= set(process.stdout.readline().split())
     wait_for(lambda: sum(len(read(broker, "flights", partition)) for partition in range(4)) > 10)
-    output, errors = process.communicate("")  # closes its standard input
+    _, errors = process.communicate("")  # closes its standard input
     assert (process.returncode, errors) == (0, "")
     records = [read(broker, "flights", partition) for partition in range(4)]
-    assert re.findall(r"[\d,]+", output.splitlines()[-1]) == [f"{sum(map(len, records)):,}", "158,919"]
     flights = [[json.loads(record.value) for record in part] for part in records]
     carriers = [{flight["carrier"] for flight in part} for part in flights]
     assert sum(map(len, carriers)) == len(set().union(*carriers))
@@ -237,7 +216,8 @@ def test_as_a_process_it_replays_the_flights_and_ends_with_its_parent(broker: Lo
 
 def test_as_a_process_it_fails_with_one_line(broker: LocalBroker, tmp_path: Path) -> None:
     process = start(broker, "flights", tmp_path / "nothing")
-    _, errors = process.communicate()
-    assert process.returncode == 2
+    assert process.wait(60) == 2
+    assert process.stderr is not None
+    errors = process.stderr.read()
     assert errors.startswith("wmtop: ")
     assert errors.count("\n") == 1

@@ -148,11 +148,6 @@ def test_a_port_that_is_taken_is_one_line(broker: LocalBroker, tmp_path: Path) -
     assert taken.bootstrap == broker.bootstrap
 
 
-def test_without_a_java_it_is_one_line(tmp_path: Path) -> None:
-    with refused(UsageError, "no_java", tmp_path / "bin" / "java"):
-        LocalBroker(tmp_path, java=tmp_path).start()
-
-
 def test_it_is_reached_from_this_machine_only(broker: LocalBroker) -> None:
     process = Path(f"/proc/{broker.pid}")
     files = {str(path.readlink()) for path in (process / "fd").iterdir() if path.is_symlink()}

@@ -16,7 +16,7 @@ from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.kafka.admission import ANOTHER_NAME
 from wmtop.engine.kafka.client_settings import format_login, kafka_config
-from wmtop.engine.kafka.cluster import Cluster, TopicPartition
+from wmtop.engine.kafka.cluster import Cluster, Peek, TopicPartition
 from wmtop.engine.system.errors import RunError, UsageError
 
 from ..conftest import QUICK_OPTIONS
@@ -85,8 +85,11 @@ def test_each_mechanism_lists_and_reads(secured: Secured, listener: str, mechani
     properties = IN_TLS if listener == SAFE else IN_CLEAR
     cluster = connect(secured.broker.address(listener), {**properties, "sasl.mechanism": mechanism})
     assert TOPIC in cluster.topic_names()
-    records = cluster.read({TopicPartition(TOPIC, 0): 0}, 10)
-    assert [record.value for record in records] == [b"0", b"2", b"4"]
+    place = TopicPartition(TOPIC, 0)
+    peek = Peek(cluster.config)
+    tails = peek.tails(cluster.latest([place]), cluster.earliest([place]), {place: 10})
+    assert [record.value for record in tails[place]] == [b"0", b"2", b"4"]
+    peek.close()
     cluster.close()
 
 

@@ -67,10 +67,10 @@ def attach(
         _refuse("without TARGET", {**alone, "--on-alert": on_alert, "--headless": headless or None})
         list_all()
         return
-    from ...engine.targets.follow import AttachedTarget
     from ...engine.targets.open import open_target
     from ...engine.targets.own import Recording, RunningEngine
     from ...engine.targets.spark.kind import FinishedLog
+    from ...engine.targets.target import AttachedTarget
 
     member = member_of(target)
     on_screen = not (headless or once or json)

@@ -18,9 +18,9 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
-from ...engine.targets.follow import change_in_job, header_of
 from ...engine.targets.open import kind_at, open_target
 from ...engine.targets.own import is_recording, local_path, running_engine
+from ...engine.targets.target import change_in_job, header_of
 from ..words.fail_if import CheckInput
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys

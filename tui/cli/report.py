@@ -117,10 +117,10 @@ def _looked_at(
     target: str, for_ms: int, options: TargetOptions, configured: TargetOptions, say: Callable[[str], None]
 ) -> "Incident":
     """The target's present state; `options` were given, missing ones come from `configured` targets."""
-    from ...engine.targets.follow import header_of
     from ...engine.targets.open import open_target
     from ...engine.targets.own import RunningEngine
     from ...engine.targets.spark.kind import FinishedLog
+    from ...engine.targets.target import header_of
     from ..screens.incident_report import Incident
 
     progress = None if is_remote(target) else log_progress

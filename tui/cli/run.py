@@ -91,7 +91,7 @@ def demo(
 
 
 def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
-    from ...engine.targets.flink.demo.job import DemoFlights, FlightsWatch
+    from ...engine.targets.flink.demo import DemoFlights, FlightsWatch
     from ...engine.targets.watch_engine import WatchOptions
 
     start_ms = parse_time(sample_data.DEMO_START)

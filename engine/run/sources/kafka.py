@@ -14,11 +14,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
-from ...kafka.cluster import Cluster, Offsets, Positions, TopicPartition, may_not_read, offsets_of, positions_of
+from ...kafka.cluster import (
+    Cluster,
+    Offsets,
+    Positions,
+    TopicPartition,
+    look_for_times,
+    may_not_read,
+    offsets_of,
+    positions_of,
+)
 from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
 from ...kafka.probe import Probe
-from ...kafka.records import look_for_times
 from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file

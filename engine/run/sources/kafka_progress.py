@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Positions, TopicPartition, parse_offsets
+from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in
 from ...kafka.probe import Probe, TakeNote
-from ...kafka.records import Peek, time_in
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
 from ...system.json_path import JsonPath, parse_json_path

@@ -2,9 +2,10 @@
 snapshot that shows them. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...snapshot import (
     Blocker,
@@ -25,43 +26,13 @@ from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...verdict.blockers import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
-from .evidence import Evidence, InputEvidence
-from .facts import FlinkFacts, Moment
-from .rules import HOLDER_RULES, Minimum, first_match, is_paused, judged
-from .samples import Unread, VertexSample, or_min
-from .upstream import OperatorEvidence
+from .evidence import ChannelEvidence, Evidence, OperatorEvidence
+from .facts import Moment, late_of
+from .rules import HOLDER_RULES, Minimum, first_match, judged
+from .samples import VertexSample, or_min, splits_of
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
-
-
-class Channel(Struct, frozen=True):
-    """A split, or an upstream subtask without splits; watermark in epoch ms, None: none yet."""
-
-    name: str
-    subtask: int
-    """The place of its subtask among the operator's inputs."""
-    watermark_ms: int | None
-    state: ChannelState
-    quiet_ms: int | None
-    """How long, at least, nothing was read from it; None: not known."""
-    cause: Cause | None
-    """Why its watermark is not greater; None if it takes no part in the minimum."""
-    paused: bool
-    """Watermark alignment pauses it until slower ones catch up."""
-    delay_ms: int
-    """How much later (ms) tasks on the way to the operator send its watermark; its own is greater by this."""
-    unread: Unread | None
-
-
-class HeldBackBy(Struct, frozen=True):
-    """The channel that holds back the operator's watermark, and the cause; with `in_flight` no channel is to blame."""
-
-    channel: str
-    cause: Cause
-    subtask: int | None = None
-    vertex: str | None = None
-    """The id of the channel's vertex."""
 
 
 class Attribution(Struct, frozen=True):
@@ -74,8 +45,18 @@ class Attribution(Struct, frozen=True):
     watermark_ms: int | None
     ended: bool
     subtasks: tuple[InstanceView, ...]
-    channels: tuple[Channel, ...]
-    held_back_by: HeldBackBy | None
+    channels: list[ChannelView]
+    """Its splits, and subtasks that show none; `instance` is the place of the subtask."""
+    causes: list[Cause | None]
+    """By channel why its watermark is not greater; None if it takes no part in the minimum."""
+    delays: dict[str, int]
+    """By channel how much later (ms) tasks on the way to the operator send its watermark, if they do."""
+    held_back_by: Holder | None
+    """The channel that holds back the operator's watermark, as of now, and the cause; with `in_flight` no channel is to
+    blame.
+    """
+    held_in: str | None
+    """The id of that channel's vertex."""
     blockers: list[Blocker] | None
     """The steps below the fastest input, the first holds back the watermark; None: not known. Empty: no input holds it
     back (the end of the stream, records in flight).
@@ -95,14 +76,23 @@ def time_of(watermark: int | None) -> int | None:
 def attribution_of(evidence: Evidence) -> Attribution:
     """The states of all inputs and channels, and who holds back the operator's watermark."""
     states: list[ChannelState] = []
-    channels: list[Channel] = []
+    channels: list[ChannelView] = []
+    causes: list[Cause | None] = []
+    delays: dict[str, int] = {}
+    repeated = _repeated(evidence)
     for place, input in enumerate(evidence.inputs):
         state, answers = judged(input)
         states.append(state)
-        channels += _channels(input, place, answers)
+        for channel, (channel_state, cause) in zip(input.channels, answers, strict=True):
+            id, subtask = channel.now.id, input.subtask
+            name = f"{id} ({subtask.source_label})" if channel.is_split and id in repeated else id
+            channels.append(_channel(channel, name, channel_state, place))
+            causes.append(cause)
+            if subtask.delay_ms:
+                delays[name] = subtask.delay_ms
     taking_part = _taking_part(evidence, states)
     watermark_ms = time_of(_shown_watermark(evidence.operator, taking_part))
-    held_back_by = _held_back_by(evidence, states, channels, taking_part)
+    held_back_by, held_in = _held_back_by(evidence, states, channels, causes, taking_part)
     ended = evidence.operator.watermark == MAX
     return Attribution(
         operator=evidence.operator.id,
@@ -112,28 +102,42 @@ def attribution_of(evidence: Evidence) -> Attribution:
             InstanceView(place, input.subtask.name, time_of(input.subtask.sent), state, len(input.channels))
             for place, (input, state) in enumerate(zip(evidence.inputs, states, strict=True))
         ),
-        channels=tuple(channels),
+        channels=channels,
+        causes=causes,
+        delays=delays,
         held_back_by=held_back_by,
-        blockers=[] if ended else _blockers(evidence, states, channels, held_back_by, watermark_ms),
+        held_in=held_in,
+        blockers=[] if ended else _blockers(evidence, states, channels, causes, held_back_by, watermark_ms),
     )
 
 
-def _channels(
-    input: InputEvidence, place: int, answers: Sequence[tuple[ChannelState, Cause | None]]
-) -> Iterator[Channel]:
-    for channel, (state, cause) in zip(input.channels, answers, strict=True):
-        paused = state == "active" and is_paused(channel)
-        yield Channel(
-            name=channel.name,
-            subtask=place,
-            watermark_ms=time_of(channel.now.watermark),
-            state=state,
-            quiet_ms=None if paused else channel.quiet_ms,
-            cause=cause,
-            paused=paused,
-            delay_ms=input.subtask.delay_ms,
-            unread=channel.unread,
-        )
+def _repeated(evidence: Evidence) -> set[str]:
+    """The ids that splits of two sources have, as where both read one topic."""
+    sources: dict[str, str] = {}
+    splits = ((split.now.id, input.subtask.source_label) for input in evidence.inputs for split in input.splits)
+    return {id for id, source in splits if sources.setdefault(id, source) != source}
+
+
+def _channel(channel: ChannelEvidence, name: str, state: ChannelState, place: int) -> ChannelView:
+    """The channel in the subtask at a place; what REST does not report is None."""
+    paused = state == "active" and channel.is_paused
+    return ChannelView(
+        channel=name,
+        watermark_ms=time_of(channel.now.watermark),
+        max_event_ms=None,
+        state=state,
+        records=None,
+        behind_watermark=None,
+        late=None,
+        malformed=None,
+        future=None,
+        held_back=paused,
+        backlog=None if channel.unread is None else channel.unread.backlog,
+        behind_end_ms=None if channel.unread is None else channel.unread.behind_end_ms,
+        quiet_ms=None if paused else channel.quiet_ms,
+        flaps=None,  # changes between two samples are not seen
+        instance=place,
+    )
 
 
 def _taking_part(evidence: Evidence, states: Sequence[ChannelState]) -> list[tuple[int, int]]:
@@ -158,11 +162,16 @@ def _shown_watermark(operator: OperatorEvidence, taking_part: Sequence[tuple[int
 
 
 def _held_back_by(
-    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[Channel],
-    taking_part: Sequence[tuple[int, int]],
-) -> HeldBackBy | None:  # fmt: skip
+    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
+    causes: Sequence[Cause | None], taking_part: Sequence[tuple[int, int]],
+) -> tuple[Holder | None, str | None]:  # fmt: skip
+    """The channel or the task, and the id of the channel's vertex."""
     place = min(taking_part)[1] if taking_part else None
-    suspects = [channel for channel in channels if channel.subtask == place and channel.cause is not None]
+    suspects: list[tuple[ChannelView, Cause]] = [
+        (channel, cause)
+        for channel, cause in zip(channels, causes, strict=True)
+        if channel.instance == place and cause is not None
+    ]
     pairs = zip(evidence.inputs, states, strict=True)
     minimum = Minimum(
         operator=evidence.operator,
@@ -173,39 +182,41 @@ def _held_back_by(
     )
     suspect = first_match(HOLDER_RULES, minimum)
     if suspect == "no channel" or minimum.lowest is None:
-        return None
+        return None, None
     if suspect == "operator":
-        return HeldBackBy(evidence.operator.waits_in or evidence.operator.name, "in_flight")
+        return Holder(evidence.operator.waits_in or evidence.operator.name, 0, "in_flight"), None
     if suspect == "task on the way":
-        return HeldBackBy(minimum.lowest.subtask.vertex, "in_flight")
-    channel = min(suspects, key=lambda channel: or_min(channel.watermark_ms))
-    return HeldBackBy(channel.name, channel.cause or "behind", place, minimum.lowest.subtask.source_id)
+        return Holder(minimum.lowest.subtask.vertex, 0, "in_flight"), None
+    channel, cause = min(suspects, key=lambda suspect: or_min(suspect[0].watermark_ms))
+    return Holder(channel.channel, 0, cause, place), minimum.lowest.subtask.source_id
 
 
 def _blockers(
-    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[Channel], holder: HeldBackBy | None,
-    watermark_ms: int | None,
+    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
+    causes: Sequence[Cause | None], holder: Holder | None, watermark_ms: int | None,
 ) -> list[Blocker] | None:  # fmt: skip
     """The steps. A split counts with its subtask's watermark if that is greater: a watermark never goes back."""
     if holder is None:
         return None
-    if holder.subtask is None:
+    if holder.instance is None:
         return []
+    inputs = zip(evidence.inputs, states, strict=True)
     # The lowest channel in the minimum first; of equal ones the holder first.
     part: list[tuple[int, bool, int, str, int]] = []
+    sent = [or_min(time_of(input.subtask.sent)) if state == "active" else None for input, state in inputs]
     for number, channel in enumerate(channels):
-        if states[channel.subtask] == "active" and channel.state in ("active", "never_seen"):
-            own, sent = or_min(channel.watermark_ms), or_min(time_of(evidence.inputs[channel.subtask].subtask.sent))
-            part.append((max(own, sent), channel.name != holder.channel, own, channel.name, number))
+        own, reached = or_min(channel.watermark_ms), sent[channel.instance or 0]
+        if reached is not None and channel.state in ("active", "never_seen"):
+            part.append((max(own, reached), channel.channel != holder.channel, own, channel.channel, number))
     # The watermark after all inputs in the minimum have turned idle; not known while an active one has not caught up.
     known = [or_min(channel.watermark_ms) for channel in channels if channel.state != "finished"]
     flushed = max(known, default=None) if "catching_up" not in states else None
     return [
         Blocker(
-            channels=[channels[number].name for number in step.channels[:MAX_NAMED]],
+            channels=[channels[number].channel for number in step.channels[:MAX_NAMED]],
             gain_ms=step.gain_ms,
             watermark_ms=None if step.watermark == MIN else step.watermark,
-            cause=channels[step.channels[0]].cause or "behind",
+            cause=causes[step.channels[0]] or "behind",
             channel_count=len(step.channels),
         )
         for step in steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
@@ -227,7 +238,7 @@ def snapshot_of(
     before: Snapshot | None,
 ) -> Snapshot:  # fmt: skip
     """The snapshot at one moment; `attribution` is None while no sample has the operator, `before` is the last one."""
-    facts, now_ms, late = moment.facts, moment.now_ms, moment.late
+    facts, now_ms, late = moment.facts, moment.now_ms, late_of(moment.facts)
     return Snapshot(
         name=name,
         state=_state(moment),
@@ -294,54 +305,31 @@ def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) ->
 
 
 def _holder(attribution: Attribution, now_ms: int, last: Level | None) -> Holder | None:
-    holder = attribution.held_back_by
+    holder, before = attribution.held_back_by, None if last is None else last.holder
     if holder is None:
         return None
-    before = last.holder if last is not None else None
     if before is not None and before.channel == holder.channel:
-        return Holder(holder.channel, before.since_ms, holder.cause, holder.subtask, before.at_least)
+        return replace(holder, since_ms=before.since_ms, at_least=before.at_least)
     # If there was no watermark before, it may have been held back for longer.
     at_least = before is None and (last is None or last.watermark_ms is None)
-    return Holder(holder.channel, now_ms, holder.cause, holder.subtask, at_least)
+    return replace(holder, since_ms=now_ms, at_least=at_least)
 
 
 def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
+    """The channels with the time when their watermarks last changed, if that was seen."""
     last = {view.channel: view for view in before.channels} if before is not None else {}
-    return [
-        ChannelView(
-            channel=channel.name,
-            watermark_ms=channel.watermark_ms,
-            max_event_ms=None,
-            state=channel.state,
-            records=None,
-            behind_watermark=None,
-            late=None,
-            malformed=None,
-            future=None,
-            held_back=channel.paused,
-            backlog=None if channel.unread is None else channel.unread.backlog,
-            behind_end_ms=None if channel.unread is None else channel.unread.behind_end_ms,
-            quiet_ms=channel.quiet_ms,
-            flaps=None,  # changes between two samples are not seen
-            since_ms=_since(channel, last.get(channel.name), now_ms),
-            instance=channel.subtask if attribution.has_subtasks else None,
-        )
-        for channel in attribution.channels
-    ]
-
-
-def _since(channel: Channel, last: ChannelView | None, now_ms: int) -> int | None:
-    """When its watermark last changed, if that was seen."""
-    if last is None:
-        return None
-    return last.since_ms if last.watermark_ms == channel.watermark_ms else now_ms
+    views: list[ChannelView] = []
+    in_subtasks = attribution.has_subtasks
+    for channel in attribution.channels:
+        old = last.get(channel.channel)
+        since_ms = None if old is None else now_ms if old.watermark_ms != channel.watermark_ms else old.since_ms
+        views.append(replace(channel, since_ms=since_ms, instance=channel.instance if in_subtasks else None))
+    return views
 
 
 def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
     facts = moment.facts
     job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
-    holder = None if attribution is None else attribution.held_back_by
-    channels = () if attribution is None else attribution.channels
     return FlinkJob(
         id=job.id,
         name=job.name,
@@ -355,44 +343,40 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         checkpoint_took_ms=checkpoint.took_ms,
         checkpoint_bytes=checkpoint.size,
         checkpoints_failed=checkpoint.failed,
-        topics=facts.topics or _topics(facts),
+        topics=facts.topics or sorted({split.topic for _, split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=moment.clock_ms,
         submitted_ms=job.submitted_ms,
         running_ms=job.started_ms,
         failure=facts.failure,
-        delays={channel.name: channel.delay_ms for channel in channels if channel.delay_ms},
-        held_in=None if holder is None else holder.vertex,
+        delays={} if attribution is None else attribution.delays,
+        held_in=None if attribution is None else attribution.held_in,
         unanswered=facts.trouble is not None,
         operator_gone=moment.operator_gone,
     )
 
 
-def _topics(facts: FlinkFacts) -> list[str]:
-    """The Kafka topics as they are spelled in the metrics."""
-    vertices = facts.sample.vertices if facts.sample is not None else ()
-    splits = (split for vertex in vertices for subtask in vertex.subtasks for split in subtask.splits)
-    return sorted({split.topic for split in splits if split.topic is not None})
-
-
 def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:
     """The tasks of the job's plan, each with the time of its watermark's last change."""
     facts = moment.facts
-    samples = {vertex.vertex.id: vertex for vertex in (facts.sample.vertices if facts.sample is not None else ())}
+    late, sample = late_of(facts), facts.sample
+    samples = {} if sample is None else {each.vertex.id: each for each in sample.vertices}
     is_same_job = before is not None and before.id == facts.graph.job.id
     last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
+    plan = [(vertex.id, vertex) for vertex in facts.graph.vertices]
     return [
-        _vertex(samples.get(vertex.id) or VertexSample(vertex, ()), vertex.status, moment, last.get(vertex.id))
-        for vertex in facts.graph.vertices
+        _vertex(samples.get(id) or VertexSample(vertex, ()), vertex.status, moment, late.get(id), last.get(id))
+        for id, vertex in plan
     ]
 
 
-def _vertex(vertex: VertexSample, status: str, moment: Moment, last: FlinkVertex | None) -> FlinkVertex:
+def _vertex(
+    vertex: VertexSample, status: str, moment: Moment, late: int | None, last: FlinkVertex | None
+) -> FlinkVertex:
     id, name, restarts = vertex.vertex.id, vertex.vertex.name, moment.facts.restarts
     outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
-    late = moment.late.get(id)
     input_ms = time_of(min((task.input for task in vertex.subtasks if task.input is not None), default=None))
     since_ms = moment.now_ms if last is None or last.input_ms != input_ms else last.since_ms
     return FlinkVertex(
@@ -415,7 +399,7 @@ def _vertex(vertex: VertexSample, status: str, moment: Moment, last: FlinkVertex
         sent_per_second=vertex.rates.sent,
         pending=vertex.rates.pending,
         drift_ms=max((subtask.drift_ms for subtask in vertex.subtasks if subtask.drift_ms is not None), default=None),
-        delay_ms=moment.delays_ms[id],
+        delay_ms=moment.facts.delay_ms(vertex.vertex),
         since_ms=None if input_ms is None else since_ms,
     )
 

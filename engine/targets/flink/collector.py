@@ -9,12 +9,13 @@ settled, reads all vertices, and reads the time again; if it has changed, the du
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .rest import Metric, Rest, RestError
+from .rest import Metric, Rest, RestError, cause_in
 from .samples import Checkpoint, Edge, Graph, Job, Sample, Vertex, VertexSample, rate_names, rates_of, sample_of, wanted
 
 SETTLED_S = 0.6
@@ -34,27 +35,12 @@ class JobsOverview(Struct):
     jobs: list[Job]
 
 
-class VertexAnswer(Struct):
-    """A vertex in `/jobs/J`."""
-
-    id: str
-    name: str
-    parallelism: int
-    status: str
-
-
-class PlanInput(Struct):
-    """An edge of the plan."""
-
-    id: str
-    ship_strategy: str = ""
-
-
 class PlanNode(Struct):
-    """A vertex in the plan."""
+    """A vertex in the plan, or an input of one."""
 
     id: str
-    inputs: list[PlanInput] = []
+    inputs: list["PlanNode"] = []
+    ship_strategy: str = ""
 
 
 class Plan(Struct):
@@ -63,16 +49,12 @@ class Plan(Struct):
     nodes: list[PlanNode] = []
 
 
-class JobAnswer(Struct, rename={"started": "start-time"}):
+class JobAnswer(Job, frozen=True, kw_only=True):
     """`/jobs/J`."""
 
-    jid: str
-    name: str
-    state: str
-    started: int
     now: int
-    vertices: list[VertexAnswer]
-    timestamps: dict[str, int] = {}
+    vertices: list[Vertex]
+    timestamps: dict[str, int] | None = None
     plan: Plan = field(default_factory=Plan)
 
 
@@ -82,16 +64,10 @@ class BackPressure(Struct, rename={"taken": "end-timestamp"}):
     taken: int | None = None
 
 
-class ExceptionEntry(Struct):
-    """A failure."""
-
-    stacktrace: str | None = None
-
-
 class ExceptionHistory(Struct):
-    """The failures, the newest first."""
+    """The failures, the newest first: each with its `stacktrace`, and much else."""
 
-    entries: list[ExceptionEntry] = []
+    entries: list[dict[str, Any]] = []
 
 
 class Exceptions(Struct):
@@ -100,38 +76,11 @@ class Exceptions(Struct):
     history: ExceptionHistory = field(name="exceptionHistory", default_factory=ExceptionHistory)
 
 
-class Completed(Struct, rename={"took_ms": "end_to_end_duration", "size": "state_size"}):
-    """A completed checkpoint."""
-
-    latest_ack_timestamp: int | None = None
-    took_ms: int | None = None
-    size: int | None = None
-
-
-class LatestCheckpoints(Struct):
-    """The newest checkpoint of each kind."""
-
-    completed: Completed | None = None
-
-
-class CheckpointCounts(Struct):
-    """How many checkpoints there were."""
-
-    failed: int | None = None
-
-
 class Checkpoints(Struct):
-    """`/jobs/J/checkpoints`."""
+    """`/jobs/J/checkpoints`: the newest checkpoint, and how many there were, of each kind: `completed`, `failed`."""
 
-    latest: LatestCheckpoints | None = None
-    counts: CheckpointCounts | None = None
-
-
-class ConfigEntry(Struct):
-    """A line of `/jobmanager/config`."""
-
-    key: str
-    value: str | None = None
+    latest: dict[str, Checkpoint | None] | None = None
+    counts: dict[str, int | None] | None = None
 
 
 def jobs_of(rest: Rest) -> list[Job]:
@@ -142,38 +91,26 @@ def jobs_of(rest: Rest) -> list[Job]:
 def graph_of(rest: Rest, id: str) -> Graph:
     """The job's vertices, sources first; its start is when it last began to run."""
     job = rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer)
-    inputs = {node.id: node.inputs for node in job.plan.nodes}
-    vertices = tuple(
-        Vertex(
-            vertex.id,
-            vertex.name,
-            vertex.parallelism,
-            vertex.status,
-            tuple(Edge(edge.id, edge.ship_strategy == "FORWARD") for edge in inputs.get(vertex.id, ())),
-        )
-        for vertex in job.vertices
-    )
-    started = job.timestamps.get("RUNNING") or job.started
-    return Graph(Job(job.jid, job.name, job.state, started, job.started), job.now, vertices)
+    edges = {
+        node.id: tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs)
+        for node in job.plan.nodes
+    }
+    vertices = tuple(replace(vertex, inputs=edges.get(vertex.id, ())) for vertex in job.vertices)
+    started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
+    return Graph(Job(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
 
 
 def failure_of(rest: Rest, id: str) -> str | None:
     """The cause of the job's last failure, in one line."""
     entries = rest.get(f"/jobs/{id}/exceptions", Exceptions).history.entries
-    lines = (entries[0].stacktrace or "").splitlines() if entries else []
-    causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
-    line = causes[-1] if causes else lines[0] if lines else ""
-    return line.strip() or None
+    return cause_in(str(entries[0].get("stacktrace") or "")) if entries else None
 
 
 def checkpoint_of(rest: Rest, id: str) -> Checkpoint:
     """The job's last completed checkpoint."""
     answer = rest.get(f"/jobs/{id}/checkpoints", Checkpoints)
-    failed = answer.counts.failed if answer.counts is not None else None
-    last = answer.latest.completed if answer.latest is not None else None
-    if last is None:
-        return Checkpoint(failed=failed)
-    return Checkpoint(last.latest_ack_timestamp, last.took_ms, last.size, failed)
+    last = (answer.latest or {}).get("completed") or Checkpoint()
+    return replace(last, failed=(answer.counts or {}).get("failed"))
 
 
 def restarts_of(rest: Rest, id: str) -> int | None:
@@ -187,10 +124,19 @@ def update_interval_ms(rest: Rest) -> int | None:
     it.
     """
     try:
-        options = {entry.key: entry.value for entry in rest.get("/jobmanager/config", list[ConfigEntry])}
+        entries = rest.get("/jobmanager/config", list[dict[str, str | None]])
     except RestError:
         return None
+    options = {entry.get("key"): entry.get("value") for entry in entries}
     return duration_ms(options.get("metrics.fetcher.update-interval") or f"{DEFAULT_INTERVAL_MS}")
+
+
+class _Listing(Struct, frozen=True):
+    """The metrics of a vertex that are read, and when (monotonic s) their names are read again."""
+
+    ids: list[str]
+    rates: dict[str, list[str]]
+    until_s: float
 
 
 class Collector:
@@ -199,9 +145,7 @@ class Collector:
     def __init__(self, rest: Rest, sleep: Callable[[float], None] = time.sleep) -> None:
         self._rest = rest
         self._sleep = sleep
-        self._ids: dict[str, list[str]] = {}
-        self._rates: dict[str, dict[str, list[str]]] = {}
-        self._list_again_s: dict[str, float] = {}
+        self._listings: dict[str, _Listing] = {}
         self._taken: tuple[str, int] | None = None
 
     def sample(self, graph: Graph, interval_ms: int) -> Sample | None:
@@ -220,8 +164,7 @@ class Collector:
 
     def forget(self) -> None:
         """Forget the metrics' names: the job was restarted or rescaled."""
-        self._ids.clear()
-        self._list_again_s.clear()
+        self._listings.clear()
 
     def _stamp(self, graph: Graph) -> int | None:
         """When the present dump was requested (JobManager's clock, epoch ms)."""
@@ -235,25 +178,24 @@ class Collector:
         all_whole = True
         for vertex in graph.vertices:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
-            ids = self._names(vertex, f"{path}/metrics")
-            values = self._rest.metrics(f"{path}/metrics", ids)
-            sample, whole = sample_of(vertex, ids, values)
-            rates = self._rates[vertex.id]
-            sums = self._rest.sums(path, [name for names in rates.values() for name in names])
-            vertices.append(replace(sample, rates=rates_of(rates, sums)))
+            listing = self._listing(vertex, f"{path}/metrics")
+            values = self._rest.metrics(f"{path}/metrics", listing.ids)
+            sample, whole = sample_of(vertex, listing.ids, values)
+            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
+            vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
             if not whole:
-                self._list_again_s.pop(vertex.id, None)  # a split has ended, or the task was restarted
+                del self._listings[vertex.id]  # a split has ended, or the task was restarted
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
         return tuple(vertices), all_whole
 
-    def _names(self, vertex: Vertex, path: str) -> list[str]:
+    def _listing(self, vertex: Vertex, path: str) -> _Listing:
         now = time.monotonic()
-        if now >= self._list_again_s.get(vertex.id, 0.0) or not self._ids.get(vertex.id):
-            listed = [metric.id for metric in self._rest.get(path, list[Metric])]
-            self._ids[vertex.id] = wanted(listed)
-            self._rates[vertex.id] = rate_names(vertex, listed)
-            self._list_again_s[vertex.id] = now + (LIST_EVERY_S if len(listed) < LONG_LIST else LONG_LIST_EVERY_S)
-        return self._ids[vertex.id]
+        listing = self._listings.get(vertex.id)
+        if listing is None or not listing.ids or now >= listing.until_s:
+            names = [metric.id for metric in self._rest.get(path, list[Metric])]
+            until_s = now + (LIST_EVERY_S if len(names) < LONG_LIST else LONG_LIST_EVERY_S)
+            listing = self._listings[vertex.id] = _Listing(wanted(names), rate_names(vertex, names), until_s)
+        return listing
 
 
 def duration_ms(text: str) -> int | None:

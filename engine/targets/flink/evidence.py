@@ -3,22 +3,59 @@
 A dump is not taken at one moment, so a second one is compared wherever one alone cannot tell.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN
-from .facts import IDLE_STEP_MS, Moment
-from .samples import Split, Subtask, Unread, UnreadBySplit, VertexSample
-from .upstream import ASSIGNERS, OperatorEvidence, Upstream, UpstreamSubtask, UpstreamVertex
+from .facts import IDLE_STEP_MS, FlinkFacts, Moment
+from .samples import OPERATOR_SEPARATOR, Split, Subtask, Unread, VertexSample
+from .upstream import (
+    ASSIGNERS,
+    Upstream,
+    delayed,
+    records_wait,
+    source_subtask,
+    source_vertex,
+    subtask_at,
+    upstream_of,
+    watermark_of,
+)
 
 MIN_BACK_PRESSURED = 0.5
 """Share of time from which a subtask counts as back-pressured."""
+MIN_PAUSED_SHARE = 0.5
+"""Share of the time between two samples from which a split counts as paused."""
+NEW_JOB_MS = 60_000
+"""Time (ms) after a job's start in which its first records may still be on their way."""
 
 
-class SubtaskEvidence(UpstreamSubtask, frozen=True, kw_only=True):
-    """An input of the operator's minimum, and what both samples say of it."""
+class OperatorEvidence(Struct, frozen=True, kw_only=True):
+    """The operator in both samples."""
+
+    id: str
+    name: str
+    watermark: int | None
+    """Its own, the lowest of its subtasks."""
+    watermark_before: int | None
+    apart_ms: int
+    """The time between the samples; 0: there is only one."""
+    is_new: bool
+    """The job has run for less than a minute, so its first records may still be on their way."""
+    waits_in: str | None
+    """The name of the task on the way before which records wait; None: they wait before none."""
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether the samples are far enough apart to compare idle times."""
+        return self.apart_ms >= IDLE_STEP_MS
+
+
+class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
+    """An input of the operator's minimum in both samples, with its counterpart at the source; watermarks as they arrive
+    at the operator, after delays on the way.
+    """
 
     operator: OperatorEvidence
     name: str
@@ -26,6 +63,17 @@ class SubtaskEvidence(UpstreamSubtask, frozen=True, kw_only=True):
     """The name of its vertex."""
     source_id: str
     """The id of the source's vertex."""
+    source_label: str
+    """The name of its source operator, unlike that of any other source."""
+    now: Subtask
+    before: Subtask | None
+    source: Subtask
+    """The source subtask behind edges that are not shuffled; `now` itself if it has no such input."""
+    source_before: Subtask | None
+    sent: int | None
+    """The watermark that it sends."""
+    sent_before: int | None
+    """The watermark that it had sent in the older sample."""
     delay_ms: int
     """How much later (ms) tasks on the way to the operator send its watermark."""
     is_ended: bool
@@ -45,33 +93,18 @@ class SubtaskEvidence(UpstreamSubtask, frozen=True, kw_only=True):
     is_beyond_alignment: bool
     """It is beyond the limit of watermark alignment, so that all of it waits."""
 
-    @property
-    def sent(self) -> int | None:
-        """The watermark that it sends."""
-        return self.now.output
 
-    @property
-    def sent_before(self) -> int | None:
-        """The watermark that it had sent in the older sample."""
-        return None if self.before is None else self.before.output
-
-    @property
-    def can_compare(self) -> bool:
-        """Whether the samples are far enough apart to compare idle times."""
-        return self.operator.apart_ms >= IDLE_STEP_MS
-
-
-class ChannelEvidence(Struct, frozen=True, kw_only=True):
+class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """A channel in both samples: a split, or a subtask that shows no splits; watermarks as they arrive."""
 
-    name: str
-    """A split's id, with the name of its source where another source has a split of the same id."""
     subtask: SubtaskEvidence
     is_split: bool
     now: Split
-    """The split; for a subtask without splits only its watermark."""
-    before: Split | None
-    unread: Unread | None
+    """The split; for a subtask without splits its name and its watermark."""
+    before: Split | None = None
+    is_paused: bool
+    """Watermark alignment pauses the split, or the whole subtask, until slower ones catch up."""
+    unread: Unread | None = None
     """Its unread records; None: no broker is queried, or it does not know the partition."""
     quiet_ms: int | None
     """How long, at least, nothing was read from it; None: not known, since another split of its subtask is read, or
@@ -88,7 +121,7 @@ class InputEvidence(Struct, frozen=True):
     @property
     def splits(self) -> tuple[ChannelEvidence, ...]:
         """Its splits."""
-        return tuple(channel for channel in self.channels if channel.is_split)
+        return self.channels if self.channels[0].is_split else ()
 
 
 class Evidence(Struct, frozen=True):
@@ -98,93 +131,127 @@ class Evidence(Struct, frozen=True):
     inputs: tuple[InputEvidence, ...]
 
 
-def evidence_of(upstream: Upstream, moment: Moment) -> Evidence:
-    """What is known of the chosen operator and its inputs."""
-    inputs = [
-        (input, vertex.source_label)
-        for vertex in upstream.vertices
-        for input in _inputs(vertex, upstream.operator, moment.facts.unread or {})
-    ]
-    return Evidence(upstream.operator, _uniquely_named(inputs))
-
-
-def _uniquely_named(inputs: Sequence[tuple[InputEvidence, str]]) -> tuple[InputEvidence, ...]:
-    """The inputs, each with its source's name: two sources may have splits of the same id (both read one topic)."""
-    sources: dict[str, set[str]] = {}
-    for input, source in inputs:
-        for split in input.splits:
-            sources.setdefault(split.name, set()).add(source)
-
-    def named(channel: ChannelEvidence, source: str) -> ChannelEvidence:
-        is_repeated = channel.is_split and len(sources[channel.name]) > 1
-        return replace(channel, name=f"{channel.name} ({source})") if is_repeated else channel
-
-    return tuple(
-        InputEvidence(input.subtask, tuple(named(channel, source) for channel in input.channels))
-        for input, source in inputs
+def evidence_of(moment: Moment) -> Evidence | None:
+    """What is known of the chosen operator and its inputs; None: no sample has the operator."""
+    upstream = upstream_of(moment)
+    if upstream is None:
+        return None
+    operator, now, before = upstream.operator, upstream.now, upstream.before
+    times = [sample.at_ms for sample in (moment.facts.older_sample, moment.facts.sample) if sample is not None]
+    waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
+    known = OperatorEvidence(
+        id=operator.vertex.id,
+        name=operator.vertex.name,
+        watermark=watermark_of(operator),
+        watermark_before=watermark_of(before.get(operator.vertex.id)),
+        apart_ms=times[-1] - times[0],
+        is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
+        waits_in=next(waiting, None),
     )
+    vertices = [vertex for vertex, _ in upstream.ends]
+    sources = (source_vertex(now, vertex).vertex.name.partition(OPERATOR_SEPARATOR)[0] for vertex in vertices)
+    source_labels = _numbered(source.removeprefix("Source: ") for source in sources)
+    labels = _numbered(vertex.vertex.name for vertex in vertices)
+    inputs: list[InputEvidence] = []
+    for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
+        prefix = f"{label} " if len(vertices) > 1 else ""
+        inputs += _inputs(upstream, place, known, source_label, prefix, moment.facts)
+    return Evidence(known, tuple(inputs))
 
 
-def _inputs(vertex: UpstreamVertex, operator: OperatorEvidence, unread: UnreadBySplit) -> Iterator[InputEvidence]:
-    own, source, is_source = vertex.vertex, vertex.source, not vertex.source.vertex.inputs
+def _numbered(names: Iterable[str]) -> list[str]:
+    """The names, the second one like another with ` 2` after its first operator, which a short label keeps."""
+    counts: Counter[str] = Counter()
+    numbered: list[str] = []
+    for name in names:
+        counts[name] += 1
+        first, separator, rest = name.partition(OPERATOR_SEPARATOR)
+        numbered.append(name if counts[name] == 1 else f"{first} {counts[name]}{separator}{rest}")
+    return numbered
+
+
+def _inputs(
+    upstream: Upstream, place: int, operator: OperatorEvidence, source_label: str, prefix: str, facts: FlinkFacts
+) -> Iterator[InputEvidence]:
+    """The subtasks of the vertex at a place among the ends; `prefix` precedes their numbers in their names."""
+    own, delay_ms = upstream.ends[place]
+    own_before = upstream.before.get(own.vertex.id)
+    source = source_vertex(upstream.now, own)
+    is_source = not source.vertex.inputs
     source_assigns, assigns = _assigns_watermarks(source), _assigns_watermarks(own)
     has_splits = any(subtask.splits for subtask in source.subtasks)
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
-    for subtask in vertex.subtasks:
-        is_held = not source_assigns and _is_held_in_chain(subtask)
+    for subtask in own.subtasks:
+        before, at_source_before = subtask_at(own_before, subtask.index), None
+        if own_before is not None and before is not None:
+            at_source_before = delayed(source_subtask(upstream.before, own_before, before), delay_ms)
+            before = delayed(before, delay_ms)
+        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms)
+        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms)
+        is_held = not source_assigns and _is_held_in_chain(now, before)
         known = SubtaskEvidence(
             operator=operator,
-            name=f"{vertex.subtask_prefix}#{subtask.now.index}",
+            name=f"{prefix}#{now.index}",
             vertex=own.vertex.name,
-            now=subtask.now,
-            before=subtask.before,
-            source=subtask.source,
-            source_before=subtask.source_before,
             source_id=source.vertex.id if is_source else own.vertex.id,
-            delay_ms=vertex.delay_ms,
+            source_label=source_label,
+            now=now,
+            before=before,
+            source=at_source,
+            source_before=at_source_before,
+            sent=now.output,
+            sent_before=None if before is None else before.output,
+            delay_ms=delay_ms,
             is_ended=own.vertex.status == "FINISHED",
-            is_kept_back=is_held or (not is_source and not assigns and _is_behind_its_input(subtask.now)),
+            is_kept_back=is_held or (not is_source and not assigns and _is_behind_its_input(now)),
             is_unmarked=is_silent and not (source_assigns or assigns),
             is_not_assigned=is_silent and (source_assigns or assigns),
-            has_no_split=has_splits and not subtask.source.splits,
-            reads_nothing=(subtask.source.source_idle_ms or 0) >= IDLE_STEP_MS,
-            is_back_pressured=(subtask.source.back_pressured or 0) >= MIN_BACK_PRESSURED,
-            is_beyond_alignment=(subtask.source.drift_ms or 0) > 0,
+            has_no_split=has_splits and not at_source.splits,
+            reads_nothing=(at_source.source_idle_ms or 0) >= IDLE_STEP_MS,
+            is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,
+            is_beyond_alignment=(at_source.drift_ms or 0) > 0,
         )
-        hides_splits = is_held or known.is_not_assigned or _is_assigned_later(subtask, source_assigns=source_assigns)
-        splits = () if hides_splits else _splits(known, unread)
+        hides_splits = is_held or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
+        splits = () if hides_splits else _splits(known, facts)
         yield InputEvidence(known, splits or (_itself(known),))
 
 
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
     quiet_ms = None if subtask.is_kept_back else subtask.source.source_idle_ms
-    now = Split(subtask.name, subtask.sent)
-    return ChannelEvidence(
-        name=now.id, subtask=subtask, is_split=False, now=now, before=None, unread=None, quiet_ms=quiet_ms
-    )
+    now, is_paused = Split(subtask.name, subtask.sent), subtask.is_beyond_alignment
+    return ChannelEvidence(subtask=subtask, is_split=False, now=now, is_paused=is_paused, quiet_ms=quiet_ms)
 
 
-def _splits(subtask: SubtaskEvidence, unread: UnreadBySplit) -> tuple[ChannelEvidence, ...]:
+def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidence, ...]:
     splits_before = () if subtask.source_before is None else subtask.source_before.splits
     earlier = {split.id: split for split in splits_before}
-    return tuple(_split(split, earlier.get(split.id), subtask, unread) for split in subtask.source.splits)
+    return tuple(_split(split, earlier.get(split.id), subtask, facts) for split in subtask.source.splits)
 
 
-def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, unread: UnreadBySplit) -> ChannelEvidence:
-    own_unread = unread.get((subtask.source_id, split.id))
+def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: FlinkFacts) -> ChannelEvidence:
+    own_unread = (facts.unread or {}).get((subtask.source_id, split.id))
     has_unread = own_unread is not None and own_unread.backlog > 0
-    is_known = subtask.reads_nothing or split.quiet_ms is not None
-    quiet_ms = max(subtask.source.source_idle_ms or 0, split.quiet_ms or 0)
+    own_quiet_ms = facts.quiet_ms(subtask.source_id, split)
+    is_known = subtask.reads_nothing or own_quiet_ms is not None
+    quiet_ms = max(subtask.source.source_idle_ms or 0, own_quiet_ms or 0)
     return ChannelEvidence(
-        name=split.id,
         subtask=subtask,
         is_split=True,
         now=split,
         before=before,
+        is_paused=_is_paused(split, before, subtask),
         unread=own_unread,
         quiet_ms=quiet_ms if is_known and not (subtask.is_back_pressured or has_unread) else None,
     )
+
+
+def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence) -> bool:
+    if subtask.is_beyond_alignment or now.paused_share == 1.0:
+        return True
+    if before is None or before.paused_ms is None or now.paused_ms is None or not subtask.operator.can_compare:
+        return False
+    return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * subtask.operator.apart_ms
 
 
 def _is_unmarked(vertex: VertexSample) -> bool:
@@ -202,26 +269,25 @@ def _is_behind_its_input(subtask: Subtask) -> bool:
     return subtask.input not in (None, MIN) and subtask.output is not None and subtask.output < subtask.input
 
 
-def _is_held_in_chain(subtask: UpstreamSubtask) -> bool:
+def _is_held_in_chain(now: Subtask, before: Subtask | None) -> bool:
     """Whether an operator chained to the source has not sent yet what the source had sent in the older sample."""
-    sent, source_sent = subtask.now.output, subtask.now.source_output
-    source_sent_before = None if subtask.before is None else subtask.before.source_output
+    sent, source_sent = now.output, now.source_output
+    source_sent_before = None if before is None else before.source_output
     if sent is None or source_sent in (None, MIN) or source_sent_before is None or MAX in (source_sent, sent):
         return False
     return sent < source_sent_before
 
 
-def _is_assigned_later(subtask: UpstreamSubtask, *, source_assigns: bool) -> bool:
+def _is_assigned_later(subtask: SubtaskEvidence, *, source_assigns: bool) -> bool:
     """Whether watermarks are assigned after the source, so that those of its splits do not count: none has one, but the
     subtask sends one, or an operator chained to the source sends others.
     """
-    sent, source_sent = subtask.now.output, subtask.now.source_output
+    sent, source_sent = subtask.sent, subtask.now.source_output
     if sent not in (None, MIN) and all(split.watermark == MIN for split in subtask.source.splits):
         return True
     if source_sent is None or sent in (None, MIN, MAX, source_sent):
         return False
-    sent_before = None if subtask.before is None else subtask.before.output
-    return source_assigns or (sent_before is not None and sent_before > source_sent)
+    return source_assigns or (subtask.sent_before is not None and subtask.sent_before > source_sent)
 
 
 def _assigns_watermarks(vertex: VertexSample) -> bool:

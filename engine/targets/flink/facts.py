@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN
-from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, Vertex, VertexSample, or_min
+from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, Vertex, VertexSample, or_min, splits_of
 
 IDLE_STEP_MS = 5_000
 """Step (ms) in which Flink counts idle time: two samples must be this far apart."""
@@ -64,6 +64,17 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
         """The newest sample."""
         return self.samples[-1] if self.samples else None
 
+    def quiet_ms(self, vertex: str, split: Split) -> int | None:
+        """How long, at least, nothing was read from a Kafka split; None: it is read, or that is not known."""
+        read = self.read_ms.get((vertex, split.id))
+        quiet_ms = 0 if read is None or self.sample is None else self.sample.at_ms - read[1]
+        return quiet_ms or None
+
+    def delay_ms(self, vertex: Vertex) -> int:
+        """The task's constant delay (ms); 0: none, or not known."""
+        delay = self.delays.get(vertex.id)
+        return delay.ms if delay is not None and (delay.is_constant or _CONSTANT_DELAY in vertex.name) else 0
+
     @property
     def older_sample(self) -> Sample | None:
         """The sample that the newest one is compared with."""
@@ -71,44 +82,30 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """The facts as they are at one moment, and what follows from them without the operator's inputs."""
+    """The facts as they are at one moment."""
 
     facts: FlinkFacts
     operator: str | None
     """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
-    operator_gone: bool
-    """The running job has no such operator; it had one when it was chosen."""
     now_ms: int
     """This machine's clock (epoch ms)."""
-    clock_ms: int
-    """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
-    late: dict[str, int]
-    """Late records by vertex, attempts before this one included."""
-    delays_ms: dict[str, int]
-    """By vertex: its constant delay (ms); 0: none, or not known."""
+
+    @property
+    def clock_ms(self) -> int:
+        """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
+        return self.facts.graph.now_ms + max(0, self.now_ms - self.facts.answered_ms)
+
+    @property
+    def operator_gone(self) -> bool:
+        """Whether the running job has no such operator; it had one when it was chosen."""
+        facts = self.facts
+        is_known = facts.trouble is None and facts.interval_ms != 0 and self.runs
+        return is_known and lacks(facts.graph.vertices, self.operator)
 
     @property
     def runs(self) -> bool:
         """Whether the job runs: during a restart, and after its end, the last dump blames no channel."""
         return self.facts.graph.job.state == "RUNNING"
-
-
-def moment_of(facts: FlinkFacts, operator: str | None, now_ms: int) -> Moment:
-    """The facts when this machine's clock shows `now_ms` (epoch ms); `operator` chooses whose watermark is shown."""
-    vertices = facts.sample.vertices if facts.sample is not None else ()
-    is_known = facts.trouble is None and facts.interval_ms != 0 and facts.graph.job.state == "RUNNING"
-    return Moment(
-        facts=facts,
-        operator=operator,
-        operator_gone=is_known and lacks(facts.graph.vertices, operator),
-        now_ms=now_ms,
-        clock_ms=facts.graph.now_ms + max(0, now_ms - facts.answered_ms),
-        late=late_of(facts),
-        delays_ms={
-            vertex.id: _constant_ms(facts.delays.get(vertex.id), vertex)
-            for vertex in (*facts.graph.vertices, *(vertex.vertex for vertex in vertices))
-        },
-    )
 
 
 def late_of(facts: FlinkFacts) -> dict[str, int]:
@@ -132,33 +129,16 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 
 def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
-    """The facts with a new sample, in which Kafka splits have the time since their last read."""
+    """The facts with a new sample, and what follows from it."""
     new = without_moved(new, facts.samples[0] if facts.samples else None)
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
-
-    def with_quiet_time(vertex: Vertex, split: Split) -> Split:
-        if split.offset is None:
-            return split
-        place = vertex.id, split.id
-        last = facts.read_ms.get(place)
-        if last is None or last[0] != split.offset:
-            read_ms[place] = split.offset, new.at_ms
-            return replace(split, quiet_ms=None)
-        read_ms[place] = last
-        return replace(split, quiet_ms=new.at_ms - last[1])
-
-    vertices = tuple(
-        replace(
-            vertex,
-            subtasks=tuple(
-                replace(subtask, splits=tuple(with_quiet_time(vertex.vertex, split) for split in subtask.splits))
-                for subtask in vertex.subtasks
-            ),
-        )
-        for vertex in new.vertices
-    )
-    samples = kept(facts.samples, replace(new, vertices=vertices))
-    return replace(facts, samples=samples, read_ms=read_ms, delays=learned(facts.delays, new))
+    for vertex, split in splits_of(new):
+        if split.offset is not None:
+            last = facts.read_ms.get((vertex, split.id))
+            if last is None or last[0] != split.offset:
+                last = split.offset, new.at_ms
+            read_ms[vertex, split.id] = last
+    return replace(facts, samples=kept(facts.samples, new), read_ms=read_ms, delays=learned(facts.delays, new))
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
@@ -196,7 +176,7 @@ def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
     """
     places = list(_places(id, vertex))
     earlier = {subtask.index: split for subtask, split in (_places(id, before) if before is not None else ())}
-    changed = [task.index for task, split in places if task.index in earlier and _differs(split, earlier[task.index])]
+    changed = [task.index for task, split in places if task.index in earlier and split != earlier[task.index]]
     if len(changed) == 1:
         return changed[0]
     above = [(subtask, split) for subtask, split in places if or_min(split.watermark) >= or_min(subtask.output)]
@@ -207,10 +187,6 @@ def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
 
 def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, Split]]:
     return ((subtask, split) for subtask in vertex.subtasks for split in subtask.splits if split.id == id)
-
-
-def _differs(split: Split, before: Split) -> bool:
-    return replace(split, quiet_ms=None) != replace(before, quiet_ms=None)
 
 
 # Constant delays between the watermark that a task receives and the one it sends.
@@ -240,8 +216,3 @@ def _next_delay(last: Delay | None, vertex: VertexSample) -> Delay | None:
     if last is not None and last.is_constant and not last.missed:
         return replace(last, missed=True)
     return Delay(differences.pop(), min(inputs), is_constant=len(inputs) > 1) if len(differences) == 1 else None
-
-
-def _constant_ms(delay: Delay | None, vertex: Vertex) -> int:
-    """The task's constant delay (ms); 0: none, or not known."""
-    return delay.ms if delay is not None and (delay.is_constant or _CONSTANT_DELAY in vertex.name) else 0

@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ...kafka.cluster import Cluster
 from ...system.errors import RunError, UsageError
 from ..spark.files import SourceOffsets
+from ..topic import TopicFacts
 from ..topic.broker import BrokerTap
-from ..topic.topic_facts import TopicFacts
-from .samples import Sample, Split, Unread, UnreadBySplit, kafka_splits, operator_id
+from .facts import FlinkFacts
+from .samples import Sample, Split, Unread, UnreadBySplit, operator_id, splits_of
 
 if TYPE_CHECKING:
     from ...kafka.client_settings import KafkaConfig
@@ -15,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class KafkaJoin:
-    """Queries a broker about the topics in the metrics; `bootstrap` is the address as given."""
+    """Queries a broker about the topics in the metrics."""
 
     def __init__(self, config: "KafkaConfig", path: "JsonPath | None") -> None:
         """`path` is the place of event time in the values; None: not given, so no event times are read."""
-        self.bootstrap = config.bootstrap
         self._config = config
         self._timed = path is not None
         self._tap = BrokerTap(config, path, assumed=path is None)
@@ -39,27 +41,34 @@ class KafkaJoin:
         except RunError as error:
             raise UsageError(str(error)) from None
 
-    def topics(self, sample: Sample | None) -> list[str]:
-        """The topics that the job reads, by their real names if they are unambiguous."""
-        return sorted({real for _, split in kafka_splits(sample) if (real := self._real(split)) is not None})
-
-    def ask(self, sample: Sample) -> TopicFacts:
-        """The broker's last facts; trouble if there are none or the job reads nothing from it."""
+    def join(self, facts: FlinkFacts) -> FlinkFacts:
+        """The facts with the broker's last answer about the newest sample's splits; trouble if there is none, or the
+        job reads nothing from it.
+        """
+        sample = facts.samples[-1]
         offsets = self._offsets(sample)
         try:
             if not self._opened:
                 self._tap.open(offsets)
                 self._opened = True
-            return self._tap.poll(offsets)
+            answer = self._tap.poll(offsets)
         except (RunError, UsageError) as error:
-            return TopicFacts(trouble=str(error))
+            answer = TopicFacts(trouble=str(error))
+        return replace(
+            facts,
+            unread=self._unread(answer, sample, facts.older_sample),
+            # By their real names if they are unambiguous.
+            topics=sorted({real for _, split in splits_of(sample) if (real := self._real(split)) is not None}),
+            bootstrap=self._config.bootstrap,
+            broker_trouble=answer.trouble,
+        )
 
-    def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
+    def _unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
         """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
         partitions = {(partition.topic, partition.partition): partition for partition in facts.partitions}
-        earlier = {(vertex, split.id): split.offset for vertex, split in kafka_splits(before)}
+        earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
         unread: UnreadBySplit = {}
-        for vertex, split in kafka_splits(sample):
+        for vertex, split in splits_of(sample):
             partition = partitions.get((self._real(split) or "", -1 if split.partition is None else split.partition))
             if partition is None or split.offset is None:
                 continue
@@ -77,12 +86,12 @@ class KafkaJoin:
         self._tap.close()
 
     def _real(self, split: Split) -> str | None:
-        names = self._names.get(split.topic or "", [])
+        names = [] if split.topic is None else self._names.get(split.topic, [])
         return names[0] if len(names) == 1 else None
 
     def _offsets(self, sample: Sample) -> list[SourceOffsets]:
         read: dict[str, int] = {}
-        for _, split in kafka_splits(sample):
+        for _, split in splits_of(sample):
             if split.offset is not None and (real := self._real(split)) is not None:
                 place = f"{real}/{split.partition}"  # of two sources the slower one
                 read[place] = min(split.offset + 1, read.get(place, split.offset + 1))

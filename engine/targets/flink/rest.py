@@ -29,16 +29,10 @@ _T = TypeVar("_T")
 
 
 class Metric(Struct):
-    """A metric's id, and its value if values were requested."""
+    """A metric's id, its value if values were requested, and its sum over the subtasks of a vertex if sums were."""
 
     id: str
     value: str | None = None
-
-
-class MetricSum(Struct):
-    """A metric's sum over the subtasks of a vertex."""
-
-    id: str
     sum: float | None = None
 
 
@@ -127,7 +121,7 @@ class Rest:
         """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
         sums: dict[str, float] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 96):
-            for metric in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[MetricSum]):
+            for metric in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[Metric]):
                 if metric.sum is not None and math.isfinite(metric.sum):
                     sums[metric.id] = metric.sum
         return sums
@@ -185,15 +179,21 @@ def _context(security: RestSecurity) -> ssl.SSLContext:
     return context
 
 
+def cause_in(stack_trace: str) -> str | None:
+    """The innermost cause in a stack trace, in one line."""
+    lines = stack_trace.splitlines()
+    causes = [line.partition(":")[2] for line in lines if line.startswith("Caused by:")]
+    return (causes[-1] if causes else lines[0]).strip() or None if lines else None
+
+
 def _error_of(data: bytes) -> str | None:
     """The cause of Flink's error, without its stack trace."""
     try:
         texts = [text.strip() for text in msgspec.json.decode(data, type=Errors).errors if text.strip()]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    lines = texts[-1].splitlines() if texts else []
-    causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else lines[0])[:_MAX_ERROR_LENGTH] if lines else None
+    cause = cause_in(texts[-1]) if texts else None
+    return None if cause is None else cause[:_MAX_ERROR_LENGTH]
 
 
 def _inner(error: BaseException) -> BaseException | None:

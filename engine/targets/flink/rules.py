@@ -12,14 +12,11 @@ from msgspec import Struct
 
 from ...snapshot import Cause, ChannelState
 from ...watermarks.times import MAX, MIN
-from .evidence import ChannelEvidence, InputEvidence, SubtaskEvidence
+from .evidence import ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
 from .samples import or_min
-from .upstream import OperatorEvidence
 
 DUMP_MS = 1_000
 """Longest time (ms) between the values of one dump."""
-MIN_PAUSED_SHARE = 0.5
-"""Share of the time between two samples from which a split counts as paused."""
 MIN_BUSY = 0.8
 """Share of time from which a source subtask counts as reading as fast as it can."""
 _Known = TypeVar("_Known")
@@ -57,16 +54,6 @@ def _passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
     return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
 
 
-def is_paused(channel: ChannelEvidence) -> bool:
-    """Whether watermark alignment pauses the split, or the whole subtask."""
-    now, before = channel.now, channel.before
-    if channel.subtask.is_beyond_alignment or now.paused_share == 1.0:
-        return True
-    if before is None or before.paused_ms is None or now.paused_ms is None or not channel.subtask.can_compare:
-        return False
-    return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * channel.subtask.operator.apart_ms
-
-
 # 1. Is a split idle, by itself?
 
 
@@ -92,7 +79,7 @@ def _is_passed(split: ChannelEvidence) -> bool:
 
 def _idle_time_grows(split: ChannelEvidence) -> bool | None:
     """None: it cannot be compared."""
-    if split.before is None or not split.subtask.can_compare:
+    if split.before is None or not split.subtask.operator.can_compare:
         return None
     before, now = split.before.idle_ms, split.now.idle_ms
     return None if now is None or before is None else now > before
@@ -103,7 +90,7 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
          "A subtask moves on only past splits that are idle (F2)."),
     Rule("its subtask waits for it", lambda s: _is_below_sent_before(s) and _has_moved(s), "active",
          "It sends watermarks, and the subtask does not advance without it (F2)."),
-    Rule("paused", is_paused, "active",
+    Rule("paused", lambda s: s.is_paused, "active",
          "Flink stops the idle timer of a split that watermark alignment pauses (F6)."),
     Rule("idle all minute", lambda s: s.now.idle_share == 1.0, "idle",
          "It was idle for the whole last minute (F4)."),
@@ -122,7 +109,7 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
 # 2. Is it idle, seen together with the other splits of its subtask?
 
 
-class SplitAmongOthers(Struct, frozen=True):
+class SplitAmongOthers(Struct, frozen=True, gc=False):
     """A split, and what all splits of its subtask show together, each judged by itself."""
 
     split: ChannelEvidence
@@ -144,9 +131,9 @@ def _is_below_sent(split: ChannelEvidence) -> bool:
 
 def _may_be_idle(split: ChannelEvidence) -> bool:
     """Whether too little was seen of the split to say that it is active."""
-    if split.now.idle_share is None or is_paused(split):
+    if split.now.idle_share is None or split.is_paused:
         return False
-    was_seen = split.subtask.can_compare and split.before is not None
+    was_seen = split.subtask.operator.can_compare and split.before is not None
     return split.now.watermark == MIN or (split.now.idle_share != 0.0 and not was_seen)
 
 
@@ -167,7 +154,7 @@ SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
 # 3. Does a subtask take part in the operator's minimum?
 
 
-class SubtaskCase(Struct, frozen=True):
+class SubtaskCase(Struct, frozen=True, gc=False):
     """A subtask, and whether all its splits are idle (without splits: its source reads nothing)."""
 
     subtask: SubtaskEvidence
@@ -187,7 +174,7 @@ def _is_not_below(case: SubtaskCase) -> bool:
 def _stays(case: SubtaskCase) -> bool:
     """Whether its watermark did not move, seen for long enough, or of a subtask that is idle."""
     subtask = case.subtask
-    return subtask.sent_before in (None, subtask.sent) and (case.is_idle or subtask.can_compare)
+    return subtask.sent_before in (None, subtask.sent) and (case.is_idle or subtask.operator.can_compare)
 
 
 def _follows_below(case: SubtaskCase) -> bool:
@@ -221,7 +208,7 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
 # 4. The state of a channel, and why its watermark is not greater.
 
 
-class ChannelCase(Struct, frozen=True):
+class ChannelCase(Struct, frozen=True, gc=False):
     """A channel, and what the tables above say of its split and its subtask."""
 
     channel: ChannelEvidence
@@ -251,8 +238,8 @@ def _has_unread_only(case: ChannelCase) -> bool:
 
 def _stays_busy(case: ChannelCase) -> bool:
     """In both samples: any source is busy for a moment."""
-    sources = case.subtask.source, case.subtask.source_before
-    return all(source is not None and (source.busy or 0) >= MIN_BUSY for source in sources)
+    now, before = case.subtask.source, case.subtask.source_before
+    return (now.busy or 0) >= MIN_BUSY and before is not None and (before.busy or 0) >= MIN_BUSY
 
 
 def _has_more_unread_than_read(case: ChannelCase) -> bool:
@@ -262,7 +249,12 @@ def _has_more_unread_than_read(case: ChannelCase) -> bool:
 
 def _is_frozen(case: ChannelCase) -> bool:
     before, subtask = case.subtask.before, case.subtask
-    return not case.channel.is_split and before is not None and subtask.can_compare and before.output == subtask.sent
+    return (
+        not case.channel.is_split
+        and before is not None
+        and subtask.operator.can_compare
+        and before.output == subtask.sent
+    )
 
 
 CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = (
@@ -283,7 +275,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
          "A task sends a watermark behind the one it receives, and not by a constant: no split is to blame (F8)."),
-    Rule("paused by alignment", lambda c: is_paused(c.channel), ("active", "paused"),
+    Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
          "Its paused time grew, or its subtask is beyond the limit of watermark alignment (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
          "Its source waits for a busy operator at least half of the time."),

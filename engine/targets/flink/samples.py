@@ -9,7 +9,7 @@ for a space and for `.` `:` `,`, and cuts operators at 80 characters.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...watermarks.times import MAX, MIN
 
@@ -73,8 +73,6 @@ class Split(Struct, frozen=True):
     topic: str | None = None
     """Kafka: its topic and partition."""
     partition: int | None = None
-    quiet_ms: int | None = None
-    """Kafka: how long, at least, nothing was read from it."""
 
 
 class Subtask(Struct, frozen=True):
@@ -131,10 +129,10 @@ class Sample(Struct, frozen=True):
 class Checkpoint(Struct, frozen=True):
     """The last completed checkpoint; all None: there was none."""
 
-    completed_ms: int | None = None
+    completed_ms: int | None = field(name="latest_ack_timestamp", default=None)
     """When (JobManager's clock, epoch ms)."""
-    took_ms: int | None = None
-    size: int | None = None
+    took_ms: int | None = field(name="end_to_end_duration", default=None)
+    size: int | None = field(name="state_size", default=None)
     """The size of its state (bytes)."""
     failed: int | None = None
     """How many checkpoints of the job failed."""
@@ -154,16 +152,10 @@ UnreadBySplit = dict[tuple[str, str], Unread]
 """By vertex and split: two sources may read the same partition."""
 
 
-def kafka_splits(sample: Sample | None) -> list[tuple[str, Split]]:
-    """The Kafka splits of a sample, each with its vertex's id."""
+def splits_of(sample: Sample | None) -> list[tuple[str, Split]]:
+    """The splits of a sample, each with its vertex's id."""
     vertices = sample.vertices if sample is not None else ()
-    return [
-        (vertex.vertex.id, split)
-        for vertex in vertices
-        for subtask in vertex.subtasks
-        for split in subtask.splits
-        if split.topic is not None
-    ]
+    return [(vertex.vertex.id, split) for vertex in vertices for task in vertex.subtasks for split in task.splits]
 
 
 def or_min(watermark: int | None) -> int:
@@ -171,15 +163,15 @@ def or_min(watermark: int | None) -> int:
     return MIN if watermark is None else watermark
 
 
-_TASK = re.compile(r"(\d+)\.(currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)")
-_OPERATOR = re.compile(
-    r"(\d+)\.([^.]+)\.(currentOutputWatermark|numLateRecordsDropped|sourceIdleTime|watermarkAlignmentDrift)"
+_METRIC = re.compile(
+    r"(?P<subtask>\d+)\.(?:(?P<task>currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)"
+    r"|(?P<operator>[^.]+)\.(?:"
+    r"(?P<own>currentOutputWatermark|numLateRecordsDropped|sourceIdleTime|watermarkAlignmentDrift)"
+    r"|split\.(?P<split>.+)\.watermark\.(?P<of_split>currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond"
+    r"|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
+    r"|KafkaSourceReader\.topic\.(?P<topic>.+)\.partition\.(?P<partition>\d+)\.currentOffset))"
 )
-_SPLIT = re.compile(
-    r"(\d+)\.([^.]+)\.split\.(.+)\.watermark\."
-    r"(currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
-)
-_OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
+"""The metrics that are read: of a task, an operator, a split, a Kafka partition."""
 _MAX_OPERATOR_LENGTH = 80
 _MAX_DELAY_MS = 100 * 366 * 86_400_000
 OPERATOR_SEPARATOR = " -> "
@@ -195,8 +187,7 @@ _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 
 def wanted(ids: Iterable[str]) -> list[str]:
     """The metric ids of a vertex that are read."""
-    patterns = (_TASK, _OPERATOR, _SPLIT, _OFFSET)
-    return sorted(id for id in ids if any(pattern.fullmatch(id) for pattern in patterns))
+    return sorted(id for id in ids if _METRIC.fullmatch(id))
 
 
 def operator_id(name: str) -> str:
@@ -247,7 +238,8 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
     """The facts about the vertex from the values, and whether every subtask is present."""
     by_subtask: dict[int, _Values] = {}
     for id, value in values.items():
-        _put(by_subtask, id, value)
+        if metric := _METRIC.fullmatch(id):
+            by_subtask.setdefault(int(metric["subtask"]), _Values()).put(metric, value)
     subtasks = tuple(by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism))
     whole = len(values) == len(ids) and all(index in by_subtask for index in range(vertex.parallelism))
     windowed = _WINDOWS.search(vertex.name) is not None or any(task.late is not None for task in subtasks)
@@ -262,6 +254,19 @@ class _Values:
         self.operators: dict[str, dict[str, str]] = {}
         self.splits: dict[str, dict[str, str]] = {}
 
+    def put(self, metric: re.Match[str], value: str) -> None:
+        """Add the value of a metric of the subtask."""
+        if metric["task"]:
+            self.task[metric["task"]] = value
+        elif metric["own"]:
+            self.operators.setdefault(metric["operator"], {})[metric["own"]] = value
+        elif metric["split"]:
+            self.splits.setdefault(metric["split"], {})[metric["of_split"]] = value
+        else:
+            topic, partition = metric["topic"], metric["partition"]
+            split = self.splits.setdefault(f"{topic}-{partition}", {})
+            split |= {"currentOffset": value, "topic": topic, "partition": partition}
+
     def subtask(self, index: int, vertex: Vertex) -> Subtask:
         """The subtask's facts."""
         outputs = {name: metrics["currentOutputWatermark"] for name, metrics in self.operators.items()
@@ -269,35 +274,28 @@ class _Values:
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
         first = first_operator(vertex)
+        late = self._numbers("numLateRecordsDropped")
+        drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
         return Subtask(
             index=index,
             input=_watermark(self.task.get("currentInputWatermark")),
-            output=_lowest(branches),
+            # Of the branches with a watermark: one without may lead to nothing that needs it.
+            output=min((mark for mark in branches if mark != MIN), default=MIN if branches else None),
             branches=branches if len(branches) > 1 else (),
             source_output=_watermark(outputs.get(first)) if not vertex.inputs and len(outputs) > 1 else None,
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
-            late=_sum(metrics.get("numLateRecordsDropped") for metrics in self.operators.values()),
-            source_idle_ms=_greatest(metrics.get("sourceIdleTime") for metrics in self.operators.values()),
-            drift_ms=_drift(metrics.get("watermarkAlignmentDrift") for metrics in self.operators.values()),
+            late=sum(late) if late else None,
+            source_idle_ms=max(self._numbers("sourceIdleTime"), default=None),
+            # Where no limit is set, Flink's is the end of time.
+            drift_ms=drift_ms if drift_ms is not None and abs(drift_ms) < _MAX_DELAY_MS else None,
         )
 
-
-def _put(by_subtask: dict[int, _Values], id: str, value: str) -> None:
-    if match := _SPLIT.fullmatch(id):
-        subtask, _, split, metric = match.groups()
-        by_subtask.setdefault(int(subtask), _Values()).splits.setdefault(split, {})[metric] = value
-    elif match := _OFFSET.fullmatch(id):
-        subtask, _, topic, partition = match.groups()
-        split = f"{topic}-{partition}"
-        metrics = by_subtask.setdefault(int(subtask), _Values()).splits.setdefault(split, {})
-        metrics |= {"currentOffset": value, "topic": topic, "partition": partition}
-    elif match := _OPERATOR.fullmatch(id):
-        subtask, operator, metric = match.groups()
-        by_subtask.setdefault(int(subtask), _Values()).operators.setdefault(operator, {})[metric] = value
-    elif match := _TASK.fullmatch(id):
-        by_subtask.setdefault(int(match[1]), _Values()).task[match[2]] = value
+    def _numbers(self, metric: str) -> list[int]:
+        """The values of a metric of its operators."""
+        numbers = (_number(metrics.get(metric)) for metrics in self.operators.values())
+        return [number for number in numbers if number is not None]
 
 
 def _split(id: str, metrics: Mapping[str, str]) -> Split:
@@ -328,32 +326,12 @@ def _watermark(text: str | None) -> int | None:
     return MAX if number is not None and number > MAX - _MAX_DELAY_MS else number
 
 
-def _lowest(branches: Sequence[int]) -> int | None:
-    """The lowest watermark of the branches that have one: one without may lead to nothing that needs it."""
-    return min((mark for mark in branches if mark != MIN), default=MIN if branches else None)
-
-
 def _share(text: str | None) -> float | None:
     try:
         share = None if text is None else float(text) / 1000
     except ValueError:
         return None
     return share if share is not None and 0 <= share <= 1 else None
-
-
-def _sum(texts: Iterable[str | None]) -> int | None:
-    numbers = [number for text in texts if (number := _number(text)) is not None]
-    return sum(numbers) if numbers else None
-
-
-def _greatest(texts: Iterable[str | None]) -> int | None:
-    return max((number for text in texts if (number := _number(text)) is not None), default=None)
-
-
-def _drift(texts: Iterable[str | None]) -> int | None:
-    """None where no limit is set: Flink's is then the end of time."""
-    drift = _greatest(texts)
-    return drift if drift is not None and abs(drift) < _MAX_DELAY_MS else None
 
 
 def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:

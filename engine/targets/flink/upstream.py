@@ -4,72 +4,30 @@ A task passes it on if each of its subtasks sends the watermark that it receives
 sends another one (it assigns watermarks, or holds records back) is an end: its own inputs do not show its watermark.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
 from .facts import Moment, is_named
-from .samples import OPERATOR_SEPARATOR, Sample, Subtask, VertexSample, first_operator, is_sink_name, or_min
+from .samples import Sample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
 ASSIGNERS = ("Timestamps/Watermarks", "WatermarkAssigner")
 """Operators that assign watermarks themselves (DataStream API, SQL)."""
-NEW_JOB_MS = 60_000
-"""Time (ms) after a job's start in which its first records may still be on their way."""
-_Vertices = dict[str, VertexSample]
+Vertices = dict[str, VertexSample]
 """The vertices of a sample by id; empty: there is no such sample."""
 
 
-class OperatorEvidence(Struct, frozen=True, kw_only=True):
-    """The operator in both samples."""
-
-    id: str
-    name: str
-    watermark: int | None
-    """Its own, the lowest of its subtasks."""
-    watermark_before: int | None
-    apart_ms: int
-    """The time between the samples; 0: there is only one."""
-    is_new: bool
-    """The job has run for less than a minute, so its first records may still be on their way."""
-    waits_in: str | None
-    """The name of the task on the way before which records wait; None: they wait before none."""
-
-
-class UpstreamSubtask(Struct, frozen=True, kw_only=True):
-    """An input of the operator's minimum, in both samples, with its counterpart at the source; watermarks as they
-    arrive at the operator, after delays on the way.
-    """
-
-    now: Subtask
-    before: Subtask | None
-    source: Subtask
-    """The source subtask behind edges that are not shuffled; `now` itself if it has no such input."""
-    source_before: Subtask | None
-
-
-class UpstreamVertex(Struct, frozen=True):
-    """A vertex whose subtasks are inputs of the operator's minimum."""
-
-    vertex: VertexSample
-    source: VertexSample
-    """The vertex at the other end of edges that are not shuffled; itself where it has none."""
-    subtasks: tuple[UpstreamSubtask, ...]
-    delay_ms: int
-    """How much later (ms) tasks on the way to the operator send its watermark."""
-    source_label: str
-    """The name of its source operator, unlike that of any other source."""
-    subtask_prefix: str
-    """What precedes the number of a subtask in its name; empty: it is the only vertex."""
-
-
 class Upstream(Struct, frozen=True):
-    """An operator, and where it has its watermark from."""
+    """An operator, and where it has its watermark from; vertices have the watermarks of the branch that leads to it."""
 
-    operator: OperatorEvidence
-    vertices: tuple[UpstreamVertex, ...]
+    operator: VertexSample
+    now: Vertices
+    before: Vertices
+    """The same in the older sample."""
+    ends: list[tuple[VertexSample, int]]
+    """The vertices whose subtasks are inputs of its minimum, each with the delay (ms) on its way."""
+    passing: list[VertexSample]
+    """Those between that only pass watermarks on, the last one first."""
 
 
 def operators(sample: Sample) -> list[VertexSample]:
@@ -94,65 +52,40 @@ def watermark_of(vertex: VertexSample | None) -> int | None:
 
 
 def upstream_of(moment: Moment) -> Upstream | None:
-    """The subtasks from which the chosen operator has its watermark; None: no sample has the operator."""
+    """The vertices from which the chosen operator has its watermark; None: no sample has the operator.
+
+    If several ways lead to one vertex, the most delayed counts: it has the lowest watermark.
+    """
     sample, older = moment.facts.sample, moment.facts.older_sample
     part, candidates = moment.operator, operators(sample) if sample is not None else []
     operator = next((vertex for vertex in candidates if part is None or is_named(vertex.vertex, part)), None)
     if sample is None or operator is None:
         return None
-    now, before = _with_branches(operator, sample, older)
-    ends, passing = _ends(operator, now, before, moment.delays_ms)
-    waiting = (vertex.vertex.name for vertex in (operator, *passing) if _records_wait(vertex, now, before))
-    known = OperatorEvidence(
-        id=operator.vertex.id,
-        name=operator.vertex.name,
-        watermark=watermark_of(operator),
-        watermark_before=watermark_of(before.get(operator.vertex.id)),
-        apart_ms=0 if older is None else sample.at_ms - older.at_ms,
-        is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
-        waits_in=next(waiting, None),
-    )
-    return Upstream(known, _upstream_vertices(ends, now, before))
+    now = {vertex.vertex.id: vertex for vertex in sample.vertices}
+    before = {} if older is None else {vertex.vertex.id: vertex for vertex in older.vertices}
+    _choose_branches(operator, now, before)
+    ends: dict[str, tuple[VertexSample, int]] = {}
+    passing: dict[str, tuple[VertexSample, int]] = {}
+    ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
+    while ways:
+        id, delay_ms = ways.pop(0)
+        vertex = now.get(id)
+        if vertex is None or (id in passing and delay_ms <= passing[id][1]):
+            continue
+        source = source_vertex(now, vertex)
+        is_source = not source.vertex.inputs
+        own_ms = moment.facts.delay_ms(vertex.vertex)
+        if not is_source and _passes_on(vertex, before.get(id), own_ms):
+            passing[id] = vertex, delay_ms
+            ways += [(edge.vertex, delay_ms + own_ms) for edge in vertex.vertex.inputs]
+            continue
+        end = source.vertex.id if is_source else id
+        if end not in ends or delay_ms > ends[end][1]:
+            ends[end] = vertex, delay_ms
+    return Upstream(operator, now, before, list(ends.values()), [vertex for vertex, _ in passing.values()])
 
 
-def _upstream_vertices(
-    ends: Sequence[tuple[VertexSample, int]], now: _Vertices, before: _Vertices
-) -> tuple[UpstreamVertex, ...]:
-    sources = [_source_vertex(now, vertex) for vertex, _ in ends]
-    source_labels = _numbered(
-        source.vertex.name.partition(OPERATOR_SEPARATOR)[0].removeprefix("Source: ") for source in sources
-    )
-    labels = _numbered(vertex.vertex.name for vertex, _ in ends)
-    return tuple(
-        UpstreamVertex(
-            vertex=vertex,
-            source=source,
-            subtasks=tuple(_upstream_subtask(subtask, vertex, now, before, delay_ms) for subtask in vertex.subtasks),
-            delay_ms=delay_ms,
-            source_label=source_label,
-            subtask_prefix=f"{label} " if len(ends) > 1 else "",
-        )
-        for (vertex, delay_ms), source, source_label, label in zip(ends, sources, source_labels, labels, strict=True)
-    )
-
-
-def _upstream_subtask(
-    subtask: Subtask, vertex: VertexSample, now: _Vertices, before: _Vertices, delay_ms: int
-) -> UpstreamSubtask:
-    vertex_before = before.get(vertex.vertex.id)
-    subtask_before, source_before = _subtask(vertex_before, subtask.index), None
-    if vertex_before is not None and subtask_before is not None:
-        source_before = _delayed(_source_subtask(before, vertex_before, subtask_before), delay_ms)
-    source, arriving = _source_subtask(now, vertex, subtask), _delayed(subtask, delay_ms)
-    return UpstreamSubtask(
-        now=arriving,
-        before=None if subtask_before is None else _delayed(subtask_before, delay_ms),
-        source=arriving if source is subtask else _delayed(source, delay_ms),
-        source_before=source_before,
-    )
-
-
-def _delayed(subtask: Subtask, ms: int) -> Subtask:
+def delayed(subtask: Subtask, ms: int) -> Subtask:
     """The subtask and its splits, with watermarks as they arrive after a delay."""
     if not ms:
         return subtask
@@ -169,52 +102,12 @@ def _later(watermark: int | None, ms: int) -> int | None:
     return watermark if watermark is None or watermark == MAX else shift(watermark, -ms)
 
 
-def _numbered(names: Iterable[str]) -> list[str]:
-    """The names, the second one like another with ` 2` after its first operator, which a short label keeps."""
-    counts: Counter[str] = Counter()
-    numbered: list[str] = []
-    for name in names:
-        counts[name] += 1
-        first, separator, rest = name.partition(OPERATOR_SEPARATOR)
-        numbered.append(name if counts[name] == 1 else f"{first} {counts[name]}{separator}{rest}")
-    return numbered
-
-
-def _ends(
-    operator: VertexSample, now: _Vertices, before: _Vertices, delays_ms: Mapping[str, int]
-) -> tuple[list[tuple[VertexSample, int]], list[VertexSample]]:
-    """The vertices whose subtasks are inputs, each with the delay (ms) on its way, and those between that only pass
-    watermarks on, the last one first.
-
-    If several ways lead to one vertex, the most delayed counts: it has the lowest watermark.
-    """
-    ends: dict[str, tuple[VertexSample, int]] = {}
-    passing: dict[str, tuple[VertexSample, int]] = {}
-    ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
-    while ways:
-        id, delay_ms = ways.pop(0)
-        vertex = now.get(id)
-        if vertex is None or (id in passing and delay_ms <= passing[id][1]):
-            continue
-        source = _source_vertex(now, vertex)
-        is_source = not source.vertex.inputs
-        own_ms = delays_ms[id]
-        if not is_source and _passes_on(vertex, before.get(id), own_ms):
-            passing[id] = vertex, delay_ms
-            ways += [(edge.vertex, delay_ms + own_ms) for edge in vertex.vertex.inputs]
-            continue
-        end = source.vertex.id if is_source else id
-        if end not in ends or delay_ms > ends[end][1]:
-            ends[end] = vertex, delay_ms
-    return list(ends.values()), [vertex for vertex, _ in passing.values()]
-
-
 def _passes_on(vertex: VertexSample, before: VertexSample | None, delay_ms: int) -> bool:
     """Whether each subtask sends what it receives less a delay, or what it received after the older sample."""
     if any(name in vertex.vertex.name for name in ASSIGNERS):
         return False
     known = [subtask for subtask in vertex.subtasks if subtask.input is not None and subtask.output is not None]
-    pairs = [(subtask, _subtask(before, subtask.index)) for subtask in known]
+    pairs = [(subtask, subtask_at(before, subtask.index)) for subtask in known]
     return bool(pairs) and all(_sends_its_input(subtask, earlier, delay_ms) for subtask, earlier in pairs)
 
 
@@ -231,7 +124,7 @@ def _sends_its_input(subtask: Subtask, before: Subtask | None, delay_ms: int) ->
     return received_before <= sent and sent_before <= received
 
 
-def _records_wait(vertex: VertexSample, now: _Vertices, before: _Vertices) -> bool:
+def records_wait(vertex: VertexSample, now: Vertices, before: Vertices) -> bool:
     """Whether all subtasks right upstream that take part were past its watermark in the older sample."""
     watermark, watermark_before = watermark_of(vertex), watermark_of(before.get(vertex.vertex.id))
     if watermark is None or watermark_before is None:
@@ -240,7 +133,7 @@ def _records_wait(vertex: VertexSample, now: _Vertices, before: _Vertices) -> bo
     for edge in vertex.vertex.inputs:
         above, above_before = now.get(edge.vertex), before.get(edge.vertex)
         for subtask in above.subtasks if above is not None else ():
-            earlier = _subtask(above_before, subtask.index)
+            earlier = subtask_at(above_before, subtask.index)
             if subtask.output is None or earlier is None or earlier.output is None:
                 return False
             if subtask.output >= watermark_before:
@@ -248,64 +141,56 @@ def _records_wait(vertex: VertexSample, now: _Vertices, before: _Vertices) -> bo
     return bool(sent_before) and watermark < min(sent_before)
 
 
-def _source_vertex(vertices: _Vertices, vertex: VertexSample) -> VertexSample:
+def source_vertex(vertices: Vertices, vertex: VertexSample) -> VertexSample:
     """The vertex at the other end of edges that are not shuffled; itself where it has none."""
     above = _forward_input(vertices, vertex)
-    return vertex if above is None else _source_vertex(vertices, above)
+    return vertex if above is None else source_vertex(vertices, above)
 
 
-def _source_subtask(vertices: _Vertices, vertex: VertexSample, subtask: Subtask) -> Subtask:
+def source_subtask(vertices: Vertices, vertex: VertexSample, subtask: Subtask) -> Subtask:
     """A subtask's counterpart at the source behind edges that are not shuffled; itself where it has none."""
     above = None if subtask.splits else _forward_input(vertices, vertex)
-    counterpart = _subtask(above, subtask.index)
+    counterpart = subtask_at(above, subtask.index)
     if above is None or counterpart is None:
         return subtask
-    return _source_subtask(vertices, above, counterpart)
+    return source_subtask(vertices, above, counterpart)
 
 
-def _forward_input(vertices: _Vertices, vertex: VertexSample) -> VertexSample | None:
+def _forward_input(vertices: Vertices, vertex: VertexSample) -> VertexSample | None:
     """The vertex that it reads without a shuffle, if that is its only input."""
     inputs = vertex.vertex.inputs
     return vertices.get(inputs[0].vertex) if len(inputs) == 1 and inputs[0].forward else None
 
 
-def _subtask(vertex: VertexSample | None, index: int) -> Subtask | None:
+def subtask_at(vertex: VertexSample | None, index: int) -> Subtask | None:
+    """The subtask with that index; None: the sample has none."""
     return vertex.subtasks[index] if vertex is not None and index < len(vertex.subtasks) else None
 
 
 def _depths(sample: Sample) -> dict[str, int]:
-    """How many edges each vertex is away from its farthest source."""
+    """How many edges each vertex is away from its farthest source; a plan's vertices are in order, sources first."""
     depths: dict[str, int] = {}
-    inputs = {vertex.vertex.id: [edge.vertex for edge in vertex.vertex.inputs] for vertex in sample.vertices}
-
-    def depth(id: str) -> int:
-        if id not in depths:
-            depths[id] = 0  # a plan has no cycle; an iteration's feedback edge would be one
-            depths[id] = max((depth(above) + 1 for above in inputs.get(id, ())), default=0)
-        return depths[id]
-
-    for id in inputs:
-        depth(id)
+    for vertex in sample.vertices:
+        depths[vertex.vertex.id] = max((depths.get(edge.vertex, 0) + 1 for edge in vertex.vertex.inputs), default=0)
     return depths
 
 
 # Which of several branches of a task's chain leads to the operator: REST reports only the edge.
 
 
-def _with_branches(operator: VertexSample, now: Sample, before: Sample | None) -> tuple[_Vertices, _Vertices]:
-    """The vertices of both samples, those above `operator` with the watermark of the branch that leads to it."""
-    vertices = {vertex.vertex.id: vertex for vertex in now.vertices}
-    chosen: dict[str, int] = {}
+def _choose_branches(operator: VertexSample, now: Vertices, before: Vertices) -> None:
+    """Give the vertices above `operator` the watermark of the branch that leads to it, in both samples."""
     readers = [operator]
     for reader in readers:
-        for edge in reader.vertex.inputs:
-            above = vertices.get(edge.vertex)
-            if above is None or above in readers:
+        for id in (edge.vertex for edge in reader.vertex.inputs):
+            above = now.get(id)
+            if above is None or any(above.vertex.id == seen.vertex.id for seen in readers):
                 continue
             readers.append(above)
             if (branch := _branch(above, reader)) is not None:
-                chosen[edge.vertex] = branch
-    return _sending(now.vertices, chosen), _sending(() if before is None else before.vertices, chosen)
+                for vertices in (now, before):
+                    if id in vertices:
+                        vertices[id] = _sending(vertices[id], branch)
 
 
 def _branch(above: VertexSample, reader: VertexSample) -> int | None:
@@ -323,13 +208,7 @@ def _branch(above: VertexSample, reader: VertexSample) -> int | None:
     return min(range(len(lowest)), key=distance)
 
 
-def _sending(vertices: Sequence[VertexSample], chosen: Mapping[str, int]) -> _Vertices:
-    return {vertex.vertex.id: _sending_branch(vertex, chosen.get(vertex.vertex.id)) for vertex in vertices}
-
-
-def _sending_branch(vertex: VertexSample, branch: int | None) -> VertexSample:
-    if branch is None:
-        return vertex
+def _sending(vertex: VertexSample, branch: int) -> VertexSample:
     subtasks = tuple(
         replace(subtask, output=subtask.branches[branch]) if branch < len(subtask.branches) else subtask
         for subtask in vertex.subtasks

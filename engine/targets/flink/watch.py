@@ -1,7 +1,7 @@
 """A running Flink job as a target of `WatchEngine`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
-from ...verdict.verdict import RecordedPast
-from ...watermarks.settings import Settings
+from ..own import name_of
+from ..target import AttachedTarget, Target, TargetOptions
 from .attribution import attribution_of, snapshot_of
 from .collector import (
     DEFAULT_INTERVAL_MS,
@@ -23,10 +23,9 @@ from .collector import (
     update_interval_ms,
 )
 from .evidence import evidence_of
-from .facts import FlinkFacts, lacks, late_of, moment_of, with_sample
+from .facts import FlinkFacts, Moment, lacks, late_of, with_sample
 from .rest import Rest, RestError, RestSecurity
-from .samples import RUNS, Graph, Job, Sample
-from .upstream import upstream_of
+from .samples import RUNS, Graph, Job
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
@@ -35,56 +34,46 @@ if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
 
 
-class FlinkWatch:
-    """A `Watched` Flink job: `wanted` is its id or name; None: the only running one."""
+class FlinkWatch(Target[FlinkFacts]):
+    """A Flink job: `wanted` is its id or name; None: the only running one."""
 
-    every_s = 1.0
     step = "asking the JobManager"
 
     def __init__(
         self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
-        broker: "KafkaJoin | None" = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        broker: "KafkaJoin | None" = None,
     ) -> None:  # fmt: skip
         """`operator` chooses the operator by a part of a vertex's name; None: the windows nearest the sources. `broker`
-        is queried about the Kafka topics; `now` is the clock for `picture` (epoch ms).
+        is queried about the Kafka topics.
         """
-        self._now = now
         self._broker = broker
         self._rest = Rest(url, security)
         self._wanted = wanted
         self._operator = operator
         self._collector = Collector(self._rest)
         self._facts: FlinkFacts | None = None
-        self._job: Job | None = None
         self._asked_s = -SLOW_S
         self._alive_ms = 0  # the JobManager's clock when the job was last seen to run
         self._before: Snapshot | None = None
 
     @property
-    def settings(self) -> Settings:
-        """The job's own watermarks; its lateness, idle timeout and windows are not visible."""
-        return Settings(
-            strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=None
-        )
-
-    @property
     def job_name(self) -> str:
-        """The job's name, once it is chosen."""
-        return self._job.name if self._job is not None else self._wanted or "flink"
+        """The job's name, once it is chosen; before the wanted one, empty: any."""
+        return self._facts.graph.job.name if self._facts is not None else self._wanted or ""
 
     def describe(self) -> SourceView:
         """The target as a screen shows it."""
-        name = self._job.name if self._job is not None else self._wanted
-        return SourceView(kind="flink", description=f"{self._rest.base}{f', {name}' if name else ''}")
+        name = f", {self.job_name}" if self.job_name else ""
+        return SourceView(kind="flink", description=f"{self._rest.base}{name}")
 
     def open(self) -> None:
         """Choose the job; UsageError if there is no job to choose."""
         try:
-            self._job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
+            job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
             interval_ms = update_interval_ms(self._rest)
-            graph = graph_of(self._rest, self._job.id)
+            graph = graph_of(self._rest, job.id)
             refuse_unknown(graph, self._operator)
-            self._facts = FlinkFacts(graph=graph, answered_ms=self._now(), interval_ms=interval_ms)
+            self._facts = FlinkFacts(graph=graph, answered_ms=_now_ms(), interval_ms=interval_ms)
         except RestError as error:
             raise UsageError(str(error)) from None
         self._alive_ms = graph.now_ms if graph.job.state in RUNS else graph.job.started_ms
@@ -102,17 +91,13 @@ class FlinkWatch:
 
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        moment = moment_of(facts, self._operator, now_ms)
-        upstream = upstream_of(moment)
-        attribution = None if upstream is None else attribution_of(evidence_of(upstream, moment))
+        moment = Moment(facts=facts, operator=self._operator, now_ms=now_ms)
+        evidence = evidence_of(moment)
+        attribution = None if evidence is None else attribution_of(evidence)
         self._before = snapshot_of(
             moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
         )
         return self._before
-
-    def past(self, facts: FlinkFacts, now_ms: int) -> RecordedPast:
-        """Empty: a JobManager keeps no earlier metrics."""
-        return RecordedPast()
 
     def close(self) -> None:
         """Close the connections."""
@@ -124,37 +109,30 @@ class FlinkWatch:
         job = facts.graph.job
         try:
             graph = graph_of(self._rest, job.id)
-            answered_ms = self._now()
+            answered_ms = _now_ms()
         except RestError as error:
             if error.status != 404:
                 raise
             graph = replace(facts.graph, job=replace(job, state="UNKNOWN"))
             answered_ms = facts.answered_ms
-        if graph.job.state not in RUNS and (successor_graph := self._successor(graph)) is not None:
-            graph, answered_ms = successor_graph, self._now()
+        if graph.job.state not in RUNS:
+            later = successor(jobs_of(self._rest), graph.job, self._alive_ms)
+            if later is not None:  # the same job under a new id, since it was submitted again
+                graph, answered_ms = graph_of(self._rest, later.id), _now_ms()
         if graph.job.state in RUNS:
             self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
             facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_of(facts))
             self._asked_s = -SLOW_S
-        self._job = graph.job
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
             facts = self._with_slow_facts(facts)
-        if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
-            facts = with_sample(facts, sample)
-            facts = facts if self._broker is None else _joined(facts, self._broker)
-        return facts
-
-    def _sample(self, facts: FlinkFacts) -> Sample | None:
         interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
-        return self._collector.sample(facts.graph, interval_ms)
-
-    def _successor(self, graph: Graph) -> Graph | None:
-        """The same job under a new id, if it was submitted again."""
-        job = successor(jobs_of(self._rest), graph.job, self._alive_ms)
-        return None if job is None else graph_of(self._rest, job.id)
+        if graph.job.state == "RUNNING" and (sample := self._collector.sample(graph, interval_ms)) is not None:
+            facts = with_sample(facts, sample)
+            facts = facts if self._broker is None else self._broker.join(facts)
+        return facts
 
     def _with_slow_facts(self, facts: FlinkFacts) -> FlinkFacts:
         self._asked_s = time.monotonic()
@@ -169,17 +147,26 @@ class FlinkWatch:
         )
 
 
-def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
-    """The facts with the broker's facts about the newest sample's splits."""
-    sample = facts.samples[-1]
-    answer = broker.ask(sample)
-    return replace(
-        facts,
-        unread=broker.unread(answer, sample, facts.older_sample),
-        topics=broker.topics(sample),
-        bootstrap=broker.bootstrap,
-        broker_trouble=answer.trouble,
-    )
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def open_job(address: str, options: TargetOptions) -> AttachedTarget:
+    """The job at `flink://HOST:PORT[/JOB]` or the URL of the REST API or the web UI; it must exist: if there are
+    several, their list is printed before there is a screen.
+    """
+    url, wanted = place_of(address)
+    security = RestSecurity(options.ca_file, options.client_cert, options.auth_file)
+    broker = None
+    if options.bootstrap is not None:  # the Kafka client is loaded where there is a broker to ask
+        from ...kafka.client_settings import kafka_config
+        from ..topic.broker import time_path
+        from .kafka import KafkaJoin
+
+        broker = KafkaJoin(kafka_config(options.bootstrap, options.kafka_config), time_path(options.time))
+    watch = FlinkWatch(url, wanted, options.operator, security, broker)
+    watch.open()
+    return AttachedTarget(watch, name_of(watch.job_name or "flink"))
 
 
 def place_of(target: str) -> tuple[str, str | None]:

@@ -17,7 +17,7 @@ from ...snapshot import SiblingQuery
 from ...system.errors import one_line
 from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import WindowSpec
-from ..topic.topic_facts import TopicFacts
+from ..topic import TopicFacts
 from .checkpoint import CheckpointFacts, RecordedBatch
 from .files import Int64, UnreadableError, decode_json
 from .open_windows import OpenWindows

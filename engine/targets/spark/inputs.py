@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...snapshot import ChannelView, SourcePosition, WhatIf
-from ..topic.topic_facts import PartitionFacts, TopicFacts
+from ..topic import PartitionFacts, TopicFacts
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError, one_line
-from ..follow import AttachedTarget
 from ..own import Recording, is_remote, known_as, local_path, name_of, without_scheme
-from ..target import Kind, LogProgress, Message, NothingThereError, OpenedTarget, Pace, TargetOptions
+from ..target import AttachedTarget, Kind, LogProgress, Message, NothingThereError, OpenedTarget, Pace, TargetOptions
 
 if TYPE_CHECKING:  # a tap is imported if it is used
     from ..topic.broker import BrokerTap
@@ -153,8 +152,7 @@ def _broker_of(options: TargetOptions) -> "BrokerTap | None":
     if options.bootstrap is None:
         return None
     from ...kafka.client_settings import kafka_config
-    from ..topic.broker import BrokerTap
-    from ..topic.kind import time_path
+    from ..topic.broker import BrokerTap, time_path
 
     config = kafka_config(options.bootstrap, options.kafka_config)
     return BrokerTap(config, time_path(options.time), assumed=options.time is None)

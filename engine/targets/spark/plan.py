@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...snapshot import OperatorKind, OutputMode, StatefulOperator
 from ...system.errors import one_line
-from ..topic.topic_facts import RECORD
+from ..topic import RECORD
 
 
 class PlannedWatermark(Struct, frozen=True):

@@ -1,1 +1,41 @@
-"""A Kafka topic or consumer group."""
+"""A Kafka topic or consumer group: the facts from a broker about topics, and a reader's position in them."""
+
+from msgspec import Struct
+
+RECORD = "timestamp"
+"""The record's own timestamp as the place of event time; every other place is a JSON path into its value: `$.a.b`."""
+
+
+class PartitionFacts(Struct, frozen=True):
+    """A partition: offsets, and event times (ms) at them; None is not known."""
+
+    topic: str
+    partition: int
+    end: int
+    newest_ms: int | None
+    """Its greatest event time; for times in the value, the greatest of its last records."""
+    arrived_ms: int | None
+    """Its greatest record timestamp: usually when its last record came."""
+    position: int | None
+    """The next offset to be read; None: nothing was read here, or no reader is watched."""
+    event_ms: int | None
+    """The event time reached: the greatest of the last records before the position and of all earlier polls: it
+    goes back only with the position; without a reader `newest_ms`.
+    """
+
+    @property
+    def unread(self) -> int | None:
+        """The number of unread records; None for a position beyond the end: the topic was recreated or cut."""
+        return None if self.position is None or self.position > self.end else self.end - self.position
+
+
+class TopicFacts(Struct, frozen=True, kw_only=True):
+    """The broker's facts about the topics at one moment."""
+
+    ids: tuple[str | None, ...] = ()
+    """The topics' ids, which change when a topic is deleted and recreated."""
+    partitions: tuple[PartitionFacts, ...] = ()
+    assumed: bool = False
+    """The times are the records' own, but neither user nor plan confirms that the watermark uses them."""
+    trouble: str | None = None
+    """Why there is nothing newer, in one line."""

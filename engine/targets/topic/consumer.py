@@ -6,7 +6,7 @@ import time
 
 from msgspec.structs import replace
 
-from ...kafka.client_settings import KafkaConfig
+from ...kafka.client_settings import KafkaConfig, kafka_config
 from ...snapshot import (
     ChannelView,
     ConsumerGroup,
@@ -18,27 +18,46 @@ from ...snapshot import (
     SourceView,
     Windows,
 )
+from ...system.errors import UsageError, one_line
 from ...system.json_path import JsonPath
 from ...verdict.monitor_snapshot import snapshot_of
-from ...verdict.verdict import RecordedPast
 from ...watermarks.channels import Unread
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.monitor import new_monitor
 from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings, Tumbling
-from .topic import TopicTap
-from .topic_facts import PartitionFacts, TopicFacts
+from ..own import name_of
+from ..target import AttachedTarget, Target, TargetOptions
+from . import PartitionFacts, TopicFacts
+from .broker import TopicTap, time_path
 
 _HOUR_MS = 3_600_000
+_IDLE_AFTER_MS = 7_200_000
 _ONE_WINDOW_MS = 2**53
 """Longer than any span of event time: the monitor needs windows, but nothing uses them here."""
 _ORIGIN = {"channels": "broker", "sources": "broker", "level": "broker"}
 
 
-class TopicWatch:
+def open_topic(address: str, options: TargetOptions) -> AttachedTarget:
+    """The topic or group at `kafka://BOOTSTRAP/TOPIC`."""
+    bootstrap, _, topic = address.removeprefix("kafka://").partition("/")
+    if not bootstrap or not topic or "/" in topic:
+        raise UsageError(f"{one_line(address)} is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders")
+    idle_after_ms = _IDLE_AFTER_MS if options.idle_after is None else options.idle_after
+    watch = TopicWatch(
+        kafka_config(bootstrap, options.kafka_config),
+        topic,
+        group=options.group,
+        path=time_path(options.time),
+        lateness_ms=options.lateness or 0,
+        idle_after_ms=None if idle_after_ms < 0 else idle_after_ms,
+    )
+    return AttachedTarget(watch, name_of(options.group or topic))
+
+
+class TopicWatch(Target[TopicFacts]):
     """A `Watched` topic, each partition a channel, read up to the position of `group`, without one to its end."""
 
-    every_s = 1.0
     step = "asking the Kafka cluster"
 
     def __init__(
@@ -128,10 +147,6 @@ class TopicWatch:
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms),
         )
-
-    def past(self, facts: TopicFacts, now_ms: int) -> RecordedPast:
-        """Empty: a broker does not record what was read when."""
-        return RecordedPast()
 
     def _reset(self, facts: TopicFacts) -> None:
         self._monitor = new_monitor(self._rules)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wmtop.engine.system.java import find_java
-from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
+from wmtop.engine.targets.flink.demo import compile_job, flink_jars
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.rest import RestSecurity
 from wmtop.engine.targets.flink.watch import FlinkWatch

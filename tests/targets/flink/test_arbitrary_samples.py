@@ -85,14 +85,16 @@ def assert_is_consistent(attribution: Attribution, own: int | None, seed: int) -
     """The watermark is never above the operator's own; a cause has a channel in the minimum, and only such."""
     assert attribution.watermark_ms is None or (own is not None and attribution.watermark_ms <= own), seed
     assert attribution.ended == (own == MAX), seed
-    for channel in attribution.channels:
-        assert (channel.cause is not None) == (channel.state in IN_MINIMUM), seed
+    for channel, cause in zip(attribution.channels, attribution.causes, strict=True):
+        assert (cause is not None) == (channel.state in IN_MINIMUM), seed
         assert channel.watermark_ms not in (MIN, MAX), seed
     holder = attribution.held_back_by
-    if holder is not None and holder.subtask is not None:
-        [channel] = [one for one in attribution.channels if (one.name, one.subtask) == (holder.channel, holder.subtask)]
-        assert (channel.cause, channel.state in IN_MINIMUM) == (holder.cause, True), seed
-        assert attribution.subtasks[holder.subtask].state == "active", seed
+    if holder is not None and holder.instance is not None:
+        pairs = zip(attribution.channels, attribution.causes, strict=True)
+        named = [pair for pair in pairs if (pair[0].channel, pair[0].instance) == (holder.channel, holder.instance)]
+        [(channel, cause)] = named
+        assert (cause, channel.state in IN_MINIMUM) == (holder.cause, True), seed
+        assert attribution.subtasks[holder.instance].state == "active", seed
 
 
 def assert_blames_if_it_can(attribution: Attribution, own: int | None, seed: int) -> None:
@@ -104,5 +106,6 @@ def assert_blames_if_it_can(attribution: Attribution, own: int | None, seed: int
     if own in (None, MAX) or len(known) < len(sent):
         return  # the lowest input may be missing
     _, lowest = min(known, default=(0, -1))
-    if any(channel.subtask == lowest and channel.cause is not None for channel in attribution.channels):
+    pairs = zip(attribution.channels, attribution.causes, strict=True)
+    if any(channel.instance == lowest and cause is not None for channel, cause in pairs):
         assert holder is not None, seed

@@ -36,7 +36,7 @@ def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
     found = attributed(sample(0, 10, [10, 30], splits))
     assert found.watermark_ms == 10
     assert found.held_back_by is not None
-    assert (found.held_back_by.channel, found.held_back_by.subtask) == ("b", 0)
+    assert (found.held_back_by.channel, found.held_back_by.instance) == ("b", 0)
 
 
 def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
@@ -195,8 +195,8 @@ def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
         return sample(time, 10, [90, 10], [[fast], [Split("c", 10)]])
 
     found = attributed(at(10_000, 10_000), at(0, 0))
-    assert [(one.state, one.paused) for one in found.channels] == [("active", True), ("active", False)]
-    assert not any(one.paused for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+    assert [(one.state, one.held_back) for one in found.channels] == [("active", True), ("active", False)]
+    assert not any(one.held_back for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
 
 
 def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
@@ -205,7 +205,8 @@ def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
         for time, drift in ((10_000, 0), (20_000, 7))
     )
     found = attributed(now, before)
-    assert [(one.paused, one.quiet_ms, one.cause) for one in found.channels] == [(True, None, "paused")] * 2
+    assert [(one.held_back, one.quiet_ms) for one in found.channels] == [(True, None)] * 2
+    assert found.causes == ["paused"] * 2
     assert attributed(before).channels[0].quiet_ms == 10_000
 
 
@@ -232,12 +233,12 @@ def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
 
 def test_no_data_is_said_only_where_it_is_known() -> None:
     def held(*, offset: int | None = None, source_idle_ms: int = 0) -> tuple[str, int | None]:
-        split = Split("a", 10, offset=offset, quiet_ms=None if offset is None else 7_000)
+        split = Split("a", 10, offset=offset)
         before, now = (
             sample(time, 10, [10, 60], [[split], [Split("c", 60)]], source_idle_ms=source_idle_ms)
             for time in (0, 5_000)
         )
-        found = attributed(now, before)
+        found = attributed(now, before, read_ms={} if offset is None else {("s", "a"): (offset, -2_000)})
         assert found.held_back_by is not None
         return found.held_back_by.cause, found.channels[0].quiet_ms
 
@@ -270,7 +271,7 @@ def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
     facts = FlinkFacts(graph=Graph(job, 0), answered_ms=0)
     for time, offset in ((0, 5), (1_000, 6), (9_000, 6)):
         facts = with_sample(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
-    assert facts.samples[-1].vertices[1].subtasks[0].splits[0].quiet_ms == 8_000
+    assert facts.quiet_ms("s", Split("a")) == 8_000
 
 
 def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
@@ -289,7 +290,7 @@ def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
     now = Sample(
         0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))
     )
-    assert [one.name for one in attributed(now).channels] == ["p0", "p1"]
+    assert [one.channel for one in attributed(now).channels] == ["p0", "p1"]
 
 
 def test_the_staircase_below_the_fastest_input() -> None:

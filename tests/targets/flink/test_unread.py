@@ -12,17 +12,18 @@ def cause_with(unread: Unread, *, moves: bool = True, **load: float) -> tuple[st
     """The holder's cause, its channel's and its quiet time, if its split is the slowest of two."""
 
     def sample(at_ms: int, watermark: int) -> Sample:
-        slow = Split("orders-0", watermark, offset=watermark, quiet_ms=None if moves else 9_000)
+        slow = Split("orders-0", watermark, offset=watermark)
         splits = slow, Split("orders-1", 90, offset=90)
         source = Subtask(0, output=watermark, splits=splits, **load)  # type: ignore[arg-type]
         window = Subtask(0, input=watermark, output=watermark, late=0)
         return Sample(at_ms, (VertexSample(SOURCE, (source,)), VertexSample(WINDOW, (window,), windowed=True)))
 
     now, before = sample(10_000, 10), sample(0, 9 if moves else 10)
-    attribution = attributed(now, before, unread={("s", "orders-0"): unread})
+    read_ms = {} if moves else {("s", "orders-0"): (10, 1_000)}
+    attribution = attributed(now, before, unread={("s", "orders-0"): unread}, read_ms=read_ms)
     assert attribution.held_back_by is not None
     assert attribution.held_back_by.channel == "orders-0"
-    return attribution.held_back_by.cause, attribution.channels[0].cause, attribution.channels[0].quiet_ms
+    return attribution.held_back_by.cause, attribution.causes[0], attribution.channels[0].quiet_ms
 
 
 def test_a_split_with_unread_records_is_not_said_to_have_no_data() -> None:

@@ -53,7 +53,7 @@ def attribution(*samples: tuple[VertexSample, ...]) -> Attribution:
 
 
 def names(found: Attribution) -> list[str]:
-    return [one.name for one in found.channels]
+    return [one.channel for one in found.channels]
 
 
 def test_the_splits_behind_a_join_hold_the_window_after_it() -> None:
@@ -64,7 +64,7 @@ def test_the_splits_behind_a_join_hold_the_window_after_it() -> None:
     found = attribution(at(80, 10, 10), at(90, 10, 10))
     assert names(found) == ["l-0", "l-1", "r-0", "r-1"]
     assert found.held_back_by is not None
-    assert (found.held_back_by.channel, found.held_back_by.subtask, found.held_back_by.vertex) == ("r-1", 3, "r")
+    assert (found.held_back_by.channel, found.held_back_by.instance, found.held_in) == ("r-1", 3, "r")
     steps = found.blockers
     assert steps is not None
     assert (steps[0].channels, steps[0].gain_ms) == (["r-1"], 80)
@@ -101,7 +101,7 @@ def test_records_that_wait_before_a_task_in_the_middle_are_in_flight_there() -> 
 
     held = attribution(at(50), at(90)).held_back_by
     assert held is not None
-    assert (held.channel, held.cause, held.subtask) == ("Task j", "in_flight", None)
+    assert (held.channel, held.cause, held.instance) == ("Task j", "in_flight", None)
 
 
 def test_a_source_whose_watermarks_are_assigned_later_is_not_said_to_have_none() -> None:
@@ -152,7 +152,7 @@ def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:
         assert names(found) == ["s-0 (s)", "s-1 (s)", f"s-0 ({label})", f"s-1 ({label})"]
         assert found.held_back_by is not None
         holder = found.held_back_by
-        assert (holder.channel, holder.subtask, holder.vertex) == (f"s-1 ({label})", 3, "r")
+        assert (holder.channel, holder.instance, found.held_in) == (f"s-1 ({label})", 3, "r")
         steps = found.blockers
         assert steps is not None
         assert (steps[0].channels, steps[0].channel_count) == ([f"s-1 ({label})"], 1)
@@ -183,7 +183,7 @@ def test_watermarks_that_are_assigned_after_the_source_belong_to_its_subtasks() 
         return source("s", fast, slow, splits=(MIN, MIN)), task("w", "s", slow, slow, windowed=True)
 
     found = attribution(at(50, 10), at(90, 20))
-    assert [(one.name, one.watermark_ms, one.state) for one in found.channels] == [
+    assert [(one.channel, one.watermark_ms, one.state) for one in found.channels] == [
         ("#0", 90, "active"), ("#1", 20, "active"),
     ]  # fmt: skip
     assert found.held_back_by is not None
@@ -199,12 +199,12 @@ def joined(left: int, right: int, sent: int, *, name: str = "Join") -> tuple[Ver
 
 def test_a_constant_delay_is_carried_upstream_to_the_split() -> None:
     found = attribution(joined(500, 100, 70), joined(600, 200, 170))
-    assert [(one.name, one.watermark_ms, one.delay_ms) for one in found.channels] == [
+    assert [(one.channel, one.watermark_ms, found.delays.get(one.channel, 0)) for one in found.channels] == [
         ("l-0", 570, 30), ("l-1", 570, 30), ("r-0", 170, 30), ("r-1", 210, 30),
     ]  # fmt: skip
     assert found.watermark_ms == 170
     assert found.held_back_by is not None
-    assert (found.held_back_by.channel, found.held_back_by.cause, found.held_back_by.vertex) == ("r-0", "behind", "r")
+    assert (found.held_back_by.channel, found.held_back_by.cause, found.held_in) == ("r-0", "behind", "r")
     steps = found.blockers
     assert steps is not None
     assert (steps[0].channels, steps[0].gain_ms) == (["r-0"], 40)
@@ -216,7 +216,7 @@ def test_a_difference_that_is_not_seen_to_be_constant_is_an_end() -> None:
         found = attribution(*samples)
         assert names(found) == ["#0", "#1"]
         assert found.held_back_by is not None
-        assert (found.held_back_by.cause, found.held_back_by.vertex) == ("kept_back", "j")
+        assert (found.held_back_by.cause, found.held_in) == ("kept_back", "j")
 
 
 def test_the_delay_of_an_interval_join_is_known_at_once() -> None:
@@ -333,7 +333,7 @@ def test_an_operator_chained_to_the_source_may_keep_the_watermark_back() -> None
     found = attribution(now, now)
     assert names(found) == ["#0", "#1"]
     assert found.held_back_by is not None
-    assert (found.held_back_by.channel, found.held_back_by.cause, found.held_back_by.vertex) == ("#0", "kept_back", "s")
+    assert (found.held_back_by.channel, found.held_back_by.cause, found.held_in) == ("#0", "kept_back", "s")
 
 
 def test_a_source_is_not_without_data_where_an_operator_chained_to_it_waits() -> None:

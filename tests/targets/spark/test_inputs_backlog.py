@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from wmtop.engine.targets.spark.facts import QueryFacts, SourceProgress
 from wmtop.engine.targets.spark.inputs import positions_of
-from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 READ = '{"orders":{"0":40}}'
 

@@ -20,8 +20,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop import engine
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.targets.follow import AttachedTarget
-from wmtop.engine.targets.job.publish import CANNOT_PUBLISH, OVER_CONNECT
+from wmtop.engine.targets.job import CANNOT_PUBLISH, OVER_CONNECT
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark.facts import QueryRun, QueryStarted
 from wmtop.engine.targets.spark.queries import Queries
@@ -34,6 +33,7 @@ from wmtop.engine.targets.spark.reports import (
     remove_leftovers,
 )
 from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, keys_of_longs
+from wmtop.engine.targets.target import AttachedTarget
 
 from ...refusals import refused
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
@@ -208,7 +208,7 @@ def run_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def job(run_dir: Path) -> "Iterator[Job]":
-    from wmtop.engine.targets.job.publish import Job
+    from wmtop.engine.targets.job import Job
 
     job = Job(run_dir, "my job", "local-1")
     yield job
@@ -216,7 +216,7 @@ def job(run_dir: Path) -> "Iterator[Job]":
 
 
 if TYPE_CHECKING:
-    from wmtop.engine.targets.job.publish import Job
+    from wmtop.engine.targets.job import Job
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:

@@ -12,7 +12,7 @@ from wmtop.engine.targets.spark.files import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
 from wmtop.engine.targets.spark.reports import Report
-from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 from wmtop.engine.watermarks.settings import Tumbling
 
 from tests.snapshots import replace

@@ -2,7 +2,7 @@
 
 import pytest
 from wmtop.engine.targets.spark.plan import record_time
-from wmtop.engine.targets.topic.topic_facts import RECORD
+from wmtop.engine.targets.topic import RECORD
 
 KAFKA = (
     "MicroBatchScan[key#7, value#8, topic#9, partition#10, offset#11L, timestamp#12, timestampType#13] "

@@ -7,9 +7,9 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import TopicPartition
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.json_path import parse_json_path
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
+from wmtop.engine.targets.topic.broker import TopicTap
 from wmtop.engine.targets.topic.consumer import TopicWatch
-from wmtop.engine.targets.topic.topic import TopicTap
-from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
 
 ORDERS = TopicPartition("orders", 0)
 NOON = 1_700_000_000_000

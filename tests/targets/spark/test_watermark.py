@@ -21,7 +21,7 @@ from wmtop.engine.targets.spark.watermark import (
     nodes_of,
     views_of,
 )
-from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 
 def tap(name: str, channels: dict[str, int], **more: Any) -> InputFacts:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from msgspec import Struct
 
-from ....system.errors import RunError, UsageError, first_line
-from ....system.java import fetched_jars, find_java
-from ..rest import RestSecurity
-from ..watch import FlinkWatch
+from ...system.errors import RunError, UsageError, first_line
+from ...system.java import fetched_jars, find_java
+from .rest import RestSecurity
+from .watch import FlinkWatch
 
 FLINK_VERSION = "2.3.0"
 _ARTIFACTS = (
@@ -35,21 +36,21 @@ _START_S = 120.0
 _JOB = Path(__file__).parent / "FlightsJob.java"
 
 
-class DemoFlights:
-    """Rows of `file` (Parquet) with the names of their columns, from `start_ms` of arrival (epoch ms) on."""
+class DemoFlights(Struct, frozen=True):
+    """Rows of a Parquet file with the names of its columns, from `start_ms` of arrival (epoch ms) on."""
 
-    def __init__(self, file: Path, time: str, arrival: str, channel: str, start_ms: int) -> None:
-        self.start_ms = start_ms
-        self._file = file
-        self._columns = (time, arrival, channel)
+    file: Path
+    time: str
+    arrival: str
+    channel: str
+    start_ms: int
 
     def write(self, directory: Path) -> None:
         """A file for each channel: lines of arrival and event time (epoch ms), by arrival."""
-        time, arrival, channel = self._columns
         # pyarrow types its filters only in part
-        table: Any = pq.read_table(self._file, columns=[time, arrival, channel])  # pyright: ignore[reportUnknownMemberType]
-        columns = [table[name].cast("timestamp[ms]").cast("int64").to_pylist() for name in (arrival, time)]
-        rows = zip(*columns, table[channel].to_pylist(), strict=True)
+        table: Any = pq.read_table(self.file, columns=[self.time, self.arrival, self.channel])  # pyright: ignore[reportUnknownMemberType]
+        columns = [table[name].cast("timestamp[ms]").cast("int64").to_pylist() for name in (self.arrival, self.time)]
+        rows = zip(*columns, table[self.channel].to_pylist(), strict=True)
         lines: dict[str, list[tuple[int, int]]] = {}
         for at, event, name in rows:
             if at is not None and event is not None and at >= self.start_ms:

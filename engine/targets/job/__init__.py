@@ -1,1 +1,0 @@
-"""The two lines that make a job visible: `publish` and `tap`."""
