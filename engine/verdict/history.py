@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from ..snapshot import Cause, ChannelView, ReasonCode, Snapshot, Verdict, VerdictName
+from ..snapshot import Cause, ChannelView, FlinkJob, ReasonCode, Snapshot, Verdict, VerdictName
 from .verdict import verdict_of
 
 _PHASES = {
@@ -86,7 +86,9 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
     if snapshot.now_ms is None or snapshot.wall_ms is None:
         return None
     level, totals, spark, windows = snapshot.level, snapshot.totals, snapshot.spark, snapshot.windows
-    job = snapshot.flink if snapshot.state != "stale" else None  # old rates are not the present ones
+    job = snapshot.target if isinstance(snapshot.target, FlinkJob) else None
+    if snapshot.state == "stale":
+        job = None  # old rates are not the present ones
     operator = None if job is None else job.chosen
     verdict = _verdict(snapshot)
     return HistoryPoint(

@@ -231,11 +231,13 @@ def snapshot_of(
         lateness_by_channel=_lateness_by_channel(monitor),
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
-        changes=monitor.changes,
-        explain=None if monitor.explain is None else monitor.explain.view(),
-        late_output=late_output,
-        late_sample=late_sample,
-        target=OwnRun(spark or SparkProgress()),
+        target=OwnRun(
+            spark=spark or SparkProgress(),
+            changes=monitor.changes,
+            explain=None if monitor.explain is None else monitor.explain.view(),
+            late_output=late_output,
+            late_sample=late_sample,
+        ),
         points=points or [],
         notes=notes or [],
     )

@@ -203,7 +203,7 @@ class EventLog:
         if snapshot.state == "failed":
             self.lose(snapshot.wall_ms or self._wall_ms, snapshot.error)
         wall_ms = snapshot.wall_ms or self._wall_ms
-        for change in snapshot.changes:
+        for change in snapshot.own.changes:
             if change.version not in self._versions:
                 self._versions.add(change.version)
                 self._events.append(SettingChanged(wall_ms=change.wall_ms, now_ms=change.now_ms, change=change))

@@ -221,7 +221,7 @@ def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
 def _late_values(snapshot: Snapshot) -> str:
     rows = [
         (column.column, *late_cells(facts))
-        for column in snapshot.explain or ()
+        for column in snapshot.own.explain or ()
         for facts in standing_out(value_facts(column))
         if facts.value.late
     ]

@@ -347,7 +347,7 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         name=job.name,
         state=job.state,
         operator=None if attribution is None else attribution.operator,
-        vertices=_vertices(moment, None if before is None else before.flink),
+        vertices=_vertices(moment, None if before is None else before.job),
         sampled_ms=None if sample is None else sample.at_ms,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
