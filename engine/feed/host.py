@@ -18,8 +18,7 @@ from ..watermarks.settings import Settings
 from .alert_command import AlertCommand
 from .messages import Change, Header, Reply, ToEngine
 from .publisher import Publisher
-from .recording_format import Bounds
-from .recording_writer import BackgroundWriter, RecordingWriter
+from .recording_writer import BackgroundWriter, Bounds, RecordingWriter
 from .run_directory import Claim
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
