@@ -19,7 +19,7 @@ from .spark_query import BarrelRule, SiblingQuery, SourcePosition, SparkProgress
 
 
 class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag="snapshot"):
-    """A snapshot as in streams, recordings and `--json`: the fields of each kind of target have its part's names."""
+    """A snapshot as in streams, recordings and `--json`."""
 
     changes: list[SettingsChange] = field(default_factory=list[SettingsChange])
     explain: list[ExplainedColumn] | None = None

@@ -34,11 +34,10 @@ from ..watermarks.counts import totals_of
 from ..watermarks.generators import BoundedWatermarks, SmoothedWatermarks
 from ..watermarks.lateness import MINUTE
 from ..watermarks.monitor import Monitor
-from ..watermarks.operator_clock import InstanceFacts
+from ..watermarks.operator_clock import Instance, OperatorClock, Staircase, staircase
 from ..watermarks.settings import Session
 from ..watermarks.times import MIN
 from ..watermarks.windows import Window
-from .blockers import Staircase, staircase
 
 SLOW_CLOCK_MS = 1_000
 """How far (ms) the slowest event time must be ahead of the processing clock before the cause is the clock; a channel
@@ -265,7 +264,7 @@ def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:
 def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, around: Around) -> list[Blocker] | None:
     """The staircase with names and causes; None without a valve, empty after the end of the stream."""
     if stairs is None or now is None:
-        return [] if monitor.ended and monitor.clock.has_valve else None
+        return [] if monitor.ended and isinstance(monitor.clock, OperatorClock) else None
     return [
         Blocker(
             channels=[monitor.channels[number].name for number in step.channels[:MAX_BLOCKERS]],
@@ -292,29 +291,32 @@ def _instance_of(monitor: Monitor, number: int) -> int | None:
 
 
 def _instance_views(monitor: Monitor) -> list[InstanceView] | None:
-    instances = monitor.clock.instance_facts()
-    if instances is None:
+    """The source instances that have or had a channel; None without source instances."""
+    clock = monitor.clock
+    if not isinstance(clock, OperatorClock) or clock.subtasks is None:
         return None
+    valve = clock.valve
     return [
         InstanceView(
-            instance=instance.number,
-            channel=f"#{instance.number}",
-            watermark_ms=monitor.shown(instance.watermark),
-            state=_instance_state(instance, ended=monitor.ended),
-            channels=instance.channels,
-            aligned=instance.aligned,
-            since_ms=instance.since_ms,
+            instance=number,
+            channel=f"#{number}",
+            watermark_ms=monitor.shown(valve.watermarks[number]),
+            state=_instance_state(instance, aligned=valve.aligned[number], ended=monitor.ended),
+            channels=len(instance.multiplexer.splits) + len(instance.finished),
+            aligned=valve.aligned[number],
+            since_ms=valve.since[number],
         )
-        for instance in instances
+        for number, instance in enumerate(clock.instances)
+        if instance.multiplexer.splits or instance.finished
     ]
 
 
-def _instance_state(instance: InstanceFacts, *, ended: bool) -> ChannelState:
-    if ended or instance.finished:
+def _instance_state(instance: Instance, *, aligned: bool, ended: bool) -> ChannelState:
+    if ended or not instance.multiplexer.splits:
         return "finished"
-    if instance.idle:
+    if instance.output.idle:
         return "idle"
-    return "active" if instance.aligned else "catching_up"
+    return "active" if aligned else "catching_up"
 
 
 def _windows_view(monitor: Monitor, holder: str | None, stairs: Staircase | None) -> Windows:

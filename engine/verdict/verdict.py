@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ..snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, WatermarkNode
 from ..snapshot.flink_job import FlinkJob
+from ..watermarks.operator_clock import staircase
 from ..watermarks.settings import Session, Settings
 from ..watermarks.watermark_history import WatermarkHistory
-from .blockers import staircase
 
 if TYPE_CHECKING:
     from ..watermarks.monitor import Monitor

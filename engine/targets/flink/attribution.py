@@ -22,7 +22,7 @@ from ...snapshot import (
     Windows,
 )
 from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
-from ...verdict.blockers import steps_below
+from ...watermarks.operator_clock import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
 from .evidence import Evidence, InputEvidence
