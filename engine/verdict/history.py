@@ -295,11 +295,8 @@ class AlertRule:
     def _back(self, point: HistoryPoint) -> list[Event]:
         was_lost, self._lost = self._lost is not None, None
         alert = self._losses.alerts(False, point.wall_ms)
-        return (
-            [EngineBack(wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=not was_lost)]
-            if was_lost or alert
-            else []
-        )
+        back = EngineBack(wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=not was_lost)
+        return [back] if was_lost or alert else []
 
     def _see_verdict(self, point: HistoryPoint) -> list[Event]:
         verdict, before, wall = point.verdict, self._verdict, point.wall_ms
@@ -374,24 +371,10 @@ class AlertRule:
         alert = self._bursts.alerts(now, point.wall_ms)
         if now == was and not alert:
             return []
-        if now:
-            usual = _usual(base)
-            return [
-                LateBurst(
-                    wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=now == was,
-                    late=late, records=records, share=share or 0.0, usual=usual,
-                )
-            ]  # fmt: skip
+        args: dict[str, Any] = {"wall_ms": point.wall_ms, "now_ms": point.now_ms, "alert": alert, "delayed": now == was}
+        args |= {"late": late, "records": records}
         return [
-            LateBurstEnded(
-                wall_ms=point.wall_ms,
-                now_ms=point.now_ms,
-                alert=alert,
-                delayed=now == was,
-                late=late,
-                records=records,
-                share=share,
-            )
+            LateBurst(**args, share=share or 0.0, usual=_usual(base)) if now else LateBurstEnded(**args, share=share)
         ]
 
     def _burst(self, base: HistoryPoint, late: int, records: int, share: float | None) -> float | None:

@@ -244,20 +244,18 @@ def snapshot_of(
 
 def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:
     """The watermark, its distances, and the channel that holds it back."""
-    level = monitor.level
-    idle = monitor.clock.all_idle
-    if level == MIN:
-        return Level(holder=_holder(monitor, now, around), idle=idle)
-    w0 = monitor.w0
+    level, holder, idle = monitor.level, _holder(monitor, now, around), monitor.clock.all_idle
     shown = monitor.shown(level)
+    if shown is None:
+        return Level(holder=holder, idle=idle)
     return Level(
         watermark_ms=shown,
         behind_fastest_ms=max(around.fastest, level) - level,
-        behind_clock_ms=None if now is None or shown is None else now - shown,
-        holder=_holder(monitor, now, around),
+        behind_clock_ms=None if now is None else now - shown,
+        holder=holder,
         idle=idle,
         moved_ms=monitor.moved_ms,
-        at_zero_lateness_ms=monitor.shown(w0),
+        at_zero_lateness_ms=monitor.shown(monitor.w0),
     )
 
 
@@ -342,7 +340,11 @@ def _open_window(
     if with_channels:
         most = nlargest(MAX_IN_WINDOW, window.channels.items(), key=itemgetter(1))
         channels = [ChannelRecords(channel, records) for channel, records in most]
-    blockers = None if stairs is None else stairs.below(window.end - 1)
+    blocker_count = None if stairs is None else stairs.below(window.end - 1)
+    blockers: list[str] | None = None
+    if stairs is not None and blocker_count is not None:
+        first = stairs.first(min(blocker_count, MAX_BLOCKERS_OF_WINDOW))
+        blockers = [monitor.channels[number].name for number in first]
     return OpenWindow(
         start_ms=window.start,
         end_ms=window.end,
@@ -351,13 +353,9 @@ def _open_window(
         short_ms=None if level == MIN else window.end - 1 - level,
         channels=channels,
         channel_count=len(window.channels) if with_channels else None,
-        blockers=None if stairs is None or blockers is None else _names(monitor, stairs, blockers),
-        blocker_count=blockers,
+        blockers=blockers,
+        blocker_count=blocker_count,
     )
-
-
-def _names(monitor: Monitor, stairs: Staircase, count: int) -> list[str]:
-    return [monitor.channels[number].name for number in stairs.first(min(count, MAX_BLOCKERS_OF_WINDOW))]
 
 
 def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:

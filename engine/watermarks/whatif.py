@@ -12,7 +12,6 @@ from .lateness import (
     IDLE_LADDER_MS,
     DelayLedger,
     Histogram,
-    LatenessSample,
     RecentLateness,
     RecentSlices,
     WhatIf,
@@ -20,6 +19,7 @@ from .lateness import (
     bucket_of,
     new_ledger,
     new_recent_slices,
+    recent_lateness,
 )
 from .operator_clock import Clock, OperatorClock, new_clock
 from .settings import Session, Settings, WindowSpec
@@ -62,8 +62,7 @@ class LatenessWhatIf(Struct):
             for bucket, records in buckets.items():
                 counts[bucket] += records
                 behind[bucket] = behind.get(bucket, 0) + records
-        for bucket, records in behind.items():
-            self.behind.add(bucket, records)
+        self.behind.add_all(behind)
         for (start, head, late_bucket), records in panes.items():
             end = _last_end(settings.spec, start, head)
             if end is None:
@@ -86,7 +85,8 @@ class LatenessWhatIf(Struct):
         """What each edge would have cost recently, at processing time `now` (ms), and of all `records` since
         the start.
         """
-        return self.recent.view(now, self.edges, LatenessSample(records, self.late.at_least(), self.behind.at_least()))
+        recent = [horizon.view(now, self.edges) for horizon in self.recent.horizons]
+        return [*recent, recent_lateness(None, self.edges, records, self.late, self.behind)]
 
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; shares are of `records`."""
