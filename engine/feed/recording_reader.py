@@ -8,7 +8,8 @@ import io
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
@@ -20,7 +21,7 @@ from msgspec import Struct
 from ..snapshot import Snapshot, TimePoint
 from ..system.errors import RunError, UsageError
 from ..verdict.history import HistoryPoint, history_point
-from .messages import LINE_LIMIT, STREAM_VERSION, EngineLine, Greeting, Header, decode_as, decode_from_engine
+from .messages import LINE_LIMIT, STREAM_VERSION, Greeting, Header, decode_as, decode_from_engine
 
 DATA = 0xFD2FB528
 """The magic number of a zstd frame."""
@@ -313,49 +314,39 @@ class RecordingReader:
         return index + self._look_into(open_frame)
 
     def _read_summary(self, frame: Frame, data: Frame) -> FrameInfo:
-        try:
+        with self._damage_at(frame.offset):
             info = decode_as(FrameInfo, unpack(payload(self._file, frame), FRAME_LIMIT))
-        except (msgspec.DecodeError, zstandard.ZstdError) as error:
-            raise self._damage(frame.offset) from error
         return FrameInfo(data.offset, data.size, info.points)
 
     def _look_into(self, frame: Frame | None) -> list[FrameInfo]:
         """The summary of a frame that has none; None if there is no complete snapshot in it."""
         if frame is None:
             return []
-        try:
+        with self._damage_at(frame.offset):
             messages = [decode_from_engine(line) for line in whole_lines(self._decompress(frame))]
-        except (msgspec.DecodeError, zstandard.ZstdError) as error:
-            raise self._damage(frame.offset) from error
         points = [history_point(message) for message in messages if isinstance(message, Snapshot)]
         return [FrameInfo(frame.offset, frame.size, points)] if points else []
 
     def _lines(self, frame: int) -> list[bytes]:
         if self._cached[0] != frame:
             info = self.index[frame]
-            try:
+            with self._damage_at(info.offset):
                 lines = whole_lines(self._decompress(Frame(DATA, info.offset, info.size)))
-            except zstandard.ZstdError as error:
-                raise self._damage(info.offset) from error
-            if len(lines) != info.count:
-                raise self._damage(info.offset)
+                if len(lines) != info.count:
+                    raise msgspec.DecodeError(f"{len(lines)} snapshots, not {info.count}")
             self._cached = (frame, lines)
         return self._cached[1]
 
     def _snapshot(self, line: bytes, frame: int) -> Snapshot:
-        try:
-            message: EngineLine | None = decode_from_engine(line)
-        except msgspec.DecodeError:
-            message = None
-        if not isinstance(message, Snapshot):
-            raise self._damage(self.index[frame].offset)
+        with self._damage_at(self.index[frame].offset):
+            message = decode_from_engine(line)
+            if not isinstance(message, Snapshot):
+                raise msgspec.DecodeError("not a snapshot")
         return message
 
     def _points_of(self, line: bytes, frame: int) -> list[TimePoint]:
-        try:
+        with self._damage_at(self.index[frame].offset):
             return decode_as(_Points, line).points
-        except msgspec.DecodeError as error:
-            raise self._damage(self.index[frame].offset) from error
 
     def _start_of(self, frame: int) -> int:
         return self._ends[frame] - self.index[frame].count
@@ -364,5 +355,10 @@ class RecordingReader:
         self._file.seek(frame.offset)
         return unpack(self._file.read(frame.size), FRAME_LIMIT)
 
-    def _damage(self, offset: int) -> RunError:
-        return RunError(f"{self._path} is damaged at byte {offset}", code="damaged")
+    @contextmanager
+    def _damage_at(self, offset: int) -> Generator[None]:
+        """RunError for what cannot be read of the frame at `offset`."""
+        try:
+            yield
+        except (msgspec.DecodeError, zstandard.ZstdError) as error:
+            raise RunError(f"{self._path} is damaged at byte {offset}", code="damaged") from error

@@ -12,7 +12,7 @@ from msgspec import Struct
 from .observation import BatchObservation, Group
 from .settings import Session, Settings
 from .times import MIN, saturate
-from .windows import window_count
+from .windows import last_end
 
 RATE_OVER_S = 10.0
 """Rates are means over this time (s)."""
@@ -142,10 +142,9 @@ def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool
     """Whether a group's record at `event_ms` is late: its last window (for sessions its own) is closed."""
     spec = settings.spec
     assert group.start_ms is not None
-    if isinstance(spec, Session):
-        end = event_ms + spec.gap_ms
-    else:
-        end = group.start_ms + spec.size_ms if window_count(spec, group.head) else event_ms + 1
+    end = last_end(spec, group.start_ms, group.head)
+    if end is None:
+        end = event_ms + (spec.gap_ms if isinstance(spec, Session) else 1)
     return level != MIN and saturate(end - 1 + settings.allowed_lateness_ms) <= level
 
 

@@ -60,11 +60,6 @@ class Histogram(Struct):
 
     counts: list[int]
 
-    def add(self, bucket: int | None, records: int) -> None:
-        """Count records in a bucket."""
-        if bucket is not None:
-            self.counts[bucket] += records
-
     def add_all(self, records: Mapping[int, int]) -> None:
         """Count records by bucket."""
         for bucket, count in records.items():
