@@ -56,8 +56,8 @@ class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
 @rule(JobNotRunning, accounts_for=("unknown",), before_data=True)
 def job_not_running(facts: DiagnosisInput) -> JobNotRunning | None:
     """The job's state is as old as the JobManager's last answer."""
-    job, error = facts.snapshot.flink, facts.snapshot.error
-    if job is None or stale_part(facts) != "job-not-running":
+    job, error = facts.snapshot.job, facts.snapshot.error
+    if stale_part(facts) != "job-not-running":
         return None
     return JobNotRunning(
         severity="critical",

@@ -101,8 +101,7 @@ def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
     if not reached:
         return None
     newest_ms, worst = max(reached, key=lambda pair: pair[0])
-    job = facts.snapshot.flink
-    now_ms = facts.now_ms if job is None else max(facts.now_ms, job.clock_ms or 0)
+    now_ms = max(facts.now_ms, facts.snapshot.job.clock_ms or 0)
     if newest_ms - now_ms <= 5 * MINUTE:
         return None
     drags = (facts.watermark_ms or 0) > facts.now_ms

@@ -134,7 +134,7 @@ class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
     """
 
     def words(self, context: Context) -> Explanation:
-        step = next((step.name for step in context.snapshot.steps if step.seconds is None), None)
+        step = next((step.name for step in context.snapshot.own.steps if step.seconds is None), None)
         return Explanation(
             "The engine is starting",
             "Nothing to judge yet",

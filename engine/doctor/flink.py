@@ -143,8 +143,7 @@ class LateDrops(Finding, frozen=True, kw_only=True, tag="late-drops"):
 @rule(LateDrops, suppressed_by=("event-time-stuck",))
 def late_drops(facts: DiagnosisInput) -> LateDrops | None:
     """The records are counted where they are dropped, with their number and not with how late they are."""
-    job = facts.snapshot.flink
-    dropping = [] if job is None else [task for task in job.vertices if task.late]
+    dropping = [task for task in facts.snapshot.job.vertices if task.late]
     if not dropping:
         return None
     dropping.sort(key=lambda task: -(task.late or 0))

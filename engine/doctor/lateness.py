@@ -366,7 +366,7 @@ class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
 @rule(LateCause, suppressed_by=("wrong-unit",))
 def late_cause(facts: DiagnosisInput) -> LateCause | None:
     """The value that most late records have but few of all records, beyond chance."""
-    columns = facts.snapshot.explain or ()
+    columns = facts.snapshot.own.explain or ()
     found = [cause for column in columns for value in column.values if (cause := _cause(column, value)) is not None]
     found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))
     if not found:

@@ -61,10 +61,8 @@ class DiagnosisInput:
     @property
     def running_job(self) -> FlinkJob | None:
         """The job, where it runs and its metrics are new enough to be judged."""
-        job = self.snapshot.flink
-        return (
-            job if job is not None and job.state == "RUNNING" and self.snapshot.state in ("live", "partial") else None
-        )
+        job = self.snapshot.job
+        return job if job.state == "RUNNING" and self.snapshot.state in ("live", "partial") else None
 
     @property
     def by_wall_clock(self) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from ..snapshot import Snapshot
 from ..system.errors import RunError
@@ -18,6 +17,7 @@ from .messages import (
     End,
     EngineLine,
     FromEngine,
+    Greeting,
     Header,
     Reply,
     ToEngine,
@@ -31,15 +31,6 @@ _RETRY_S = 0.05
 _GRACE_S = 1.0
 
 _T = TypeVar("_T")
-
-
-class _Hello(Struct):
-    """The header fields that every stream version has."""
-
-    kind: str = ""
-    format: str = ""
-    version: int = 0
-    id: str = ""
 
 
 class Client:
@@ -195,9 +186,9 @@ class Client:
 
     def _greet(self, line: bytes) -> EngineLine:
         try:
-            hello = decode_as(_Hello, line)
+            hello = decode_as(Greeting, line)
         except msgspec.DecodeError:
-            hello = _Hello()
+            hello = Greeting()
         if (hello.kind, hello.format) != ("header", "wmtop"):
             raise RunError(f"{self._path} is not a wmtop engine", code="no_engine")
         if hello.version != STREAM_VERSION:

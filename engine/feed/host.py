@@ -11,15 +11,14 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ..snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, Verdict
+from ..snapshot import EngineState, Note, OwnRun, Reason, Snapshot, SourceView, Step, Verdict
 from ..system.errors import RunError, first_line
 from ..system.files import Existing
 from ..watermarks.settings import Settings
 from .alert_command import AlertCommand
 from .messages import Change, Header, Reply, ToEngine
 from .publisher import Publisher
-from .recording_format import Bounds
-from .recording_writer import BackgroundWriter, RecordingWriter
+from .recording_writer import BackgroundWriter, Bounds, RecordingWriter
 from .run_directory import Claim
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -202,7 +201,7 @@ class Host:
             settings=self._settings,
             verdict=Verdict(reason=Reason("failed" if state == "failed" else "starting")),
             source=self._describe(),
-            steps=list(self._steps),
+            target=OwnRun(steps=list(self._steps)),
             error=error,
             notes=self._notes(),
             log=self._log,

@@ -43,6 +43,15 @@ class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
     points: list[TimePoint] = []
 
 
+class Greeting(Struct):
+    """The fields of a header that every version has."""
+
+    kind: str = ""
+    format: str = ""
+    version: int = 0
+    id: str = ""
+
+
 class Reply(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reply"):
     """The answer to the command with the same `id`: done, or one line why not."""
 

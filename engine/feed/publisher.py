@@ -14,11 +14,10 @@ from typing import Literal, Self
 import msgspec
 from msgspec import Struct
 
-from ..snapshot import Note, Snapshot
+from ..snapshot import Note, Snapshot, Windows
 from ..system.errors import RunError, first_line
 from ..verdict.history import HistoryPoint, history_point
 from ..watermarks.counts import PointSample
-from ..watermarks.settings import Settings
 from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
 
 HISTORY_LIMIT = 600
@@ -270,26 +269,19 @@ def _line_of(snapshot: Snapshot) -> bytes:
         return line
     args: dict[str, str | int | None] = {"channels": len(snapshot.channels), "bytes": len(line), "limit": LINE_LIMIT}
     note = Note(snapshot.wall_ms or 0, "snapshot_too_long", args)
-    short = Snapshot(
-        name=snapshot.name,
-        state="partial" if snapshot.state == "live" else snapshot.state,
-        batch=snapshot.batch,
-        now_ms=snapshot.now_ms,
-        wall_ms=snapshot.wall_ms,
-        ended=snapshot.ended,
-        settings=snapshot.settings,
-        source=snapshot.source,
-        level=snapshot.level,
-        totals=snapshot.totals,
-        target=snapshot.target,
-        notes=[note],
-        error=snapshot.error,
-        log=snapshot.log,
+    return encode_line(
+        msgspec.structs.replace(
+            snapshot,
+            state="partial" if snapshot.state == "live" else snapshot.state,
+            channels=[],
+            blockers=None,
+            instances=None,
+            windows=Windows(),
+            lateness_by_channel=[],
+            points=[],
+            notes=[note],
+        )
     )
-    line = encode_line(short)
-    if len(line) <= LINE_LIMIT:
-        return line
-    return encode_line(Snapshot(name=short.name, state="partial", settings=Settings(), notes=[note]))
 
 
 def _listener(path: Path) -> socket.socket:

@@ -4,9 +4,10 @@ import errno
 import io
 import os
 import threading
-from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Self
 
 import msgspec
@@ -18,19 +19,17 @@ from ..system.errors import RunError, UsageError
 from ..system.files import Existing, try_lock_file
 from ..verdict.history import HistoryPoint, history_point
 from .messages import Header, encode_line
-from .recording_format import (
+from .recording_reader import (
     CHUNK,
     GROUP_BYTES,
     LAST_BLOCK,
     SUMMARY,
-    Bounds,
     FrameInfo,
-    first_kept,
+    RecordingReader,
     index_frame,
     pack,
     skippable,
 )
-from .recording_reader import RecordingReader
 
 GROUP = 60
 """Snapshots per frame."""
@@ -42,9 +41,21 @@ _WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the previous snapshot is still w
 QUEUED = 64
 """Snapshots that may wait for the disk, at most; further ones are skipped and counted."""
 CLOSED_WITHIN_S = 20.0
+_KEEP = 7 / 8
+"""The part that is kept when the oldest is dropped: dropping a little at a time would copy the rest each time."""
 
 
-class _Group(Struct, frozen=True):
+class Bounds(Struct, frozen=True):
+    """The greatest size (bytes) and time (wall clock, ms) of a recording; None: no bound."""
+
+    size: int | None = 2 * 1024**3
+    span_ms: int | None = 24 * 3_600_000
+
+
+UNBOUNDED = Bounds(None, None)
+
+
+class Group(Struct, frozen=True):
     """An encoded `FrameInfo`, to save memory: a day has 86,400 points."""
 
     offset: int
@@ -69,7 +80,7 @@ class RecordingWriter:
         self._gate = threading.Lock()
         parameters = zstandard.ZstdCompressionParameters(compression_level=_LEVEL, window_log=_WINDOW_LOG)
         self._zstd = zstandard.ZstdCompressor(compression_params=parameters)
-        self._groups: list[_Group] = []
+        self._groups: list[Group] = []
         self._points: list[HistoryPoint | None] = []
         self._raw_bytes = 0
         self._shortening: threading.Thread | None = None
@@ -246,14 +257,35 @@ def _write_all(file: io.FileIO, data: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def _group(info: FrameInfo) -> _Group:
+def _group(info: FrameInfo) -> Group:
     wall = [point.wall_ms for point in info.points if point is not None]
     points = msgspec.Raw(msgspec.json.encode(info.points))
-    return _Group(info.offset, info.size, points, wall[-1] if wall else None)
+    return Group(info.offset, info.size, points, wall[-1] if wall else None)
 
 
-def _moved(group: _Group, by: int) -> _Group:
+def _moved(group: Group, by: int) -> Group:
     return msgspec.structs.replace(group, offset=group.offset + by)
+
+
+def first_kept(groups: Sequence[Group], end: int, bounds: Bounds) -> int:
+    """The first group that stays in a recording of `end` bytes; 0: the recording is within its bounds."""
+    return max(_by_size(groups, end, bounds.size), _by_time(groups, bounds.span_ms))
+
+
+def _by_size(groups: Sequence[Group], end: int, size: int | None) -> int:
+    if size is None or end <= size:
+        return 0
+    return next((i for i, group in enumerate(groups) if end - group.offset <= size * _KEEP), len(groups) - 1)
+
+
+def _by_time(groups: Sequence[Group], span_ms: int | None) -> int:
+    if span_ms is None or len(groups) < 2:
+        return 0
+    oldest, newest = groups[0].last_wall_ms, groups[-1].last_wall_ms
+    if oldest is None or newest is None or newest - oldest <= span_ms:
+        return 0
+    after = newest - span_ms * _KEEP
+    return next(i for i, group in enumerate(groups) if group.last_wall_ms is None or group.last_wall_ms >= after)
 
 
 class BackgroundWriter:
@@ -264,34 +296,24 @@ class BackgroundWriter:
 
     def __init__(self, writer: RecordingWriter) -> None:
         self._writer = writer
-        self._waiting: deque[Snapshot] = deque()
-        self._changed = threading.Condition()
-        self._closing = False
+        self._waiting: SimpleQueue[Snapshot | None] = SimpleQueue()
         self._failure: RunError | None = None
-        self._skipped = 0
+        self.skipped = 0
+        """The number of snapshots missing because the disk was too slow."""
         self._thread = threading.Thread(target=self._write_all, name="wmtop-recording", daemon=True)
         self._thread.start()
-
-    @property
-    def skipped(self) -> int:
-        """The number of snapshots missing because the disk was too slow."""
-        return self._skipped
 
     def append(self, snapshot: Snapshot) -> None:
         """Queue one snapshot for writing; RunError if an earlier one failed."""
         self._raise_failure()
-        with self._changed:
-            if len(self._waiting) < QUEUED:
-                self._waiting.append(snapshot)
-                self._changed.notify()
-            else:
-                self._skipped += 1
+        if self._waiting.qsize() < QUEUED:
+            self._waiting.put(snapshot)
+        else:
+            self.skipped += 1
 
     def close(self) -> None:
         """Write the queue, then the index; RunError if that fails or takes too long."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        self._waiting.put(None)
         self._thread.join(CLOSED_WITHIN_S)
         if self._thread.is_alive():
             raise RunError(
@@ -299,12 +321,6 @@ class BackgroundWriter:
                 code="disk_hangs",
             )
         self._raise_failure()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -314,14 +330,8 @@ class BackgroundWriter:
     def _write_all(self) -> None:
         """Write until `close`, or until writing fails."""
         try:
-            while (snapshot := self._next()) is not None:
+            for snapshot in iter(self._waiting.get, None):
                 self._writer.append(snapshot)
             self._writer.close()
         except RunError as error:
             self._failure = error
-
-    def _next(self) -> Snapshot | None:
-        """The next snapshot; None when all are written and the recording is being closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-            return self._waiting.popleft() if self._waiting else None

@@ -13,9 +13,8 @@ from msgspec import Struct
 from ..snapshot import Note, Snapshot, SourceView, SparkProgress
 from ..snapshot.flink_job import FlinkJob, FlinkVertex
 from .messages import Header
-from .recording_format import UNBOUNDED
 from .recording_reader import RecordingReader
-from .recording_writer import RecordingWriter
+from .recording_writer import UNBOUNDED, RecordingWriter
 
 REDACTED = "redacted"
 _CHANNELS = ("channel", "channels", "blockers", "holder", "waits_for")

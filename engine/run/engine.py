@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
-from ..feed.recording_format import Bounds
+from ..feed.recording_writer import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Note, Snapshot
 from ..system.errors import RunError, how_it_ended

@@ -5,7 +5,6 @@ from typing import Literal
 from msgspec import Struct
 
 from ..watermarks.lateness import WhatIf
-from .source import SourcePosition
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -146,6 +145,16 @@ class SparkProgress(Struct, frozen=True):
     query_id: str | None = None
     """The ids of an attached query and of its run."""
     query_name: str | None = None
+
+
+class SourcePosition(Struct, frozen=True):
+    """A source of an attached query: its position, and its unread records."""
+
+    description: str
+    offsets: dict[str, int] | int | str | None
+    backlog: int | None = None
+    batches_unmoved: int | None = None
+    """Batches of `SparkProgress.batches_unmoved` with new input from this source; None: not known."""
 
 
 class SparkQuery(Struct, frozen=True):

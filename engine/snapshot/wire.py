@@ -4,33 +4,34 @@ The converters share all values, so that a snapshot of 10,000 channels costs no 
 """
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
+from msgspec.structs import asdict
 
 from ..watermarks.counts import TimePoint
-from . import Snapshot
-from .common import CommonPart
+from ..watermarks.explain import ExplainedColumn
+from ..watermarks.settings import SettingsChange
+from . import CommonPart, ConsumerGroup, KafkaTopic, LateRecord, Note, Other, OwnRun, Snapshot, Step, TargetPart
 from .flink_job import FlinkJob
-from .source import Note, SourcePosition, Step
-from .spark_query import BarrelRule, SiblingQuery, SparkProgress, SparkQuery
-from .targets import ConsumerGroup, KafkaTopic, Other, OwnRun, TargetPart
+from .spark_query import BarrelRule, SiblingQuery, SourcePosition, SparkProgress, SparkQuery
 
 
 class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag="snapshot"):
     """A snapshot as in streams, recordings and `--json`."""
 
+    changes: list[SettingsChange] = field(default_factory=list[SettingsChange])
+    explain: list[ExplainedColumn] | None = None
+    late_output: str | None = None
+    late_sample: list[LateRecord] | None = None
     spark: SparkProgress = SparkProgress()
     flink: FlinkJob | None = None
     """The Flink job, if that is the target."""
     sources: list[SourcePosition] | None = None
-    """The sources of an attached query."""
     barrel: BarrelRule | None = None
-    """The barrel of an attached query with known channels."""
     siblings: list[SiblingQuery] | None = None
-    """The other queries of an attached query's application; None: not known."""
     origin: dict[str, str] | None = None
-    """The tap that each part of an attached query's snapshot comes from."""
     points: list[TimePoint] = field(default_factory=list[TimePoint])
     notes: list[Note] = field(default_factory=list[Note])
     steps: list[Step] = field(default_factory=list[Step])
@@ -47,25 +48,26 @@ _common = attrgetter(*_COMMON)
 def line_of(snapshot: Snapshot) -> SnapshotLine:
     """The snapshot as it is written."""
     target = snapshot.target
-    return SnapshotLine(
-        **dict(zip(_COMMON, _common(snapshot), strict=True)),
-        spark=snapshot.spark,
-        flink=snapshot.flink,
-        sources=snapshot.sources,
-        barrel=snapshot.barrel,
-        siblings=snapshot.siblings,
-        other=target if isinstance(target, Other) else UNSET,
-    )
+    parts: dict[str, Any]
+    if isinstance(target, FlinkJob | Other):
+        parts = {"flink" if isinstance(target, FlinkJob) else "other": target}
+    else:
+        parts = asdict(target)
+    return SnapshotLine(**_common_parts(snapshot), **parts)
 
 
 def snapshot_of_line(line: SnapshotLine) -> Snapshot:
     """The snapshot that was written."""
-    return Snapshot(**dict(zip(_COMMON, _common(line), strict=True)), target=_target(line))
+    return Snapshot(**_common_parts(line), target=_target(line))
 
 
 def encode(snapshot: Snapshot) -> bytes:
     """The snapshot as JSON."""
     return msgspec.json.encode(line_of(snapshot))
+
+
+def _common_parts(either: Snapshot | SnapshotLine) -> dict[str, Any]:
+    return dict(zip(_COMMON, _common(either), strict=True))
 
 
 def _target(line: SnapshotLine) -> TargetPart:
@@ -75,8 +77,9 @@ def _target(line: SnapshotLine) -> TargetPart:
     if line.flink is not None:
         return line.flink
     if line.origin is None:
-        return OwnRun(line.spark)
-    if line.settings.strategy == "spark":
-        return SparkQuery(line.spark, line.sources, line.barrel, line.siblings)
-    is_group = line.source is not None and line.source.kind == "group"
-    return ConsumerGroup(line.sources) if is_group else KafkaTopic(line.sources)
+        kind = OwnRun
+    elif line.settings.strategy == "spark":
+        kind = SparkQuery
+    else:
+        kind = ConsumerGroup if line.source is not None and line.source.kind == "group" else KafkaTopic
+    return kind(**{name: getattr(line, name) for name in kind.__struct_fields__})

@@ -8,8 +8,7 @@ null. Floats are taken to the microsecond first, so that 0.001 s is 1 ms althoug
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
-import re
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +28,7 @@ bounds, nanoseconds.
 
 ISO_8601 = (
     r"^\d{4}-\d{2}-\d{2}"
-    r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?)?)?\z"
+    r"(?:[T ](?:[01]\d|2[0-3]):\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?)?)?\z"
 )
 """Pattern of ISO 8601 text (RE2 and Java); it does not check that the date exists."""
 INTEGER = r"^-?\d{1,19}\z"
@@ -37,7 +36,7 @@ INTEGER = r"^-?\d{1,19}\z"
 FLOAT = r"^-?\d+(?:\.\d+(?:[eE][+-]?\d{1,2})?|[eE][+-]?\d{1,2})\z"
 """Pattern of text that is a number of units with a fraction."""
 
-_TAIL = re.compile(r"(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):?(\d\d)?)?")
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _INT64_MAX = 2**63 - 1
 _DECIMAL_DIGITS, _DECIMAL_SCALE = 67, 57
 """Digits and scale for decimals: within Arrow's limit of 76 digits they leave room for the factor 1000 and for the
@@ -166,41 +165,20 @@ def _decimals(values: Any, unit: TimeUnit) -> Any:
 
 
 def _iso_8601(text: Any) -> Any:
-    """ISO 8601 text in ms: cut at fixed places, since the pattern has matched; each distinct tail after the minute is
-    parsed once.
-    """
+    """ISO 8601 text in ms; each distinct text is parsed once."""
     text = pc.utf8_trim(text, characters=" ")
-    text = _only(text, pc.match_substring_regex(text, ISO_8601))
-    long = pc.greater(pc.utf8_length(text), pa.scalar(10))
-    text = pc.if_else(long, text, pc.binary_join_element_wise(text, "T00:00", ""))
-    tail = pc.replace_substring_regex(pc.utf8_slice_codeunits(text, 16), r"(\.\d{3})\d+", r"\1").dictionary_encode()
-    tail_ms, tail_valid = _numpy(
-        pc.take(pa.array(map(_tail_ms, tail.dictionary.to_pylist()), pa.int64()), tail.indices)
-    )
-    year, month, day, hour, minute = (_digits(text, *at) for at in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16)))
-    months = (year * 12 + month - 1 - 1970 * 12).astype("datetime64[M]")
-    first_day = months.astype("datetime64[D]").astype(np.int64)
-    days_in_month = (months + 1).astype("datetime64[D]").astype(np.int64) - first_day
-    exists = (month >= 1) & (month <= 12) & (day >= 1) & (day <= days_in_month) & (hour <= 23) & (minute <= 59)
-    minutes = ((first_day + day - 1) * 24 + hour) * 60 + minute
-    return _usable(minutes * 60_000 + tail_ms, tail_valid & exists)
+    text = _only(text, pc.match_substring_regex(text, ISO_8601)).dictionary_encode()
+    distinct = pa.array(map(_iso_ms, text.dictionary.to_pylist()), pa.int64())
+    return _usable(*_numpy(pc.take(distinct, text.indices)))
 
 
-@lru_cache(maxsize=100_000)
-def _tail_ms(tail: str | None) -> int | None:
-    """The text after the minute, `:59.123+01:00`, as ms; None for an impossible second."""
-    found = _TAIL.fullmatch(tail or "")
-    if tail is None or found is None:
+def _iso_ms(text: str) -> int | None:
+    """A time that the pattern has matched, as ms; None if it does not exist, as 2023-02-30."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
         return None
-    seconds, fraction, sign, hours, minutes = found.groups()
-    if int(seconds or 0) > 59:
-        return None
-    zone = (int(hours or 0) * 60 + int(minutes or 0)) * (-60_000 if sign == "-" else 60_000)
-    return int(seconds or 0) * 1_000 + int((fraction or "0")[:3].ljust(3, "0")) - zone
-
-
-def _digits(text: Any, start: int, stop: int) -> "NDArray[np.int64]":
-    return _numpy(pc.utf8_slice_codeunits(text, start, stop).cast(pa.int64()))[0]
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MS
 
 
 def _only(values: Any, keep: Any) -> Any:

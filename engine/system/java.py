@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,7 +31,6 @@ _INSTALL = {
     "pacman": "sudo pacman -S jre17-openjdk-headless",
     "apk": "apk add openjdk17-jre-headless",
     "brew": "brew install openjdk@17",
-    "winget": "winget install EclipseAdoptium.Temurin.17.JRE",
 }
 
 
@@ -63,10 +61,7 @@ def find_java() -> Java:
 def how_to_install() -> str:
     """The command of this machine's package manager that installs Java."""
     tool = next((tool for tool in _INSTALL if shutil.which(tool)), None)
-    if tool is not None:
-        return _INSTALL[tool]
-    where = " and set JAVA_HOME" if sys.platform == "win32" else ""
-    return f"install one from https://adoptium.net{where}"
+    return "install one from https://adoptium.net" if tool is None else _INSTALL[tool]
 
 
 def _homes() -> Iterator[Path]:

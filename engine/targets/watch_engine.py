@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
-from ..feed.recording_format import Bounds
+from ..feed.recording_writer import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Snapshot
 from ..system.files import existing

@@ -3,7 +3,8 @@
 One table each, used by every surface.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,8 +34,12 @@ def unknown_text(code: str | None, args: Args) -> str | None:
     """The reason in one line; None without one."""
     if code is None:
         return None
-    words = _WORDS[code] if code in _WORDS else f.clean(code)
-    text = words if isinstance(words, str) else words(args)
+    if code == "no_windows":
+        text = _no_windows(args)
+    elif code in _UNKNOWN:
+        text = re.sub(r"{(\w+)}", lambda name: _arg(args, name[1]), _UNKNOWN[code])
+    else:
+        text = f.clean(code)
     operator = args.get("operator")
     return text if operator is None else f"operator {f.clean(str(operator))}: {text}"
 
@@ -58,8 +63,7 @@ _KINDS = {
     "map_groups_with_state": "custom state with timeouts; its windows are not known",
     "transform_with_state": "custom state with timers; its windows are not known",
 }
-_BY_SPARK = "only --state-reader spark reads it"
-_WORDS: dict[WindowsUnknownCode, str | Callable[[Args], str]] = {
+_UNKNOWN: dict[WindowsUnknownCode, str] = {
     "no_state": "the query keeps no state",
     "state_not_read": "the state is not read",
     "state_not_found": "the state was not found",
@@ -68,28 +72,24 @@ _WORDS: dict[WindowsUnknownCode, str | Callable[[Args], str]] = {
     "settings_unreadable": "the query's settings could not be read",
     "partitions_unknown": "the number of state partitions is not known",
     "nothing_read": "nothing could be read",
-    "no_windows": _no_windows,
     "no_time_window": "the aggregation is not by a time window",
     "several_time_windows": "the aggregation has several time windows",
     "time_window_form": "the time window has an unknown form",
-    "state_store": lambda args: f"the state store is {_arg(args, 'name')}; {_BY_SPARK}",
-    "state_encoding": lambda args: f"the state is encoded as {_arg(args, 'name')}; {_BY_SPARK}",
-    "too_many_keys": lambda args: f"the state has more than {_arg(args, 'limit')} keys and is not read",
-    "vanished": lambda args: f"{_arg(args, 'why')}; it may have been purged just now",
-    "unreadable": lambda args: _arg(args, "why"),
-    "remote_state": lambda args: (
-        f"the state has {_arg(args, 'partitions')} partitions; at most {_arg(args, 'limit')} are fetched from a store"
-    ),
-    "remote_state_size": lambda args: (
-        f"the state has {_arg(args, 'bytes')} bytes; at most {_arg(args, 'limit')} are fetched from a store"
-    ),
+    "state_store": "the state store is {name}; only --state-reader spark reads it",
+    "state_encoding": "the state is encoded as {name}; only --state-reader spark reads it",
+    "too_many_keys": "the state has more than {limit} keys and is not read",
+    "vanished": "{why}; it may have been purged just now",
+    "unreadable": "{why}",
+    "remote_state": "the state has {partitions} partitions; at most {limit} are fetched from a store",
+    "remote_state_size": "the state has {bytes} bytes; at most {limit} are fetched from a store",
     "spark_starting": "Spark is starting to read the state",
-    "spark_slow": lambda args: f"Spark has not read the state within {_arg(args, 'seconds')} s",
-    "spark_failed": lambda args: _arg(args, "why"),
-    "spark_unreadable": lambda args: f"Spark could not read the state: {_arg(args, 'why')}",
+    "spark_slow": "Spark has not read the state within {seconds} s",
+    "spark_failed": "{why}",
+    "spark_unreadable": "Spark could not read the state: {why}",
     "not_in_broker": "the broker has no windows",
     "not_in_rest": "Flink's REST API does not show windows",
 }
+"""The words for a code but `no_windows`; names in braces stand for its arguments."""
 
 
 class CauseWords(Struct, frozen=True):

@@ -1,14 +1,14 @@
 """The verdict on a run (semantics 11): snapshot, verdict, blockers, applied now, recommendation, alerts.
 
 What is named here is the stable surface of the judgement; `docs/architecture.md` lists it.
-A module is imported when one of its names is first used: the start screen needs none of them.
+Nothing is imported before one of the names is used: the start screen needs none of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .blockers import Staircase, staircase
+    from ..watermarks.operator_clock import Staircase, staircase
     from .monitor_snapshot import snapshot_of
     from .preview import AppliedNow, applied_now
     from .recommendation import Advice, advice
@@ -30,17 +30,11 @@ __all__ = [
     "verdict_of",
 ]
 
-_MODULES = {
-    "preview": ("AppliedNow", "applied_now"),
-    "blockers": ("Staircase", "staircase"),
-    "recommendation": ("Advice", "advice"),
-    "monitor_snapshot": ("snapshot_of",),
-    "verdict": ("Judge", "RecordedPast", "SnapshotJudge", "VerdictInput", "judge_monitor", "verdict_of"),
-}
+_MODULES = ("preview", "recommendation", "monitor_snapshot", "verdict")
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f".{module}", __name__), name)
+    for module in _MODULES if name in __all__ else ():
+        if (value := getattr(import_module(f".{module}", __name__), name, None)) is not None:
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

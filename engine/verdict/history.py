@@ -1,10 +1,19 @@
-"""The history of a run: one small point for each snapshot, the input of sparklines, timelines and the doctor."""
+"""The history of a run: one small point for each snapshot, the input of sparklines, timelines and the doctor; and the
+alerts (semantics 11.7) that it gives: verdict changes, bursts of late records, a lost engine; limited in rate. Pure.
 
+An engine and a screen feed the same rule with the same points. Times of alerts are wall clock (epoch ms), also in a
+replay that runs faster: people read them.
+"""
+
+from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..snapshot import Cause, ChannelView, ReasonCode, Snapshot, Verdict, VerdictName
+from ..snapshot import Cause, ChannelView, FlinkJob, ReasonCode, Snapshot, Verdict, VerdictName
 from .verdict import verdict_of
 
 _PHASES = {
@@ -86,7 +95,9 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
     if snapshot.now_ms is None or snapshot.wall_ms is None:
         return None
     level, totals, spark, windows = snapshot.level, snapshot.totals, snapshot.spark, snapshot.windows
-    job = snapshot.flink if snapshot.state != "stale" else None  # old rates are not the present ones
+    job = snapshot.target if isinstance(snapshot.target, FlinkJob) else None
+    if snapshot.state == "stale":
+        job = None  # old rates are not the present ones
     operator = None if job is None else job.chosen
     verdict = _verdict(snapshot)
     return HistoryPoint(
@@ -148,3 +159,256 @@ def phases_of(phases_ms: dict[str, int]) -> Phases | None:
 
 def _most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | None]) -> int | None:
     return max((value for view in channels if (value := of(view)) is not None), default=None)
+
+
+QUIET_MS = 120_000
+"""Shortest time (ms) between two alerts of one kind: twice the shortest horizon of a verdict, so that no two alerts
+rest on the same records. A change in between is alerted afterwards if it still holds.
+"""
+UNKNOWN_MS = 10_000
+"""How long (ms) the verdict must be `unknown` before an alert. The other verdicts have a holding time of their own."""
+LOST_AFTER_MS = 15_000
+"""Time (ms) without a snapshot after which an engine is lost; snapshots come once a second."""
+RECENT_MS = 60_000
+"""Length (ms) of the period over which a burst is judged."""
+BURST_SHARE, BURST_TIMES, BURST_LEAST = 0.01, 3, 10
+"""A burst of late records: their least share of the recent ones, that share as a multiple of the usual one, and their
+least number.
+"""
+_T = TypeVar("_T")
+_BAD: tuple[VerdictName, ...] = ("slow", "stalled")
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
+    """Something that happened at `wall_ms`, processing time `now_ms` (None: not known); `alert`: notify people."""
+
+    wall_ms: int
+    now_ms: int | None = None
+    alert: bool = False
+    delayed: bool = False
+    """An earlier change, alerted now because alerts of its kind were held off by `QUIET_MS`."""
+
+    @property
+    def code(self) -> str:
+        """The event's name in JSON."""
+        return str(type(self).__struct_config__.tag)
+
+
+class VerdictChanged(Event, frozen=True, kw_only=True, tag="verdict_changed"):
+    """The verdict changed; `channel` holds back the watermark. In a delayed alert `before` is the last alerted
+    verdict.
+    """
+
+    verdict: VerdictName
+    before: VerdictName | None
+    channel: str | None = None
+    cause: Cause | None = None
+    reason: ReasonCode | None = None
+
+
+class LateBurst(Event, frozen=True, kw_only=True, tag="late_burst"):
+    """`late` of the last minute's `records` were late: far more than the `usual` share."""
+
+    late: int
+    records: int
+    share: float
+    usual: float
+
+
+class LateBurstEnded(Event, frozen=True, kw_only=True, tag="late_burst_ended"):
+    """The burst is over; `share` is the late share now, None: no record came in the last minute."""
+
+    late: int
+    records: int
+    share: float | None
+
+
+class EngineLost(Event, frozen=True, kw_only=True, tag="engine_lost"):
+    """No newer snapshot will come, or none has come for `silent_ms`; `why` is one line, None: not known."""
+
+    why: str | None = None
+    silent_ms: int | None = None
+
+
+class EngineBack(Event, frozen=True, kw_only=True, tag="engine_back"):
+    """Snapshots come again."""
+
+
+def as_json(event: Event, target: str, verdict: VerdictName | None) -> bytes:
+    """An alert as JSON for a command: `{"wall_ms", "target", "code", "verdict", "args"}`; `verdict` is the
+    present one.
+    """
+    args: dict[str, Any] = msgspec.to_builtins(event)
+    code, wall_ms = args.pop("code"), args.pop("wall_ms")
+    del args["alert"]
+    return msgspec.json.encode({"wall_ms": wall_ms, "target": target, "code": code, "verdict": verdict, "args": args})
+
+
+class AlertRule:
+    """Makes events from the points of one run, in their order; a point of another run starts over."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._last: HistoryPoint | None = None
+        self._verdict: VerdictName | None = None
+        self._unknown_ms: int | None = None
+        self._verdicts: _Quiet[VerdictName] = _Quiet()
+        self._recent: deque[HistoryPoint] = deque()
+        self._threshold: float | None = None
+        self._bursts: _Quiet[bool] = _Quiet(False)
+        self._lost: EngineLost | None = None
+        self._losses: _Quiet[bool] = _Quiet(False)
+        self._level: int | None = None
+        self._level_moved_ms: int | None = None
+        """When the watermark was last seen to advance (processing time); `_fastest`: that of the fastest channel."""
+        self._fastest: int | None = None
+        self._fastest_moved_ms: int | None = None
+
+    @property
+    def verdict(self) -> VerdictName | None:
+        """The verdict of the last point; unknown once the engine is lost."""
+        return "unknown" if self._lost is not None else self._verdict
+
+    def see(self, point: HistoryPoint) -> list[Event]:
+        """The events that the next point causes."""
+        last = self._last
+        if is_overtaken(point, last):
+            return []
+        if last is not None and (point.wall_ms < last.wall_ms or point.records < last.records):
+            self._forget()
+        self._last = point
+        self._see_fastest(point)
+        return [*self._back(point), *self._see_verdict(point), *self._see_late(point)]
+
+    def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> list[Event]:
+        """The events when the engine is lost. Call it again while it is lost: an alert may have to wait."""
+        lost, first = self._lost, self._lost is None
+        if lost is None:
+            lost = self._lost = EngineLost(wall_ms=wall_ms, why=why, silent_ms=silent_ms)
+            # The alert is the loss: not the `unknown` verdict that comes with it, nor the first good verdict after it.
+            self._verdicts.alerted, self._unknown_ms = None, None
+        alert = self._losses.alerts(True, wall_ms)
+        return [replace(lost, wall_ms=wall_ms, alert=alert, delayed=not first)] if first or alert else []
+
+    def _back(self, point: HistoryPoint) -> list[Event]:
+        was_lost, self._lost = self._lost is not None, None
+        alert = self._losses.alerts(False, point.wall_ms)
+        back = EngineBack(wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=not was_lost)
+        return [back] if was_lost or alert else []
+
+    def _see_verdict(self, point: HistoryPoint) -> list[Event]:
+        verdict, before, wall = point.verdict, self._verdict, point.wall_ms
+        if verdict is None:
+            return []
+        self._verdict = verdict
+        changed = before is not None and verdict != before
+        settled = self._settled(verdict, wall)
+        alerted = self._verdicts.alerted
+        alert = settled and self._alerts_verdict(verdict, wall)
+        if not changed and not alert:
+            return []
+        as_a_whole = self._is_frozen_as_a_whole(point)
+        return [
+            VerdictChanged(
+                wall_ms=wall,
+                now_ms=point.now_ms,
+                alert=alert,
+                delayed=not changed,
+                verdict=verdict,
+                before=before if changed else alerted,
+                channel=None if as_a_whole else point.holder,
+                cause=None if as_a_whole else point.cause,
+                reason=point.reason,
+            )
+        ]
+
+    def _see_fastest(self, point: HistoryPoint) -> None:
+        """Note when the watermark, and the fastest channel's, last advanced."""
+        level, behind = point.watermark_ms, point.behind_fastest_ms
+        if level is None or behind is None:
+            return
+        if self._level is not None and level > self._level:
+            self._level_moved_ms = point.now_ms
+        if self._fastest is not None and level + behind > self._fastest:
+            self._fastest_moved_ms = point.now_ms
+        self._level, self._fastest = level, level + behind
+
+    def _is_frozen_as_a_whole(self, point: HistoryPoint) -> bool:
+        """Whether a watermark is stalled with those of all channels, as after a raised lateness: no channel lags."""
+        if point.verdict != "stalled" or point.cause != "behind" or self._level_moved_ms is None:
+            return False
+        return (self._fastest_moved_ms or 0) <= self._level_moved_ms
+
+    def _settled(self, verdict: VerdictName, wall: int) -> bool:
+        if verdict != "unknown":
+            self._unknown_ms = None
+            return True
+        self._unknown_ms = wall if self._unknown_ms is None else self._unknown_ms
+        return wall - self._unknown_ms >= UNKNOWN_MS
+
+    def _alerts_verdict(self, verdict: VerdictName, wall: int) -> bool:
+        """Whether to alert the new verdict: not for a run that starts well or is not judged yet."""
+        if self._verdicts.alerted is None and verdict not in _BAD:
+            self._verdicts.alerted = None if verdict == "unknown" else verdict
+            return False
+        return self._verdicts.alerts(verdict, wall)
+
+    def _see_late(self, point: HistoryPoint) -> list[Event]:
+        recent = self._recent
+        recent.append(point)
+        while len(recent) > 1 and recent[1].wall_ms <= point.wall_ms - RECENT_MS:
+            recent.popleft()
+        base = recent[0]
+        if base.wall_ms > point.wall_ms - RECENT_MS:
+            return []
+        late, records = point.late - base.late, point.records - base.records
+        share = late / records if records > 0 else None
+        was = self._threshold is not None
+        self._threshold = self._burst(base, late, records, share)
+        now = self._threshold is not None
+        alert = self._bursts.alerts(now, point.wall_ms)
+        if now == was and not alert:
+            return []
+        args: dict[str, Any] = {"wall_ms": point.wall_ms, "now_ms": point.now_ms, "alert": alert, "delayed": now == was}
+        args |= {"late": late, "records": records}
+        return [
+            LateBurst(**args, share=share or 0.0, usual=_usual(base)) if now else LateBurstEnded(**args, share=share)
+        ]
+
+    def _burst(self, base: HistoryPoint, late: int, records: int, share: float | None) -> float | None:
+        """The share of late records during a burst, else None; the burst ends below half of the share that began it."""
+        if self._threshold is not None:
+            return self._threshold if share is not None and 2 * share >= self._threshold else None
+        # With fewer records before than in the last minute, the usual share is not known.
+        if base.records < records or not is_burst(late, records, _usual(base)):
+            return None
+        return _least_share(_usual(base))
+
+
+class _Quiet(Struct, Generic[_T]):
+    """The state last alerted, and when (ms)."""
+
+    alerted: _T | None = None
+    at_ms: int | None = None
+
+    def alerts(self, state: _T, wall_ms: int) -> bool:
+        """Whether to alert `state` now: it differs from the last alerted one, and that alert is `QUIET_MS` old."""
+        if state == self.alerted or (self.at_ms is not None and wall_ms - self.at_ms < QUIET_MS):
+            return False
+        self.alerted, self.at_ms = state, wall_ms
+        return True
+
+
+def is_burst(late: int, records: int, usual: float) -> bool:
+    """Whether `late` of `records` are a burst where `usual` is the usual share."""
+    return records > 0 and late >= BURST_LEAST and late >= _least_share(usual) * records
+
+
+def _least_share(usual: float) -> float:
+    return max(BURST_SHARE, BURST_TIMES * usual)
+
+
+def _usual(base: HistoryPoint) -> float:
+    return base.late / base.records if base.records else 0.0

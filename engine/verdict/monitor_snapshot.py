@@ -34,11 +34,10 @@ from ..watermarks.counts import totals_of
 from ..watermarks.generators import BoundedWatermarks, SmoothedWatermarks
 from ..watermarks.lateness import MINUTE
 from ..watermarks.monitor import Monitor
-from ..watermarks.operator_clock import InstanceFacts
+from ..watermarks.operator_clock import Instance, OperatorClock, Staircase, staircase
 from ..watermarks.settings import Session
 from ..watermarks.times import MIN
 from ..watermarks.windows import Window
-from .blockers import Staircase, staircase
 
 SLOW_CLOCK_MS = 1_000
 """How far (ms) the slowest event time must be ahead of the processing clock before the cause is the clock; a channel
@@ -231,11 +230,13 @@ def snapshot_of(
         lateness_by_channel=_lateness_by_channel(monitor),
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
-        changes=monitor.changes,
-        explain=None if monitor.explain is None else monitor.explain.view(),
-        late_output=late_output,
-        late_sample=late_sample,
-        target=OwnRun(spark or SparkProgress()),
+        target=OwnRun(
+            spark=spark or SparkProgress(),
+            changes=monitor.changes,
+            explain=None if monitor.explain is None else monitor.explain.view(),
+            late_output=late_output,
+            late_sample=late_sample,
+        ),
         points=points or [],
         notes=notes or [],
     )
@@ -243,27 +244,25 @@ def snapshot_of(
 
 def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:
     """The watermark, its distances, and the channel that holds it back."""
-    level = monitor.level
-    idle = monitor.clock.all_idle
-    if level == MIN:
-        return Level(holder=_holder(monitor, now, around), idle=idle)
-    w0 = monitor.w0
+    level, holder, idle = monitor.level, _holder(monitor, now, around), monitor.clock.all_idle
     shown = monitor.shown(level)
+    if shown is None:
+        return Level(holder=holder, idle=idle)
     return Level(
         watermark_ms=shown,
         behind_fastest_ms=max(around.fastest, level) - level,
-        behind_clock_ms=None if now is None or shown is None else now - shown,
-        holder=_holder(monitor, now, around),
+        behind_clock_ms=None if now is None else now - shown,
+        holder=holder,
         idle=idle,
         moved_ms=monitor.moved_ms,
-        at_zero_lateness_ms=monitor.shown(w0),
+        at_zero_lateness_ms=monitor.shown(monitor.w0),
     )
 
 
 def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, around: Around) -> list[Blocker] | None:
     """The staircase with names and causes; None without a valve, empty after the end of the stream."""
     if stairs is None or now is None:
-        return [] if monitor.ended and monitor.clock.has_valve else None
+        return [] if monitor.ended and isinstance(monitor.clock, OperatorClock) else None
     return [
         Blocker(
             channels=[monitor.channels[number].name for number in step.channels[:MAX_BLOCKERS]],
@@ -290,29 +289,32 @@ def _instance_of(monitor: Monitor, number: int) -> int | None:
 
 
 def _instance_views(monitor: Monitor) -> list[InstanceView] | None:
-    instances = monitor.clock.instance_facts()
-    if instances is None:
+    """The source instances that have or had a channel; None without source instances."""
+    clock = monitor.clock
+    if not isinstance(clock, OperatorClock) or clock.subtasks is None:
         return None
+    valve = clock.valve
     return [
         InstanceView(
-            instance=instance.number,
-            channel=f"#{instance.number}",
-            watermark_ms=monitor.shown(instance.watermark),
-            state=_instance_state(instance, ended=monitor.ended),
-            channels=instance.channels,
-            aligned=instance.aligned,
-            since_ms=instance.since_ms,
+            instance=number,
+            channel=f"#{number}",
+            watermark_ms=monitor.shown(valve.watermarks[number]),
+            state=_instance_state(instance, aligned=valve.aligned[number], ended=monitor.ended),
+            channels=len(instance.multiplexer.splits) + len(instance.finished),
+            aligned=valve.aligned[number],
+            since_ms=valve.since[number],
         )
-        for instance in instances
+        for number, instance in enumerate(clock.instances)
+        if instance.multiplexer.splits or instance.finished
     ]
 
 
-def _instance_state(instance: InstanceFacts, *, ended: bool) -> ChannelState:
-    if ended or instance.finished:
+def _instance_state(instance: Instance, *, aligned: bool, ended: bool) -> ChannelState:
+    if ended or not instance.multiplexer.splits:
         return "finished"
-    if instance.idle:
+    if instance.output.idle:
         return "idle"
-    return "active" if instance.aligned else "catching_up"
+    return "active" if aligned else "catching_up"
 
 
 def _windows_view(monitor: Monitor, holder: str | None, stairs: Staircase | None) -> Windows:
@@ -338,7 +340,11 @@ def _open_window(
     if with_channels:
         most = nlargest(MAX_IN_WINDOW, window.channels.items(), key=itemgetter(1))
         channels = [ChannelRecords(channel, records) for channel, records in most]
-    blockers = None if stairs is None else stairs.below(window.end - 1)
+    blocker_count = None if stairs is None else stairs.below(window.end - 1)
+    blockers: list[str] | None = None
+    if stairs is not None and blocker_count is not None:
+        first = stairs.first(min(blocker_count, MAX_BLOCKERS_OF_WINDOW))
+        blockers = [monitor.channels[number].name for number in first]
     return OpenWindow(
         start_ms=window.start,
         end_ms=window.end,
@@ -347,13 +353,9 @@ def _open_window(
         short_ms=None if level == MIN else window.end - 1 - level,
         channels=channels,
         channel_count=len(window.channels) if with_channels else None,
-        blockers=None if stairs is None or blockers is None else _names(monitor, stairs, blockers),
-        blocker_count=blockers,
+        blockers=blockers,
+        blocker_count=blocker_count,
     )
-
-
-def _names(monitor: Monitor, stairs: Staircase, count: int) -> list[str]:
-    return [monitor.channels[number].name for number in stairs.first(min(count, MAX_BLOCKERS_OF_WINDOW))]
 
 
 def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:

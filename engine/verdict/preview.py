@@ -3,6 +3,7 @@ of code that sets it in an attached job, where alone it can be changed.
 """
 
 import re
+from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -16,74 +17,56 @@ from ..watermarks.times import MAX, MIN, shift, shift_all
 from ..watermarks.valve import Round, Status, Valve
 
 
-class ShownClock(Struct, frozen=True):
-    """A clock, its inactivity timers, and the channels' numbers in it."""
-
-    clock: OperatorClock
-    timers: IdlenessTimers
-    channels: dict[int, ChannelView]
-
-
-def shown_clock(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None) -> ShownClock:
+def _shown_clock(
+    snapshot: Snapshot, views: dict[int, ChannelView], now: int, lateness: int, idle_after: int | None
+) -> tuple[OperatorClock, IdlenessTimers]:
     """The run's clock as in the snapshot, at processing time `now`, with this lateness and idle timeout (ms).
 
     Every channel of the snapshot must have `aligned`.
     """
     subtasks = snapshot.settings.subtasks
-    views = dict(zip(_numbers(snapshot), snapshot.channels, strict=True))
+    inputs = snapshot.channels if subtasks is None else _instance_views(snapshot, subtasks)
     running = {n: now - view.timer_ms for n, view in views.items() if view.timer_ms is not None}
     clock = OperatorClock(
         lateness_ms=lateness,
         idle_after_ms=idle_after,
         subtasks=subtasks,
-        valve=_valve_of_channels(snapshot) if subtasks is None else _valve(snapshot, _inputs(snapshot, subtasks)),
+        valve=_valve(snapshot, inputs),
         channels=len(views),
         instances=[] if subtasks is None else _instances(snapshot, views, subtasks),
-        outdated=set() if subtasks is None else set(range(len(_inputs(snapshot, subtasks)))),
+        outdated=set() if subtasks is None else set(range(len(inputs))),
         idle={number for number, view in views.items() if view.idle},
         waiting=[(since, number) for number, since in running.items() if not views[number].idle],
     )
-    return ShownClock(clock, IdlenessTimers(since=running), views)
+    return clock, IdlenessTimers(since=running)
 
 
-def time_or_min(time_ms: int | None) -> int:
-    """The time; `MIN` for None."""
+def _or_min(time_ms: int | None) -> int:
     return MIN if time_ms is None else time_ms
 
 
-def _valve_of_channels(snapshot: Snapshot) -> Valve:
-    """Every channel is an input: there may be 100,000 of them, for each key that previews a setting."""
-    views, finished, idle, active = snapshot.channels, Status.FINISHED, Status.IDLE, Status.ACTIVE
+def _valve(snapshot: Snapshot, inputs: Sequence[ChannelView | InstanceView | None]) -> Valve:
+    """The valve with these inputs; None: an instance without channels."""
     return Valve(
-        watermarks=[MIN if (watermark := view.watermark_ms) is None else watermark for view in views],
-        statuses=[finished if view.state == "finished" else idle if view.idle else active for view in views],
-        aligned=[bool(view.aligned) for view in views],
-        since=[view.since_ms or 0 for view in views],
-        last_output=time_or_min(snapshot.level.watermark_ms),
-        idle=snapshot.level.idle,
-    )
-
-
-def _valve(snapshot: Snapshot, inputs: list[InstanceView | None]) -> Valve:
-    return Valve(
-        watermarks=[MIN if view is None else time_or_min(view.watermark_ms) for view in inputs],
+        watermarks=[MIN if view is None else _or_min(view.watermark_ms) for view in inputs],
         statuses=[_status(view) for view in inputs],
         aligned=[view is not None and bool(view.aligned) for view in inputs],
         since=[0 if view is None else view.since_ms or 0 for view in inputs],
-        last_output=time_or_min(snapshot.level.watermark_ms),
+        last_output=_or_min(snapshot.level.watermark_ms),
         idle=snapshot.level.idle,
     )
 
 
-def _status(view: InstanceView | None) -> Status:
+def _status(view: ChannelView | InstanceView | None) -> Status:
     if view is None:
         return Status.REMOVED
     if view.state == "finished":
         return Status.FINISHED
-    return Status.IDLE if view.state == "idle" else Status.ACTIVE
+    idle = view.idle if isinstance(view, ChannelView) else view.state == "idle"
+    return Status.IDLE if idle else Status.ACTIVE
 
 
-def _inputs(snapshot: Snapshot, subtasks: int) -> list[InstanceView | None]:
+def _instance_views(snapshot: Snapshot, subtasks: int) -> list[InstanceView | None]:
     """The source instances by number; None for one without channels."""
     known = {view.instance: view for view in snapshot.instances or ()}
     return [known.get(number) for number in range(min(subtasks, max(known, default=-1) + 1))]
@@ -91,29 +74,30 @@ def _inputs(snapshot: Snapshot, subtasks: int) -> list[InstanceView | None]:
 
 def _instances(snapshot: Snapshot, views: dict[int, ChannelView], subtasks: int) -> list[Instance]:
     found: list[Instance] = []
-    for view in _inputs(snapshot, subtasks):
-        combined = MIN if view is None else time_or_min(view.watermark_ms)
+    for view in _instance_views(snapshot, subtasks):
+        combined = MIN if view is None else _or_min(view.watermark_ms)
         idle = view is not None and view.state == "idle"
         found.append(Instance(Multiplexer(combined=combined), WatermarkOutput(last=combined, idle=idle)))
     for number, view in views.items():
         instance = found[number % subtasks]
         if view.state == "finished":
-            instance.finished[number] = time_or_min(view.watermark_ms)
+            instance.finished[number] = _or_min(view.watermark_ms)
             continue
-        instance.multiplexer.splits[number] = Split(time_or_min(view.watermark_ms), view.idle, view.since_ms or 0)
+        instance.multiplexer.splits[number] = Split(_or_min(view.watermark_ms), view.idle, view.since_ms or 0)
     return found
 
 
-def _numbers(snapshot: Snapshot) -> list[int]:
-    """A number for each channel, in the snapshot's order; with source instances, a number that maps to its own."""
+def _by_number(snapshot: Snapshot) -> dict[int, ChannelView]:
+    """The channels in the snapshot's order; with source instances, each has a number that maps to its own."""
     subtasks = snapshot.settings.subtasks
     if subtasks is None:
-        return list(range(len(snapshot.channels)))
-    numbers: list[int] = []
+        return dict(enumerate(snapshot.channels))
+    views: dict[int, ChannelView] = {}
+    after = 0
     for view in snapshot.channels:
-        after = numbers[-1] + 1 if numbers else 0
-        numbers.append(after + ((view.instance or 0) - after) % subtasks)
-    return numbers
+        number = after + ((view.instance or 0) - after) % subtasks
+        views[number], after = view, number + 1
+    return views
 
 
 class ProposedSetting(Struct, frozen=True):
@@ -204,8 +188,8 @@ def _fastest_at_zero(snapshot: Snapshot) -> int | None:
 
 
 def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None) -> AppliedNow:
-    shown = shown_clock(snapshot, now, lateness, idle_after)
-    clock, views = shown.clock, shown.channels
+    views = _by_number(snapshot)
+    clock, timers = _shown_clock(snapshot, views, now, lateness, idle_after)
     before = clock.level
     speaking: dict[int, int] = {}
     if snapshot.settings.emit_every_ms:  # generators send nothing then, but an instance may have to recombine
@@ -216,7 +200,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
         }
         wanted = shift_all(zeros, -lateness)
         speaking = {number: watermark for number, watermark in wanted.items() if watermark != MIN}
-    clock.emit(now, Round(speaking, now), shown.timers)
+    clock.emit(now, Round(speaking, now), timers)
     holder = clock.holder()
     fires, more = _fires(snapshot, clock.level)
     return AppliedNow(
@@ -236,7 +220,7 @@ def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, 
     zeros = [zero for view in aligned if (zero := view.at_zero_lateness_ms) is not None]
     slowest = shift(min(zeros), -lateness) if zeros else MAX
     if len(zeros) < len(aligned):  # without a lateness, the present watermark of a channel
-        slowest = min(slowest, *(time_or_min(v.watermark_ms) for v in aligned if v.at_zero_lateness_ms is None))
+        slowest = min(slowest, *(_or_min(v.watermark_ms) for v in aligned if v.at_zero_lateness_ms is None))
     return None if slowest == MIN else max(0, level - slowest)
 
 
@@ -247,12 +231,13 @@ def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
     return fires, bool(windows.open) and fires == len(windows.open) and (windows.open_count or 0) > fires
 
 
-_SPARK_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000), ("millisecond", 1))
-_SQL_UNITS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND", 1_000))
-_OPTION_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 1)
+_SPARK_UNITS = ("day", "hour", "minute", "second", "millisecond")
+_OPTION_UNITS = ("d", "h", "min", "s", "ms")
+_JAVA_UNITS = ("Days", "Hours", "Minutes", "Seconds", "Millis")
+_SQL_UNITS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _SQL_NODE = re.compile(r"\w\[\d+\]")
 """Flink's SQL planner numbers its operators: `GlobalWindowAggregate[5]`."""
-_JAVA_UNITS = (("Days", 86_400_000), ("Hours", 3_600_000), ("Minutes", 60_000), ("Seconds", 1_000), ("Millis", 1))
 
 
 def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False) -> str | None:
@@ -294,26 +279,31 @@ def is_sql(snapshot: Snapshot) -> bool:
     return any(_SQL_NODE.search(task.name) for task in snapshot.job.vertices)
 
 
+def _in_units(ms: int, units: Sequence[str]) -> tuple[str, str]:
+    """A duration as a whole number of the greatest unit that divides it, else as seconds with a fraction."""
+    sizes = zip(units, _UNITS_MS, strict=False)
+    unit, size = next((pair for pair in sizes if ms and not ms % pair[1]), (units[3], 1_000))
+    return (f"{ms / size:.3f}" if ms % size else f"{ms // size}"), unit
+
+
 def _sql(ms: int) -> str:
     """A duration as Flink's SQL reads it: `'45' SECOND`; a number of three digits needs an explicit precision."""
-    unit, size = next(((unit, size) for unit, size in _SQL_UNITS if ms and not ms % size), ("SECOND", 1_000))
-    digits = len(str(ms // size))
-    precision = f"({digits})" if digits > 2 else ""
-    return f"'{ms / size:.3f}' {unit}{precision}" if ms % size else f"'{ms // size}' {unit}{precision}"
+    number, unit = _in_units(ms, _SQL_UNITS)
+    digits = len(number.partition(".")[0])
+    return f"'{number}' {unit}{f'({digits})' if digits > 2 else ''}"
 
 
 def _option(ms: int) -> str:
     """A duration as Flink's options read it: `1 min`."""
-    unit, size = next((unit, size) for unit, size in _OPTION_UNITS if not ms % size and (ms or unit == "s"))
-    return f"{ms // size} {unit}"
+    return " ".join(_in_units(ms, _OPTION_UNITS))
 
 
 def _interval(ms: int) -> str:
     """A duration as Spark's SQL reads it: `45 seconds`."""
-    unit, size = next((unit, size) for unit, size in _SPARK_UNITS if not ms % size and (ms or unit == "second"))
-    return f"{ms // size} {unit}{'' if ms == size else 's'}"
+    number, unit = _in_units(ms, _SPARK_UNITS)
+    return f"{number} {unit}{'' if number == '1' else 's'}"
 
 
 def _java(ms: int) -> str:
-    unit, size = next((unit, size) for unit, size in _JAVA_UNITS if not ms % size and (ms or unit == "Seconds"))
-    return f"Duration.of{unit}({ms // size})"
+    number, unit = _in_units(ms, _JAVA_UNITS)
+    return f"Duration.of{unit}({number})"

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ..snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, WatermarkNode
 from ..snapshot.flink_job import FlinkJob
+from ..watermarks.operator_clock import staircase
 from ..watermarks.settings import Session, Settings
 from ..watermarks.watermark_history import WatermarkHistory
-from .blockers import staircase
 
 if TYPE_CHECKING:
     from ..watermarks.monitor import Monitor
@@ -286,7 +286,7 @@ class SnapshotJudge:
 
     def _identify(self, snapshot: Snapshot) -> None:
         """Begin again with another query of the same name: nothing was observed of it yet."""
-        now_id = snapshot.spark.query_id if snapshot.flink is None else snapshot.flink.id
+        now_id = snapshot.job.id or snapshot.spark.query_id
         if None not in (now_id, self._id) and now_id != self._id:
             self._restart()
             self._batch = self._level = self._records = None
@@ -316,7 +316,7 @@ class SnapshotJudge:
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms
                 self._advanced_ms = self._advanced_ms if began else now
-        self._see_tasks(snapshot.flink, now)
+        self._see_tasks(snapshot.job, now)
         self._see_nodes(snapshot.spark.nodes or [], now)
         if self._events and self._events_known_ms is None:
             self._events_known_ms = now
@@ -328,8 +328,8 @@ class SnapshotJudge:
             if self._records_known_ms is None:
                 self._records_known_ms = now
 
-    def _see_tasks(self, job: FlinkJob | None, now: int) -> None:
-        for id, sent_ms in ({} if job is None else job.sent_upstream()).items():
+    def _see_tasks(self, job: FlinkJob, now: int) -> None:
+        for id, sent_ms in job.sent_upstream().items():
             if sent_ms > self._tasks.get(id, sent_ms):
                 self._advanced_ms = now  # also where a task on the way keeps it back
             self._tasks[id] = sent_ms

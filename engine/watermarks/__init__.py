@@ -1,7 +1,7 @@
 """Pure watermark semantics: integers in, facts out; no Spark, no Textual, no clock, no I/O.
 
 What is named here is the stable surface of the core, with `wmtop.engine.verdict`; `docs/architecture.md` lists it.
-A module is imported when one of its names is first used: the start screen needs none of them.
+Nothing is imported before one of the names is used: the start screen needs none of them.
 """
 
 from importlib import import_module
@@ -51,22 +51,22 @@ __all__ = [
     "saturate",
 ]
 
-_MODULES = {
-    "generators": ("Generator", "load_factory", "new_generator"),
-    "idleness": ("IdlenessTimers",),
-    "monitor": ("Monitor", "decode_monitor", "encode_monitor", "new_monitor"),
-    "multiplexer": ("Multiplexer", "WatermarkOutput"),
-    "observation": ("BatchObservation", "Group", "Offender", "Sequence"),
-    "settings": ("Session", "Settings", "SettingsChange", "Sliding", "Tumbling"),
-    "times": ("MAX", "MIN", "saturate"),
-    "valve": ("Status", "Valve", "ValveOutput"),
-    "whatif": ("Clocks",),
-    "window_operator": ("Firing", "WindowOperator", "new_window_operator"),
-}
+_MODULES = (
+    "generators",
+    "idleness",
+    "monitor",
+    "multiplexer",
+    "observation",
+    "settings",
+    "times",
+    "valve",
+    "whatif",
+    "window_operator",
+)
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f".{module}", __name__), name)
+    for module in _MODULES if name in __all__ else ():
+        if (value := getattr(import_module(f".{module}", __name__), name, None)) is not None:
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .generators import BoundedWatermarks, Generator, SilentWatermarks, absorb
-from .observation import BatchObservation, GreatestTimes, Group, Sequence
+from .observation import BatchObservation, Group, Sequence
 from .times import MIN
 
 Departure = Literal["finished", "removed"]
@@ -30,18 +30,19 @@ class Channel(Struct, gc=False, omit_defaults=True):
 def absorb_all(
     channels: list[Channel],
     numbers: Mapping[str, int],
-    greatest: GreatestTimes,
+    events: Mapping[str, int],
+    emitted_at_once: Mapping[str, int],
     sequences: Mapping[str, Sequence],
     now: int,
 ) -> tuple[dict[int, int], bool]:
-    """Pass a batch's records to the channels at processing time `now` (ms); `numbers` has the numbers of their names.
+    """Pass a batch's records to the channels at processing time `now` (ms); `numbers` has the numbers of their names,
+    `events` and `emitted_at_once` are its `greatest_times`.
 
     Returns by number what each channel emitted at once (ms, `MIN`: nothing), and whether any greatest time has grown.
     """
     sent: dict[int, int] = {}
-    emitted_at_once = greatest.emitted
     advanced = False
-    for name, event_ms in greatest.events.items():  # for each channel of each batch: nothing is called for speed
+    for name, event_ms in events.items():  # for each channel of each batch: nothing is called for speed
         number = numbers[name]
         channel = channels[number]
         generator = channel.generator

@@ -1,8 +1,9 @@
 """Counts of records per channel and in total, their rates, and a bounded, repeatable sample of the records."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from heapq import nlargest
+from operator import attrgetter
 from random import Random
 from zlib import crc32
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 from .observation import BatchObservation, Group
 from .settings import Session, Settings
 from .times import MIN, saturate
-from .windows import window_count
+from .windows import last_end
 
 RATE_OVER_S = 10.0
 """Rates are means over this time (s)."""
@@ -79,17 +80,9 @@ def _counts_of(counts: dict[str, ChannelCounts], channel: str) -> ChannelCounts:
     return found
 
 
-def totals_of(rows: Iterable[ChannelCounts]) -> Totals:
+def totals_of(rows: Collection[ChannelCounts]) -> Totals:
     """The sums over all channels."""
-    records = behind = late = malformed = future = no_window = 0
-    for row in rows:
-        records += row.records
-        behind += row.behind_watermark
-        late += row.late
-        malformed += row.malformed
-        future += row.future
-        no_window += row.no_window
-    return Totals(records, behind, late, malformed, future, no_window)
+    return Totals(*(sum(map(attrgetter(name), rows)) for name in Totals.__struct_fields__))
 
 
 class RateMeter:
@@ -112,7 +105,8 @@ class RateMeter:
 
 MAX_LATE, MAX_ON_TIME = 500, 1_500
 """Late and on-time records that a sample keeps, at most; late ones have the larger share, so that they stay visible."""
-_MAX_WAITING = 120
+MAX_WAITING = 120
+"""Sampled records that wait for the next snapshot, at most: the latest ones."""
 _PER_BATCH = (20, 40)
 MAX_GROUPS = 500
 """Groups of a batch that records are taken from, at most."""
@@ -148,28 +142,10 @@ def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool
     """Whether a group's record at `event_ms` is late: its last window (for sessions its own) is closed."""
     spec = settings.spec
     assert group.start_ms is not None
-    if isinstance(spec, Session):
-        end = event_ms + spec.gap_ms
-    else:
-        end = group.start_ms + spec.size_ms if window_count(spec, group.head) else event_ms + 1
+    end = last_end(spec, group.start_ms, group.head)
+    if end is None:
+        end = event_ms + (spec.gap_ms if isinstance(spec, Session) else 1)
     return level != MIN and saturate(end - 1 + settings.allowed_lateness_ms) <= level
-
-
-class WaitingPoints:
-    """Sampled records that wait for the next snapshot, the latest ones."""
-
-    def __init__(self) -> None:
-        self._points: list[TimePoint] = []
-
-    def add(self, points: list[TimePoint]) -> None:
-        """Add the records of a batch."""
-        self._points += points
-        del self._points[:-_MAX_WAITING]
-
-    def take(self) -> list[TimePoint]:
-        """Take all records since the last call."""
-        points, self._points = self._points, []
-        return points
 
 
 class PointSample:

@@ -1,7 +1,7 @@
 """What every lateness would cost, from one pass: since the start (semantics 7) and lately (semantics 11.4)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from fractions import Fraction
 from functools import cache
@@ -60,10 +60,10 @@ class Histogram(Struct):
 
     counts: list[int]
 
-    def add(self, bucket: int | None, records: int) -> None:
-        """Count records in a bucket."""
-        if bucket is not None:
-            self.counts[bucket] += records
+    def add_all(self, records: Mapping[int, int]) -> None:
+        """Count records by bucket."""
+        for bucket, count in records.items():
+            self.counts[bucket] += count
 
     def at_least(self) -> list[int]:
         """The number of records at or above each edge."""
@@ -187,14 +187,6 @@ class RecentLateness(Struct, frozen=True):
     recommended: list[Recommended]
 
 
-class LatenessSample(Struct, frozen=True):
-    """The records of a horizon, and for each edge how many would have been late, and behind the watermark."""
-
-    records: int
-    late: list[int]
-    behind: list[int]
-
-
 class Slice(Struct, array_like=True):
     """The records of one slice; `late` and `behind` by bucket, without zeros."""
 
@@ -226,14 +218,14 @@ class SlicedLateness(Struct):
         _count(last.late, late)
         _count(last.behind, behind)
 
-    def sample(self, now: int, edges: int) -> LatenessSample:
-        """The records of the horizon that ends at processing time `now` (ms), for `edges` edges."""
-        within = self._within(now)
-        return LatenessSample(
-            sum(part.records for part in within),
-            _at_least([part.late for part in within], edges),
-            _at_least([part.behind for part in within], edges),
-        )
+    def view(self, now: int, edges: list[int]) -> RecentLateness:
+        """The what-if of the horizon that ends at processing time `now` (ms)."""
+        records, late, behind = 0, Histogram([0] * len(edges)), Histogram([0] * len(edges))
+        for part in self._within(now):
+            records += part.records
+            late.add_all(part.late)
+            behind.add_all(part.behind)
+        return recent_lateness(self.horizon_ms, edges, records, late, behind)
 
     def _within(self, now: int) -> list[Slice]:
         return [part for part in self.slices if part.number * self.slice_ms > now - self.horizon_ms]
@@ -249,11 +241,6 @@ class RecentSlices(Struct):
         for horizon in self.horizons:
             horizon.add(now, records, late, behind)
 
-    def view(self, now: int, edges: list[int], whole: LatenessSample) -> list[RecentLateness]:
-        """All horizons at processing time `now` (ms); `whole` is the sample since the start."""
-        recent = [_view(horizon.horizon_ms, edges, horizon.sample(now, len(edges))) for horizon in self.horizons]
-        return [*recent, _view(None, edges, whole)]
-
 
 def new_recent_slices() -> RecentSlices:
     """No records yet."""
@@ -265,33 +252,28 @@ def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:
         counts[bucket] = counts.get(bucket, 0) + count
 
 
-def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
-    """The number of records in each bucket or above it."""
-    sums = [0] * edges
-    for part in parts:
-        for bucket, count in part.items():
-            sums[bucket] += count
-    for bucket in reversed(range(edges - 1)):
-        sums[bucket] += sums[bucket + 1]
-    return sums
-
-
-def _view(horizon_ms: int | None, edges: list[int], sample: LatenessSample) -> RecentLateness:
+def recent_lateness(
+    horizon_ms: int | None, edges: list[int], records: int, late: Histogram, behind: Histogram
+) -> RecentLateness:
+    """The what-if of `records` that came in a horizon (ms; None: since the start), late and behind by edge."""
+    late_by_edge = late.at_least()
     rows: list[RecentRow] = []
     last: int | None = None
     interval: tuple[float | None, float | None] = None, None
-    for edge, late, behind_watermark in zip(edges, sample.late, sample.behind, strict=True):
-        if late != last:  # edges that differ by no record are many
-            interval, last = wilson_interval(late, sample.records), late
-        share = late / sample.records if sample.records else None
-        rows.append(RecentRow(edge, late, share, *interval, behind_watermark=behind_watermark))
-    return RecentLateness(horizon_ms, sample.records, rows, [_recommended(target, edges, sample) for target in TARGETS])
+    for edge, count, behind_watermark in zip(edges, late_by_edge, behind.at_least(), strict=True):
+        if count != last:  # edges that differ by no record are many
+            interval, last = wilson_interval(count, records), count
+        share = count / records if records else None
+        rows.append(RecentRow(edge, count, share, *interval, behind_watermark=behind_watermark))
+    return RecentLateness(
+        horizon_ms, records, rows, [_recommended(target, edges, late_by_edge, records) for target in TARGETS]
+    )
 
 
-def _recommended(target: float, edges: list[int], sample: LatenessSample) -> Recommended:
-    lateness = recommended_lateness_ms(edges, sample.late, sample.records, target)
-    late = sample.late[-1] if lateness is None else sample.late[edges.index(lateness)]
-    return Recommended(target, lateness, late < FEW_LATE)
+def _recommended(target: float, edges: list[int], late: list[int], records: int) -> Recommended:
+    lateness = recommended_lateness_ms(edges, late, records, target)
+    still_late = late[-1] if lateness is None else late[edges.index(lateness)]
+    return Recommended(target, lateness, still_late < FEW_LATE)
 
 
 def wilson_interval(late: int, records: int) -> tuple[float | None, float | None]:

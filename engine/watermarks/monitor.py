@@ -3,6 +3,7 @@
 It is one msgspec record, so that its JSON is the saved state. It knows no clock: processing time (ms) is an argument.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from copy import copy
 
@@ -10,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .channels import OTHER, Channel, Departure, FoldedChannels, Registry, absorb_all, beyond_limit, emit_all
-from .counts import ChannelCounts, TimePoint, WaitingPoints, count_dropped, count_groups, points_of
+from .counts import MAX_WAITING, ChannelCounts, TimePoint, count_dropped, count_groups, points_of
 from .explain import Explain
 from .generators import Generator, new_generator
 from .idleness import IdleCycles, IdlenessTimers
@@ -69,7 +70,7 @@ class Monitor(Struct, kw_only=True, dict=True):
                 clock.restore(self.clock)
         self._registry = Registry(self.channels)
         self._clocks = Clocks(self.clock, self.shadow, self.rungs)
-        self._points = WaitingPoints()
+        self._points: deque[TimePoint] = deque(maxlen=MAX_WAITING)
 
     @property
     def level(self) -> int:
@@ -178,7 +179,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.batch = observation.batch
         self.last_future = observation.last_future or self.last_future
         self.last_malformed = observation.last_malformed or self.last_malformed
-        self._points.add(points_of(observation, self.settings, self.level, now))
+        self._points.extend(points_of(observation, self.settings, self.level, now))
         firings = self._count(observation)
         if self.explain is not None and observation.values is not None:
             usable = sum(group.records for group in observation.groups if group.start_ms is not None)
@@ -189,7 +190,9 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def take_points(self) -> list[TimePoint]:
         """Take a sample of the records since the last call."""
-        return self._points.take()
+        points = list(self._points)
+        self._points.clear()
+        return points
 
     def tick(self, now: int) -> list[Firing]:
         """Do one emit between batches; returns what it made windows do."""
@@ -304,23 +307,24 @@ class Monitor(Struct, kw_only=True, dict=True):
             self.whatif.count(observation.behind, panes, self.settings, self.w0, self.now_ms or 0)
         shown = self.shown(self.level)
         filled = self.operator.fill(observation.groups, by_channel, self.level, shown, observation.batch)
-        late_in_all = sum(filled.late.values())
+        late = filled.late
+        late_in_all = sum(late.values())
         for rung in self.rungs:
             if not rung.count_as_run(self.level, late_in_all):
                 rung.count(panes, self.settings, self.w0, self.edges)
-        count_dropped(self.counts, filled.late, filled.no_window)
+        count_dropped(self.counts, late, filled.no_window)
         return filled.firings
 
     def _absorb(self, observation: BatchObservation, now: int) -> dict[int, int]:
         """Pass records to the generators and wake the channels; returns what `on_event` emitted, by channel."""
-        greatest = greatest_times(observation.groups)
+        events, emitted_at_once = greatest_times(observation.groups)
         sequences = {sequence.channel: sequence for sequence in observation.sequences}
         numbers = self._registry.unfinished
-        new = sorted(greatest.events.keys() - numbers.keys())
-        self._clocks.wake(numbers[name] for name in greatest.events if name in numbers)
+        new = sorted(events.keys() - numbers.keys())
+        self._clocks.wake(numbers[name] for name in events if name in numbers)
         for name in new:
             self._new_channel(name, now)
-        heard, advanced = absorb_all(self.channels, numbers, greatest, sequences, now)
+        heard, advanced = absorb_all(self.channels, numbers, events, emitted_at_once, sequences, now)
         if advanced:
             self.advanced_ms = now
         self.timers.activity(heard)

@@ -75,17 +75,10 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     last_malformed: Offender | None = None
 
 
-class GreatestTimes(Struct, frozen=True):
-    """The greatest timestamp (ms) of each channel with usable records, and the greatest watermark (ms) emitted with
-    them of each channel that emitted one.
+def greatest_times(groups: list[Group]) -> tuple[dict[str, int], dict[str, int]]:
+    """By channel, in the order of the groups: the greatest timestamp (ms) of the usable records, and the greatest
+    watermark (ms) emitted with them, if there is one.
     """
-
-    events: dict[str, int]
-    emitted: dict[str, int]
-
-
-def greatest_times(groups: list[Group]) -> GreatestTimes:
-    """The greatest times of a batch by channel, in the order of the groups."""
     events: dict[str, int] = {}
     emitted: dict[str, int] = {}
     for group in groups:
@@ -99,4 +92,4 @@ def greatest_times(groups: list[Group]) -> GreatestTimes:
         sent = group.emitted_ms
         if sent is not None:
             emitted[channel] = max(sent, emitted.get(channel, sent))
-    return GreatestTimes(events, emitted)
+    return events, emitted

@@ -1,13 +1,17 @@
-"""An operator's clock: channels with idleness, combined into source instances (`--subtasks`), behind one valve.
+"""An operator's clock: channels with idleness, combined into source instances (`--subtasks`), behind one valve; and
+the channels that hold it back, step by step (semantics 11.2).
 
 One such clock runs the query; others with lateness 0 or another idle timeout run beside it on the same records and
 emits, for the what-if. Channels are numbers in the order of semantics section 6; a channel's watermark already has the
 clock's lateness subtracted.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from heapq import heapify, heappop, heappush
+from itertools import groupby, islice
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -15,19 +19,6 @@ from .idleness import IdlenessTimers
 from .multiplexer import Multiplexer, WatermarkOutput
 from .times import MIN
 from .valve import Round, Valve
-
-
-class InstanceFacts(Struct, frozen=True):
-    """A source instance as an input of the valve; times in ms."""
-
-    number: int
-    watermark: int
-    since_ms: int
-    """When its watermark last changed (processing time)."""
-    channels: int
-    finished: bool
-    idle: bool
-    aligned: bool
 
 
 class Instance(Struct):
@@ -88,11 +79,6 @@ class OperatorClock(Struct, tag="valve", dict=True):
     def level(self) -> int:
         """The valve's output (ms)."""
         return self.valve.last_output
-
-    @property
-    def has_valve(self) -> bool:
-        """Whether the watermark is the minimum over inputs."""
-        return True
 
     @property
     def all_idle(self) -> bool:
@@ -219,13 +205,12 @@ class OperatorClock(Struct, tag="valve", dict=True):
             return held
         return self.instances[held].multiplexer.holder()
 
-    def input_of(self, channel: int) -> int:
-        """The input of the valve that the channel belongs to: its own or its source instance's."""
-        return channel if self.subtasks is None else channel % self.subtasks
-
     def takes_part(self, channel: int) -> bool | None:
         """Whether the channel takes part in the minimum: it is not idle, and its input is aligned."""
-        return channel not in self.idle and self.valve.aligned[self.input_of(channel)]
+        return (
+            channel not in self.idle
+            and self.valve.aligned[channel if self.subtasks is None else channel % self.subtasks]
+        )
 
     def since_ms(self, channel: int) -> int | None:
         """When the channel's watermark last changed (processing time, ms); None after it has left its instance."""
@@ -233,25 +218,6 @@ class OperatorClock(Struct, tag="valve", dict=True):
             return self.valve.since[channel]
         split = self.instances[channel % self.subtasks].multiplexer.splits.get(channel)
         return None if split is None else split.since
-
-    def instance_facts(self) -> list[InstanceFacts] | None:
-        """The source instances that have or had a channel; None without source instances."""
-        if self.subtasks is None:
-            return None
-        valve = self.valve
-        return [
-            InstanceFacts(
-                number=number,
-                watermark=valve.watermarks[number],
-                since_ms=valve.since[number],
-                channels=len(instance.multiplexer.splits) + len(instance.finished),
-                finished=not instance.multiplexer.splits,
-                idle=instance.output.idle,
-                aligned=valve.aligned[number],
-            )
-            for number, instance in enumerate(self.instances)
-            if instance.multiplexer.splits or instance.finished
-        ]
 
     def aligned_channels(self) -> Iterator[tuple[int, ...]]:
         """A sort key for each channel in the minimum, in the holder's order: its watermark first, its number last.
@@ -340,11 +306,6 @@ class FastestClock(Struct, tag="fastest"):
     outdated: set[int] = set()
 
     @property
-    def has_valve(self) -> bool:
-        """False: the watermark is a maximum."""
-        return False
-
-    @property
     def all_idle(self) -> bool:
         """False: no channel is ever idle."""
         return False
@@ -391,10 +352,6 @@ class FastestClock(Struct, tag="fastest"):
         """When the channel's watermark last changed (processing time, ms)."""
         return self.since[channel]
 
-    def instance_facts(self) -> list[InstanceFacts] | None:
-        """None: Spark's rule has no source instances."""
-        return None
-
     def next_due_ms(self) -> int | None:
         """None: no channel ever turns idle."""
         return None
@@ -408,3 +365,65 @@ def new_clock(strategy: str, lateness_ms: int, idle_after_ms: int | None, subtas
     if strategy == "spark":
         return FastestClock(lateness_ms)
     return OperatorClock(lateness_ms, idle_after_ms, subtasks, Valve())
+
+
+MAX_STEPS = 10
+
+
+class BlockerStep(Struct, frozen=True):
+    """Channels (by number) with the same watermark (ms, `MIN`: none), and the gain (ms) from idling all channels up to
+    here.
+    """
+
+    channels: list[int]
+    watermark: int
+    gain_ms: int | None
+    """The gain; None: there is no watermark to gain on."""
+
+
+def steps_below(lowest_first: Iterable[tuple[int, int]], level: int, flushed: int | None) -> list[BlockerStep]:
+    """At most `MAX_STEPS` steps, the first of which holds the watermark back; empty: no channel is below the fastest.
+
+    `lowest_first` has the watermark and the number of each channel in the minimum, `level` is the combined watermark
+    (`MIN`: none) and `flushed` the one after all channels have turned idle (None: not known).
+    """
+    by_watermark = groupby(lowest_first, key=itemgetter(0))
+    groups = [(watermark, [pair[1] for pair in pairs]) for watermark, pairs in islice(by_watermark, MAX_STEPS + 1)]
+    steps: list[BlockerStep] = []
+    for place, (watermark, channels) in enumerate(groups[:MAX_STEPS]):
+        freed = groups[place + 1][0] if place + 1 < len(groups) else flushed
+        if freed is None or freed <= watermark:
+            break
+        steps.append(BlockerStep(channels, watermark, None if level == MIN else max(0, freed - level)))
+    return steps
+
+
+class Staircase:
+    """The aligned channels of a clock in the holder's order: watermark, longest unchanged, semantics section 6.
+
+    A channel in a source instance (`--subtasks`) counts with the instance's watermark where its own is lower: the
+    combined watermark never goes back.
+    """
+
+    def __init__(self, clock: OperatorClock) -> None:
+        self._level = clock.level
+        self._ordered = sorted(clock.aligned_channels())
+        self._watermarks = [key[0] for key in self._ordered]
+        self._flushed = clock.all_idle_watermark()
+
+    def steps(self) -> list[BlockerStep]:
+        """The steps, as `steps_below` has them."""
+        return steps_below(((key[0], key[-1]) for key in self._ordered), self._level, self._flushed)
+
+    def below(self, needed: int) -> int:
+        """How many aligned channels have a watermark below `needed` (ms)."""
+        return bisect_left(self._watermarks, needed)
+
+    def first(self, count: int) -> Iterable[int]:
+        """The first `count` channels in the holder's order, by number."""
+        return (key[-1] for key in self._ordered[:count])
+
+
+def staircase(clock: Clock) -> Staircase | None:
+    """The staircase of a clock; None for Spark's rule, which has no valve."""
+    return Staircase(clock) if isinstance(clock, OperatorClock) else None

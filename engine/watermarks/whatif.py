@@ -12,7 +12,6 @@ from .lateness import (
     IDLE_LADDER_MS,
     DelayLedger,
     Histogram,
-    LatenessSample,
     RecentLateness,
     RecentSlices,
     WhatIf,
@@ -20,22 +19,16 @@ from .lateness import (
     bucket_of,
     new_ledger,
     new_recent_slices,
+    recent_lateness,
 )
 from .operator_clock import Clock, OperatorClock, new_clock
-from .settings import Session, Settings, WindowSpec
+from .settings import Session, Settings
 from .times import MIN, shift_all
 from .valve import Round
-from .windows import Pane, window_count
+from .windows import Pane, last_end, window_count
 
 Panes = Mapping[Pane, int]
 """Records of a batch by pane, over all channels."""
-
-
-def _last_end(window: WindowSpec, start: int, head: bool) -> int | None:
-    """The end (ms) of a pane's last window; None if the pane does not determine it (sessions, gaps)."""
-    if isinstance(window, Session) or not window_count(window, head):
-        return None
-    return start + window.size_ms
 
 
 class LatenessWhatIf(Struct):
@@ -52,41 +45,35 @@ class LatenessWhatIf(Struct):
         self, behind_by_channel: Mapping[str, Mapping[int, int]], panes: Panes, settings: Settings, w0: int, now: int
     ) -> None:
         """Count a batch at processing time `now` (ms); `behind_by_channel` as in `BatchObservation`."""
-        before = list(self.late.counts)
         behind: dict[int, int] = {}
         for channel, buckets in behind_by_channel.items():
             histogram = self.behind_by_channel.get(channel)
             if histogram is None:
                 histogram = self.behind_by_channel[channel] = Histogram([0] * len(self.edges))
-            counts = histogram.counts
+            histogram.add_all(buckets)
             for bucket, records in buckets.items():
-                counts[bucket] += records
                 behind[bucket] = behind.get(bucket, 0) + records
-        for bucket, records in behind.items():
-            self.behind.add(bucket, records)
+        late: dict[int, int] = {}
         for (start, head, late_bucket), records in panes.items():
-            end = _last_end(settings.spec, start, head)
-            if end is None:
-                self.late.add(late_bucket, records)
-            elif w0 != MIN:
+            end, bucket = last_end(settings.spec, start, head), late_bucket
+            if end is not None:
                 distance = w0 - (end - 1) - settings.allowed_lateness_ms
-                self.late.add(bucket_of(self.edges, distance), records)
+                bucket = None if w0 == MIN else bucket_of(self.edges, distance)
+            if bucket is not None:
+                late[bucket] = late.get(bucket, 0) + records
             if not isinstance(settings.spec, Session):
                 for number in range(window_count(settings.spec, head)):
                     self.delays.window(start + settings.spec.size_ms - number * settings.spec.slide_ms)
-
-        late = {
-            bucket: after - counted
-            for bucket, (counted, after) in enumerate(zip(before, self.late.counts, strict=True))
-            if after != counted
-        }
+        self.behind.add_all(behind)
+        self.late.add_all(late)
         self.recent.add(now, sum(panes.values()), late, behind)
 
     def recent_view(self, records: int, now: int) -> list[RecentLateness]:
         """What each edge would have cost recently, at processing time `now` (ms), and of all `records` since
         the start.
         """
-        return self.recent.view(now, self.edges, LatenessSample(records, self.late.at_least(), self.behind.at_least()))
+        recent = [horizon.view(now, self.edges) for horizon in self.recent.horizons]
+        return [*recent, recent_lateness(None, self.edges, records, self.late, self.behind)]
 
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; shares are of `records`."""
@@ -131,7 +118,7 @@ class IdleRung(Struct):
         if level == MIN:
             return
         for (start, head, late_bucket), records in panes.items():
-            end = _last_end(settings.spec, start, head)
+            end = last_end(settings.spec, start, head)
             if end is not None:
                 self.late += records if end - 1 + settings.allowed_lateness_ms <= level else 0
                 continue

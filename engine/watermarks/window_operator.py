@@ -74,12 +74,38 @@ class FiredWindows(Struct):
         self.last = list(windows.values())[-MAX_FIRED:]
 
 
-class Filled(Struct, frozen=True):
-    """The result of a batch's records: late drops and late firings, and the counts of late and windowless records."""
+class Filled:
+    """What a batch's records did: late drops, windows that fired, and the records that are in no window."""
 
-    firings: list[Firing]
-    late: dict[str, int]
-    no_window: dict[str, int]
+    def __init__(self) -> None:
+        self.firings: list[Firing] = []
+        """The late drops, then the late firings, last start first."""
+        self.no_window: dict[str, int] = {}
+        self.drops: dict[tuple[str, tuple[int, int] | None], int] = {}
+        """Late records by channel and window [start, end); None: they are in no window."""
+        self.fired: dict[tuple[int, int], int] = {}
+        """Late firings by window [start, end)."""
+        self.first_fired = 0
+
+    def drop(self, channel: str, window: tuple[int, int] | None, records: int) -> None:
+        """Count late records of a channel."""
+        if records:
+            self.drops[channel, window] = self.drops.get((channel, window), 0) + records
+
+    def fire(self, added: Added, records: int) -> None:
+        """Count the windows that these records fired."""
+        self.first_fired += added.first_fired
+        for window in added.late_fired:
+            key = (window.start, window.end)
+            self.fired[key] = self.fired.get(key, 0) + records
+
+    @property
+    def late(self) -> dict[str, int]:
+        """The late records by channel."""
+        late: dict[str, int] = {}
+        for (channel, _), records in self.drops.items():
+            late[channel] = late.get(channel, 0) + records
+        return late
 
 
 class WindowOperator(Struct):
@@ -97,14 +123,15 @@ class WindowOperator(Struct):
         """Count a batch's groups, also given by pane, at the watermark it started with; returns late drops, then late
         firings, last start first.
         """
-        round_ = _Round()
+        filled = Filled()
         if isinstance(self.windows, SessionWindows):
-            self._fill_sessions(self.windows, groups, level, round_)
+            self._fill_sessions(self.windows, groups, level, filled)
         else:
-            self._fill_time_windows(self.windows, groups, panes, level, round_)
-        self.fired += round_.first_fired
-        self.late_firings += sum(round_.fired.values())
-        return Filled(self._lines(round_, shown, batch), round_.late_by_channel(), round_.no_window)
+            self._fill_time_windows(self.windows, groups, panes, level, filled)
+        self.fired += filled.first_fired
+        self.late_firings += sum(filled.fired.values())
+        filled.firings = self._lines(filled, shown, batch)
+        return filled
 
     def advance(self, level: int, shown: int | None, batch: int | None) -> list[Firing]:
         """Fire the windows that the grown watermark reaches; returns the firings, by end."""
@@ -124,24 +151,25 @@ class WindowOperator(Struct):
         groups: list[Group],
         panes: Mapping[Pane, Mapping[str, int]],
         level: int,
-        round_: "_Round",
+        filled: Filled,
     ) -> None:
         holds = {head: window_count(windows.spec, head) > 0 for head in (False, True)}
         if not all(holds[head] for _, head, _ in panes):
             for group in groups:
                 if group.start_ms is not None and not holds[group.head]:
-                    round_.drop(group.channel, None, group.late_in_gap)
-                    round_.without_window(group.channel, group.records - group.late_in_gap)
+                    filled.drop(group.channel, None, group.late_in_gap)
+                    on_time = group.records - group.late_in_gap
+                    filled.no_window[group.channel] = filled.no_window.get(group.channel, 0) + on_time
         for (start, head, _), channels in panes.items():
             if not holds[head]:
                 continue
             added = windows.add(start, head, channels, level)
             if added.late:
                 for channel, records in channels.items():
-                    round_.drop(channel, added.late_from, records)
-            round_.fire(added, sum(channels.values()))
+                    filled.drop(channel, added.late_from, records)
+            filled.fire(added, sum(channels.values()))
 
-    def _fill_sessions(self, windows: SessionWindows, groups: list[Group], level: int, round_: "_Round") -> None:
+    def _fill_sessions(self, windows: SessionWindows, groups: list[Group], level: int, filled: Filled) -> None:
         cells = [
             Cell(group.channel, group.min_ms, group.max_ms, group.records)
             for group in groups
@@ -149,51 +177,22 @@ class WindowOperator(Struct):
         ]
         for added, channels in windows.add(cells, level):
             for channel, records in channels.items():
-                round_.drop(channel, added.late_from, records if added.late else 0)
-            round_.fire(added, sum(channels.values()))
+                filled.drop(channel, added.late_from, records if added.late else 0)
+            filled.fire(added, sum(channels.values()))
 
-    def _lines(self, round_: "_Round", shown: int | None, batch: int) -> list[Firing]:
+    def _lines(self, filled: Filled, shown: int | None, batch: int) -> list[Firing]:
         late = [
             Firing("late", batch, channel, *(window or (None, None)), records, 0, shown)
-            for (channel, window), records in round_.late.items()
+            for (channel, window), records in filled.drops.items()
         ]
         late.sort(key=lambda line: (line.channel or "", line.end_ms is None, line.end_ms or 0))
         live = self.windows.live
         by_range = {(w.start, w.end): w for w in (live.values() if isinstance(live, dict) else live)}
-        fired = sorted(round_.fired.items(), reverse=True)
+        fired = sorted(filled.fired.items(), reverse=True)
         return late + [
             Firing("late_fire", batch, None, start, end, by_range[start, end].records, firings, shown)
             for (start, end), firings in fired
         ]
-
-
-class _Round:
-    """The bookkeeping of one batch."""
-
-    def __init__(self) -> None:
-        self.late: dict[tuple[str, tuple[int, int] | None], int] = {}
-        self.no_window: dict[str, int] = {}
-        self.fired: dict[tuple[int, int], int] = {}
-        self.first_fired = 0
-
-    def drop(self, channel: str, window: tuple[int, int] | None, records: int) -> None:
-        if records:
-            self.late[channel, window] = self.late.get((channel, window), 0) + records
-
-    def without_window(self, channel: str, records: int) -> None:
-        self.no_window[channel] = self.no_window.get(channel, 0) + records
-
-    def fire(self, added: Added, records: int) -> None:
-        self.first_fired += added.first_fired
-        for window in added.late_fired:
-            key = (window.start, window.end)
-            self.fired[key] = self.fired.get(key, 0) + records
-
-    def late_by_channel(self) -> dict[str, int]:
-        late: dict[str, int] = {}
-        for (channel, _), records in self.late.items():
-            late[channel] = late.get(channel, 0) + records
-        return late
 
 
 def _fire(window: Window, batch: int | None, shown: int | None, *, ended: bool = False) -> Firing:

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from msgspec import Struct
 
 from .observation import Group
-from .settings import Session, Sliding, Tumbling
+from .settings import Session, Sliding, Tumbling, WindowSpec
 from .times import saturate
 
 Pane = tuple[int, bool, int | None]
@@ -53,6 +53,13 @@ class TooManyWindowsError(Exception):
 def window_count(window: Tumbling | Sliding, head: bool) -> int:
     """How many windows hold a pane (`head` as in `Group`): 0 in a gap between windows."""
     return window.size_ms // window.slide_ms + head
+
+
+def last_end(window: WindowSpec, start: int, head: bool) -> int | None:
+    """The end (ms) of a pane's last window; None if the pane does not determine it (sessions, gaps)."""
+    if isinstance(window, Session) or not window_count(window, head):
+        return None
+    return start + window.size_ms
 
 
 class Window(Struct):

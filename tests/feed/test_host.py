@@ -36,7 +36,7 @@ def test_a_step_without_progress_makes_the_start_stale_until_there_is_some(
     with host.step("starting Spark"):
         stuck = seen("stale")
         assert [(note.code, note.args["step"]) for note in stuck.notes] == [("start_stuck", "starting Spark")]
-        assert [step.name for step in stuck.steps] == ["starting Spark"]
+        assert [step.name for step in stuck.own.steps] == ["starting Spark"]
     host.open_step("waiting for the first batch")  # this may take as long as it likes
     assert seen("starting").notes == []
 

@@ -109,8 +109,8 @@ def test_a_channel_has_one_name_everywhere_and_the_numbers_stay(snapshot: MakeSn
     assert redacted.level == replace(one.level, holder=replace(one.level.holder, channel="c001"))
     assert redacted.windows.open == [OpenWindow(0, 1, 2, "c003", 3)]
     assert [row.holder for row in redacted.whatif_idle or ()] == ["c002", None]
-    assert redacted.late_sample == [LateRecord(4, "c002", 1, 2, 3, 4, REDACTED, 5, 6)]
-    assert redacted.late_output == REDACTED
+    assert redacted.own.late_sample == [LateRecord(4, "c002", 1, 2, 3, 4, REDACTED, 5, 6)]
+    assert redacted.own.late_output == REDACTED
     assert (redacted.name, redacted.error, redacted.settings.marker) == (REDACTED, REDACTED, REDACTED)
     assert redacted.settings.window == Tumbling(60_000)
     assert redacted.source == SourceView("files", REDACTED, rows=5, time_column=REDACTED)
@@ -138,11 +138,10 @@ def test_the_graph_of_a_flink_job_stays_and_its_names_do_not(snapshot: MakeSnaps
     job = FlinkJob("c" * 32, "orders", "RUNNING", window, vertices, held_in=source, delays={"F1": 30})
     instances = [InstanceView(i, f"Source: orders #{i}", 5, "active", 2) for i in range(2)]
     redacted = Redaction().snapshot(replace(snapshot(1, channels=2, instances=instances), flink=job))
-    assert redacted.flink is not None
-    assert [(one.id, one.inputs, one.status) for one in redacted.flink.vertices] == [
+    assert [(one.id, one.inputs, one.status) for one in redacted.job.vertices] == [
         (source, [], "RUNNING"), (window, [source], "RUNNING"),
     ]  # fmt: skip
-    assert (redacted.flink.operator, redacted.flink.held_in, redacted.flink.delays) == (window, source, {"c002": 30})
+    assert (redacted.job.operator, redacted.job.held_in, redacted.job.delays) == (window, source, {"c002": 30})
     assert b"orders" not in encode_line(redacted)
 
 

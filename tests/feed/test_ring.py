@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording_format import UNBOUNDED, Bounds, first_kept
 from wmtop.engine.feed.recording_reader import RecordingReader
-from wmtop.engine.feed.recording_writer import GROUP, TRUNCATED, RecordingWriter
+from wmtop.engine.feed.recording_writer import GROUP, TRUNCATED, UNBOUNDED, Bounds, RecordingWriter, first_kept
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError, UsageError
 
@@ -179,7 +178,7 @@ from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.feed import recording_writer as module
-from wmtop.engine.feed.recording_format import Bounds
+from wmtop.engine.feed.recording_writer import Bounds
 header = Header(name="a", pid=1, started_ms=0, settings=Settings())
 writer = module.RecordingWriter(Path({str(path)!r}), header, Bounds(None, 200_000))
 copied = module._write_all

@@ -137,7 +137,9 @@ def planted(cause: str) -> Snapshot:
 
 def named(snapshot: Snapshot) -> set[tuple[str, str]]:
     """What is called a cause: the values that are sure."""
-    return {(column.column, value.value) for column in snapshot.explain or () for value in column.values if value.sure}
+    return {
+        (column.column, value.value) for column in snapshot.own.explain or () for value in column.values if value.sure
+    }
 
 
 CAUSES = {
@@ -151,7 +153,7 @@ CAUSES = {
 def test_a_planted_cause_is_named_and_nothing_else(cause: str) -> None:
     snapshot = planted(cause)
     assert named(snapshot) == {CAUSES[cause]}
-    column = (snapshot.explain or [])[0]
+    column = (snapshot.own.explain or [])[0]
     assert column.column == CAUSES[cause][0]
     assert column.values[0].value == CAUSES[cause][1]
     if cause != "rare":

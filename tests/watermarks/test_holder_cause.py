@@ -112,7 +112,7 @@ def test_settings_changed_while_running_are_recorded() -> None:
     driver = Driver(Settings(lateness_ms=10))
     driver.apply(batch(1, ("a", 100)))
     driver.monitor.change(lateness_ms=20, who="alice", wall_ms=77)
-    (change,) = driver.snapshot().changes
+    (change,) = driver.snapshot().own.changes
     assert (change.version, change.batch, change.wall_ms, change.who, change.lateness_ms) == (2, 0, 77, "alice", 20)
     assert driver.snapshot().settings.lateness_ms == 20
     assert driver.snapshot().settings.version == 2

@@ -127,7 +127,7 @@ def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, st
         "idle_after_ms": None if found.idle is None else found.idle.idle_after_ms,
         "lines": lines,
         "causes": [_cause(cause) for cause in _causes(snapshot)],
-        "explain": msgspec.to_builtins(snapshot.explain),
+        "explain": msgspec.to_builtins(snapshot.own.explain),
     }
 
 

@@ -16,11 +16,11 @@ import typer
 from ...engine.feed import run_directory
 from ...engine.feed.alert_command import AlertCommand, parse_command
 from ...engine.feed.messages import FromEngine
-from ...engine.feed.recording_format import UNBOUNDED, Bounds
+from ...engine.feed.recording_writer import UNBOUNDED, Bounds
 from ...engine.snapshot import Note, Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.system.files import check_outputs
-from ...engine.verdict.alerts import LOST_AFTER_MS
+from ...engine.verdict.history import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
 from .launch import EngineProcess, launched, redirect_output

@@ -13,8 +13,7 @@ from textual.events import MouseDown, MouseMove, MouseUp, Resize
 from textual.message import Message
 
 from ...engine.text import formatting as f
-from ...engine.verdict.alerts import is_burst
-from ...engine.verdict.history import HistoryPoint
+from ...engine.verdict.history import HistoryPoint, is_burst
 from ..widgets.barrel import EIGHTHS
 from ..widgets.canvas import Canvas
 from ..widgets.lines import KeyLine, TextLine

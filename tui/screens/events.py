@@ -7,7 +7,7 @@ from textual.message import Message
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.alerts import Event
+from ...engine.verdict.history import Event
 from ..widgets.rows import Item, heading, paragraph, titles
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.keys import Hint, hint

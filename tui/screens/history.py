@@ -114,10 +114,10 @@ class HistoryScreen(DetailScreen):
 
     def _changes(self, snapshot: Snapshot) -> list[Item]:
         """The last settings that were changed while it ran, the newest first."""
-        if not snapshot.changes:
+        if not snapshot.own.changes:
             return []
-        lines = [partial(self._change_line, change) for change in reversed(snapshot.changes[-_CHANGES:])]
-        earlier = len(snapshot.changes) - len(lines)
+        lines = [partial(self._change_line, change) for change in reversed(snapshot.own.changes[-_CHANGES:])]
+        earlier = len(snapshot.own.changes) - len(lines)
         words = f" {SETTINGS_CHANGED}" + (f", {earlier:,} more before" if earlier else "")
         return [heading((words, "dim")), *(Item((line,)) for line in lines), heading()]
 

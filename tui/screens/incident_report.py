@@ -18,9 +18,8 @@ from textual.app import App
 from textual.screen import Screen
 
 from ...engine.feed.messages import Header
-from ...engine.feed.recording_format import UNBOUNDED
 from ...engine.feed.recording_reader import RecordingReader
-from ...engine.feed.recording_writer import RecordingWriter
+from ...engine.feed.recording_writer import UNBOUNDED, RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode

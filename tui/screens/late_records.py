@@ -115,23 +115,23 @@ class WhoIsLateScreen(DetailScreen):
     )
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        column = snapshot.explain[0] if snapshot.explain else None
+        column = snapshot.own.explain[0] if snapshot.own.explain else None
         if column is None:
             return []
         return [(f"  {f.count(column.late)} late records, {f.share_of(column.late, column.records)}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        return words.legend() if snapshot.explain else ()
+        return words.legend() if snapshot.own.explain else ()
 
     def records(self) -> TableRecords:
-        return TableRecords("explain", self.snapshot.explain or [])
+        return TableRecords("explain", self.snapshot.own.explain or [])
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
-        if not snapshot.explain:
+        if not snapshot.own.explain:
             width = max(self.size.width - _FRAME - 1, 20)
             return [heading((f" {line}", "dim")) for line in wrapped(words.nothing_explained(snapshot), width)]
         items: list[Item] = []
-        for column in snapshot.explain:
+        for column in snapshot.own.explain:
             items += [heading()] if items else []
             items.append(Item((partial(words.column_line, column),)))
             values = words.value_facts(column)

@@ -91,7 +91,7 @@ class LatenessScreen(DetailScreen):
         out = [hint("lateness-or-idle", "lateness" if self._idle else None)]
         if known and self.preview is None:
             out.insert(0, hint("lateness-preview"))
-        if snapshot.explain:
+        if snapshot.own.explain:
             out.append(hint("who-is-late"))
         if len(words.horizons_of(snapshot)) > 1:
             out.append(hint("horizon"))

@@ -12,8 +12,17 @@ from msgspec.structs import replace
 from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
-from ...engine.verdict.alerts import AlertRule, EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
-from ...engine.verdict.history import HistoryPoint, is_overtaken
+from ...engine.verdict.history import (
+    AlertRule,
+    EngineBack,
+    EngineLost,
+    Event,
+    HistoryPoint,
+    LateBurst,
+    LateBurstEnded,
+    VerdictChanged,
+    is_overtaken,
+)
 from .notes import note_text
 from .verdict import AS_A_WHOLE, REASONS, STYLES, WORDS
 
@@ -203,7 +212,7 @@ class EventLog:
         if snapshot.state == "failed":
             self.lose(snapshot.wall_ms or self._wall_ms, snapshot.error)
         wall_ms = snapshot.wall_ms or self._wall_ms
-        for change in snapshot.changes:
+        for change in snapshot.own.changes:
             if change.version not in self._versions:
                 self._versions.add(change.version)
                 self._events.append(SettingChanged(wall_ms=change.wall_ms, now_ms=change.now_ms, change=change))

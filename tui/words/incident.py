@@ -10,8 +10,7 @@ from msgspec import Struct
 from ...engine.doctor import diagnose, explain, verdict_at
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.alerts import Event
-from ...engine.verdict.history import HistoryPoint
+from ...engine.verdict.history import Event, HistoryPoint
 from .fail_if import FACTS, CheckInput, Value, facts_of
 from .history import ALERTED, event_words
 from .kinds import kind_words
@@ -221,7 +220,7 @@ def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
 def _late_values(snapshot: Snapshot) -> str:
     rows = [
         (column.column, *late_cells(facts))
-        for column in snapshot.explain or ()
+        for column in snapshot.own.explain or ()
         for facts in standing_out(value_facts(column))
         if facts.value.late
     ]

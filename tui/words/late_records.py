@@ -50,7 +50,7 @@ class Fetch(Struct, frozen=True):
 
 def late_records(snapshot: Snapshot, about: About) -> list[LateRecord]:
     """The requested records of the sample, in its order."""
-    return [record for record in snapshot.late_sample or () if about.has(record)]
+    return [record for record in snapshot.own.late_sample or () if about.has(record)]
 
 
 def listed(snapshot: Snapshot, about: About) -> str:
@@ -67,23 +67,23 @@ def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[st
     """Why there are none, and what to do."""
     if snapshot.is_attached:
         return ["wmtop keeps late records only of its own runs: wmtop run … --late-output DIR"]
-    if snapshot.late_output is None:
+    if snapshot.own.late_output is None:
         return [
             "This run does not keep its late records.",
             "Start a run with --late-output DIR: it writes them to DIR as Parquet, and lists the last here.",
         ]
-    where = f.clean(snapshot.late_output)
-    if snapshot.late_sample is None:
+    where = f.clean(snapshot.own.late_output)
+    if snapshot.own.late_sample is None:
         return [
             f"The late records are in {where}. They are listed here only if that is a local directory that wmtop "
             "can read."
         ]
-    if not snapshot.late_sample:
+    if not snapshot.own.late_sample:
         return [f"No late records so far; they will be in {where}"]
     asked = about.words(zone, reference_ms(snapshot))
     return [
-        f"None of the last {len(snapshot.late_sample)} late records is in {asked}. All of its late records:",
-        _sql(f"{snapshot.late_output}/*/*.parquet", _conditions(about)),
+        f"None of the last {len(snapshot.own.late_sample)} late records is in {asked}. All of its late records:",
+        _sql(f"{snapshot.own.late_output}/*/*.parquet", _conditions(about)),
     ]
 
 
@@ -99,7 +99,7 @@ def fetch(snapshot: Snapshot, record: LateRecord) -> Fetch:
             f"--partition {record.partition} --offset {record.offset} --max-messages 1",
             note,
         )
-    directory = snapshot.late_output or "DIR"
+    directory = snapshot.own.late_output or "DIR"
     conditions = _conditions(About(record.channel), f"wmtop_time_ms = {record.time_ms}")
     return Fetch(_sql(f"{directory}/batch={record.batch}/*.parquet", conditions), "SQL for DuckDB")
 

@@ -149,7 +149,7 @@ class Applied(Struct, frozen=True):
         """The change with its effect, once a snapshot has it."""
         if self.since_ms is not None or not self.in_force(snapshot):
             return self
-        made = next((change for change in reversed(snapshot.changes) if self._is(change)), None)
+        made = next((change for change in reversed(snapshot.own.changes) if self._is(change)), None)
         if made is None or made.emitted_ms is None:
             return self
         return replace(self, moved_ms=made.moved_ms, since_ms=snapshot.wall_ms)

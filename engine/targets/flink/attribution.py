@@ -23,7 +23,7 @@ from ...snapshot import (
     Windows,
 )
 from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
-from ...verdict.blockers import steps_below
+from ...watermarks.operator_clock import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
 from .evidence import ChannelEvidence, Evidence, OperatorEvidence
@@ -335,7 +335,7 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         name=job.name,
         state=job.state,
         operator=None if attribution is None else attribution.operator,
-        vertices=_vertices(moment, None if before is None else before.flink),
+        vertices=_vertices(moment, None if before is None else before.job),
         sampled_ms=None if sample is None else sample.at_ms,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,

@@ -29,11 +29,9 @@ SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
 def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool) -> None:
     seen = picture(name)
     assert seen.totals.late == 4
-    assert seen.flink is not None
-    assert [one.late_at_least for one in seen.flink.vertices] == [False, at_least]
+    assert [one.late_at_least for one in seen.job.vertices] == [False, at_least]
     restarted = picture(name, restarts=1)
-    assert restarted.flink is not None
-    assert [one.late_at_least for one in restarted.flink.vertices] == [False, True]
+    assert [one.late_at_least for one in restarted.job.vertices] == [False, True]
 
 
 def test_counts_that_rest_does_not_have_are_not_zero() -> None:

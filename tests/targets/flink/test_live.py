@@ -72,10 +72,10 @@ def test_a_failure_restarts_the_job_and_keeps_its_counts(flink: Flink) -> None:
     assert (snapshot.level.holder, snapshot.blockers) == (None, None)
     assert snapshot.verdict.verdict == "unknown"
     # Without checkpoints the files are read again from the start, with FAIL in them: it fails for good.
-    assert snapshot.flink.state in ("RESTARTING", "FAILING")
-    snapshot = watching.see(lambda s: (s.flink.restarts or 0) >= 1, "the restart is counted")
+    assert snapshot.job.state in ("RESTARTING", "FAILING")
+    snapshot = watching.see(lambda s: (s.job.restarts or 0) >= 1, "the restart is counted")
     assert snapshot.totals.late >= 1
-    assert any(one.late_at_least for one in snapshot.flink.vertices)
+    assert any(one.late_at_least for one in snapshot.job.vertices)
 
 
 def test_a_split_that_never_sent_holds_without_an_idle_timeout(flink: Flink) -> None:
@@ -97,7 +97,7 @@ def test_a_split_that_never_sent_holds_without_an_idle_timeout(flink: Flink) -> 
     seen = second.see(lambda s: s.channels, "the second window's inputs")
     assert {one.channel for one in seen.channels} == {"left-0", "left-1", "right-0", "right-1"}
     assert seen.level.holder.channel != "right-1"
-    assert seen.flink.operator != watching.watch.picture("x", watching.facts, 0).flink.operator
+    assert seen.job.operator != watching.watch.picture("x", watching.facts, 0).job.operator
 
 
 def test_a_job_without_watermarks_has_none(flink: Flink) -> None:
@@ -116,7 +116,7 @@ def test_a_busy_operator_is_not_a_split_without_data(flink: Flink) -> None:
         start = next(seconds)
         for split in ("slow-0", "slow-1"):
             flink.write(split, *range(start, start + 40))
-        slow = next((one for one in snapshot.flink.vertices if one.name.startswith("Slow map")), None)
+        slow = next((one for one in snapshot.job.vertices if one.name.startswith("Slow map")), None)
         # Flink means the last minute, in most of which this job had nothing to do.
         return slow is not None and (slow.busy or 0) > 0.1
 

@@ -131,7 +131,7 @@ def test_a_job_whose_splits_end_has_ended(flink: Flink) -> None:
     flink.append("fin-0", "END")
     flink.append("fin-1", "END")
     seen = watching.see(lambda s: s.state == "ended", "the job has finished")
-    assert seen.flink.state == "FINISHED"
+    assert seen.job.state == "FINISHED"
     assert seen.verdict.verdict == "ended"
     assert seen.level.holder is None
     assert not seen.blockers
@@ -141,7 +141,7 @@ def test_a_job_that_is_cancelled_while_it_is_watched_has_ended(flink: Flink) -> 
     watching = Watching(flink.url, "stuck")
     watching.see(lambda s: s.level.watermark_ms is not None, "it runs")
     flink.cancel("stuck")
-    seen = watching.see(lambda s: s.flink.state == "CANCELED", "it is cancelled")
+    seen = watching.see(lambda s: s.job.state == "CANCELED", "it is cancelled")
     assert (seen.state, seen.verdict.verdict) == ("ended", "ended")
     assert seen.level.holder is None
     found = wmtop("attach", target(flink, "stuck"), "--once", "--json")
@@ -152,7 +152,7 @@ def test_a_jobmanager_that_comes_back_is_watched_again(flink: Flink, class_path:
     watching = Watching(flink.url, "keeper")
     flink.write("keep-0", 1)
     flink.write("keep-1", 1)
-    before = watching.see(lambda s: s.level.watermark_ms is not None, "it runs").flink.id
+    before = watching.see(lambda s: s.level.watermark_ms is not None, "it runs").job.id
     flink.process.kill()
     flink.process.wait()
     seen = watching.see(lambda s: s.state == "stale", "nobody answers")
@@ -164,4 +164,4 @@ def test_a_jobmanager_that_comes_back_is_watched_again(flink: Flink, class_path:
         again.write("in-0", 50)
         again.write("in-1", 60)
         seen = watching.see(lambda s: s.state == "live" and s.level.watermark_ms == BASE_MS + 49_999, "it is back")
-    assert seen.flink.id != before
+    assert seen.job.id != before

@@ -122,7 +122,7 @@ def test_records_in_flight_blame_no_channel() -> None:
 
 def test_the_age_of_the_metrics_goes_by_the_jobmanagers_clock() -> None:
     for skew_ms in (-600_000, 600_000):
-        there = job().flink
+        there = job().job
         assert there is not None
         shifted = replace(there, sampled_ms=NOW_MS + skew_ms - 7_000, clock_ms=NOW_MS + skew_ms)
         said = text(presenter_of(replace(job(), flink=shifted)).tuning(None, None))
@@ -177,8 +177,7 @@ def test_a_job_of_one_task_is_not_advised_to_wait() -> None:
     of = replace(
         job(), level=Level(), channels=[], verdict=Verdict("unknown", NOW_MS, 60_000, None, Reason("not_known"))
     )
-    assert of.flink is not None
-    alone = replace(of, flink=replace(of.flink, vertices=of.flink.vertices[:1], operator=None))
+    alone = replace(of, flink=replace(of.job, vertices=of.job.vertices[:1], operator=None))
     [finding] = diagnose(alone, [])
     assert explain(finding, alone, None).title == NO_LINKS
     assert finding.fixes[0].code != "wait"
@@ -201,14 +200,13 @@ def test_a_split_that_alignment_pauses_is_freed_by_the_slower_ones() -> None:
 
 def test_the_drift_of_an_aligned_source_is_shown() -> None:
     of = job()
-    assert of.flink is not None
     for drift_ms, said in (
         (45_000, "45s past its limit"),
         (-5_000, "5s below its alignment limit"),
         (None, "alignment"),
     ):
-        aligned = replace(of.flink.vertices[0], drift_ms=drift_ms)
-        source = stages_of_job(replace(of, flink=replace(of.flink, vertices=[aligned, *of.flink.vertices[1:]])))[1]
+        aligned = replace(of.job.vertices[0], drift_ms=drift_ms)
+        source = stages_of_job(replace(of, flink=replace(of.job, vertices=[aligned, *of.job.vertices[1:]])))[1]
         assert (said in source.what) == (drift_ms is not None)
 
 
@@ -263,9 +261,8 @@ def test_the_graph_has_a_row_a_task_and_the_chosen_operator_names_the_split() ->
 
 
 def replace_first(snapshot: Snapshot) -> FlinkJob:
-    assert snapshot.flink is not None
-    first, *rest = snapshot.flink.vertices
-    return replace(snapshot.flink, vertices=[replace(first, output_ms=None, spread_ms=None), *rest])
+    first, *rest = snapshot.job.vertices
+    return replace(snapshot.job, vertices=[replace(first, output_ms=None, spread_ms=None), *rest])
 
 
 def test_a_job_is_identified_by_name_and_id() -> None:
@@ -289,9 +286,8 @@ def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:
 def test_partial_rows_that_were_dropped_are_a_lower_bound() -> None:
     seen = job()
     assert "≥" not in text(presenter_of(seen).tuning(None, None))
-    assert seen.flink is not None
-    vertices = [replace(one, late_at_least=one.id == "w") for one in seen.flink.vertices]
-    two_phase = replace(seen, flink=replace(seen.flink, vertices=vertices))
+    vertices = [replace(one, late_at_least=one.id == "w") for one in seen.job.vertices]
+    two_phase = replace(seen, flink=replace(seen.job, vertices=vertices))
     assert "≥ 3" in text(presenter_of(two_phase).tuning(None, None))
     assert "dropped as late: ≥ 3" in summary(two_phase)
     case = Case(snapshot=two_phase, past=[], events=[], clip=Clip(1, None, None), versions=[], written_ms=NOW_MS)
@@ -299,7 +295,7 @@ def test_partial_rows_that_were_dropped_are_a_lower_bound() -> None:
 
 
 def test_progress_shows_rates_load_event_time_and_checkpoints() -> None:
-    there = job().flink
+    there = job().job
     assert there is not None
     source, window, sink = there.vertices
     source = replace(source, taken_per_second=1_204.0, sent_per_second=1_200.0, busy=0.1, pending=0)
@@ -321,7 +317,7 @@ def test_progress_shows_rates_load_event_time_and_checkpoints() -> None:
     assert found["event time"].now == "×2.0"
     assert found["backlog"].note == NO_BACKLOG  # 0 pending proves nothing
     assert found["checkpoint"].note == "5s ago, took 120ms, state 2.0 MiB, 2 failed"
-    waiting = replace(known, flink=replace(known.flink, vertices=[replace(source, pending=70), window]))
+    waiting = replace(known, flink=replace(known.job, vertices=[replace(source, pending=70), window]))
     shown = {one.name: one for one in presenter_of(waiting).charts([], [])}
     assert "≥ 70" in (shown["backlog"].note or "")
     said = " ".join(stage.what for stage in presenter_of(known).stages(None))
@@ -330,7 +326,7 @@ def test_progress_shows_rates_load_event_time_and_checkpoints() -> None:
 
 def test_progress_shows_no_rate_that_is_not_known() -> None:
     """One source that does not say leaves the sum unknown; rates of stale metrics are not those of now."""
-    there = job().flink
+    there = job().job
     assert there is not None
     mute = replace(there.vertices[0], id="s2")
     said = replace(there.vertices[0], taken_per_second=5.0)
@@ -344,11 +340,10 @@ def test_progress_shows_no_rate_that_is_not_known() -> None:
 
 def test_watermarks_that_a_task_sends_later_are_said_to_be_shown_so() -> None:
     seen = job()
-    assert seen.flink is not None
     assert delay_words(seen) is None
-    source, window, sink = seen.flink.vertices
+    source, window, sink = seen.job.vertices
     late = replace(
-        seen.flink, vertices=[source, replace(window, delay_ms=30_000), sink], delays={"in-0": 30_000, "in-1": 30_000}
+        seen.job, vertices=[source, replace(window, delay_ms=30_000), sink], delays={"in-0": 30_000, "in-1": 30_000}
     )
     later = replace(seen, flink=late)
     assert delay_words(later) == "watermarks as they arrive: a task on the way sends them 30s later"
@@ -362,11 +357,10 @@ def test_watermarks_that_a_task_sends_later_are_said_to_be_shown_so() -> None:
 
 def test_a_task_that_keeps_its_watermark_back_is_named() -> None:
     kept = job("kept_back", "#0")
-    assert kept.flink is not None
-    source, window, sink = kept.flink.vertices
+    source, window, sink = kept.job.vertices
     join = replace(window, input_ms=LEVEL_MS + 120_000, output_ms=LEVEL_MS)
     channels = [ChannelView("#0", LEVEL_MS, None, "active")]
-    kept = replace(kept, channels=channels, flink=replace(kept.flink, vertices=[source, join, sink], held_in="w"))
+    kept = replace(kept, channels=channels, flink=replace(kept.job, vertices=[source, join, sink], held_in="w"))
     said = text(presenter_of(kept).holder(None))
     assert "#0" in said
     assert "Window sends a watermark 2m behind what it takes in" in said
@@ -374,14 +368,13 @@ def test_a_task_that_keeps_its_watermark_back_is_named() -> None:
 
 def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen() -> None:
     of = job("kept_back")
-    assert of.flink is not None
-    source = replace(of.flink.vertices[0], name="lookup", input_ms=LEVEL_MS + 5_600)
+    source = replace(of.job.vertices[0], name="lookup", input_ms=LEVEL_MS + 5_600)
     kept = replace(
         of,
         blockers=[],  # no channel is ahead
         channels=[ChannelView("in-1", LEVEL_MS, None, "active")],
         level=replace(of.level, behind_fastest_ms=0, moved_ms=NOW_MS - 90_000),
-        flink=replace(of.flink, held_in="s", vertices=[source, *of.flink.vertices[1:]]),
+        flink=replace(of.job, held_in="s", vertices=[source, *of.job.vertices[1:]]),
         verdict=Verdict("stalled", NOW_MS - 90_000, 60_000, 0.0, Reason("event_time_ahead")),
     )
     line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.spans)
