@@ -134,7 +134,7 @@ def words_to_complete() -> Sequence[str] | None:
 
 def target_names(incomplete: str) -> list[str]:
     """Configured targets, running engines and published queries; none if the configuration is wrong."""
-    from .members import members
+    from .targets import members
 
     try:
         return _matching(incomplete, [member.name for member in members()])

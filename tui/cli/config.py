@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-import typer
 from msgspec import Struct
 
 from ...engine.system.errors import UsageError
@@ -29,6 +28,7 @@ from .config_file import (
     option_names,
     parse_config,
 )
+from .options import flag
 
 FILE_VARIABLE = "WMTOP_CONFIG"
 Origin = Literal["file", "environment", "default"]
@@ -77,11 +77,6 @@ def _read(path: Path, _changed_ns: int) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(f"cannot read the configuration {clean(str(path))}: {reason}") from None
-
-
-def configured(name: str) -> ConfiguredTarget | None:
-    """The target of that name; None: the file has none."""
-    return config().targets.get(name)
 
 
 def ui() -> dict[str, InForce]:
@@ -152,8 +147,8 @@ def _from_environment(key: str, text: str, read: Read) -> Any:
 
 
 def config_command(
-    keys: Annotated[bool, typer.Option("--keys", help="list the actions and their keys, for [keys]")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    keys: Annotated[bool, flag("--keys", "list the actions and their keys, for [keys]")] = False,
+    json: Annotated[bool, flag("--json", "print one JSON object")] = False,
 ) -> None:
     """Show the configuration in force, and where each value comes from."""
     content = config()

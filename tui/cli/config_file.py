@@ -162,8 +162,7 @@ def _duration(value: Any) -> int:
 
 
 def _duration_or_off(value: Any) -> int:
-    ms = parse_duration_or_off(_text_for(value, "2h"))
-    return -1 if ms is None else ms
+    return parse_duration_or_off(_text_for(value, "2h"))
 
 
 def _refresh(value: Any) -> int:

@@ -24,7 +24,7 @@ from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
 from .launch import EngineProcess, launched, redirect_output
-from .options import EngineArguments, or_off, settings_of, window_of
+from .options import EngineArguments, or_off, settings_of
 from .output import SnapshotPrinter
 from .running import has_terminal, open_screen
 
@@ -83,7 +83,7 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
     from ...engine.run.row_groups import check_custom
     from ...engine.run.sources.base import RecordColumns
 
-    settings = settings_for(engine, live=live)
+    settings = settings_of(engine, live=live)
     check_engine_outputs(engine, inputs)
     if settings.factory is not None:
         check_custom(settings.factory)
@@ -250,24 +250,6 @@ def stop_on_eof() -> bool:
 def bounds_of(keep: int) -> Bounds:
     """The bounds of a recording by `--record-keep`."""
     return UNBOUNDED if (kept := or_off(keep)) is None else Bounds(span_ms=kept)
-
-
-def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
-    guard = engine.future_guard
-    return settings_of(
-        strategies=engine.strategy or [],
-        marker=engine.marker,
-        smooth=engine.smooth,
-        watermark=engine.watermark,
-        lateness_ms=engine.lateness,
-        idle_after_ms=or_off(engine.idle_after),
-        emit_every_ms=engine.emit_every,
-        window=window_of(engine.window, engine.slide, engine.offset, engine.session),
-        allowed_lateness_ms=engine.allowed_lateness,
-        future_guard_ms=(300_000 if live else None) if guard is None else or_off(guard),
-        subtasks=engine.subtasks,
-        max_channels=engine.max_channels,
-    )
 
 
 def staging(engine: EngineArguments) -> tuple[Path, bool]:

@@ -17,9 +17,9 @@ from ...engine.text.formatting import clean
 from ..words import metrics as table
 from ..words.fleet import RECORDING, SILENT_MS, kind_of
 from ..words.metrics import alert_rules, dashboard
-from .complete import target_names
 from .fleet import age_ms, facts_input, print_lines, watching
-from .members import Member, member_of, members
+from .options import AllTargets, flag, option, target_argument
+from .targets import Member, member_of, members
 
 Family = GaugeMetricFamily | CounterMetricFamily | InfoMetricFamily
 
@@ -109,19 +109,16 @@ FIRST_LOOK_S = 10.0
 
 def export(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TARGET…", autocompletion=target_names, help="a run, a configured target, or what 'attach' takes"
-        ),
+        list[str] | None, target_argument("a run, a configured target, or what 'attach' takes", "TARGET…")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="all that runs, is configured or is published")] = False,
+    every: AllTargets = False,
     prometheus: Annotated[
-        str | None, typer.Option(metavar="[HOST]:PORT", help="serve metrics, e.g. :9464 (on 127.0.0.1 without HOST)")
+        str | None, option("[HOST]:PORT", "serve metrics, e.g. :9464 (on 127.0.0.1 without HOST)")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON line a refresh")] = False,
-    once: Annotated[bool, typer.Option("--once", help="with --json: print one line and exit")] = False,
-    print_dashboard: Annotated[bool, typer.Option("--dashboard", help="print a Grafana dashboard (JSON)")] = False,
-    print_rules: Annotated[bool, typer.Option("--alert-rules", help="print alert rules for Prometheus (YAML)")] = False,
+    json: Annotated[bool, flag("--json", "print one JSON line a refresh")] = False,
+    once: Annotated[bool, flag("--once", "with --json: print one line and exit")] = False,
+    print_dashboard: Annotated[bool, flag("--dashboard", "print a Grafana dashboard (JSON)")] = False,
+    print_rules: Annotated[bool, flag("--alert-rules", "print alert rules for Prometheus (YAML)")] = False,
 ) -> None:
     """Export targets to Prometheus or as JSON lines; print a dashboard and alert rules for them."""
     if print_dashboard or print_rules:

@@ -25,8 +25,8 @@ from ..words.fail_if import CheckInput
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
 from .config import appearance, config
-from .members import Member, members
 from .running import has_terminal, open_screen
+from .targets import Member, members
 
 
 class WatchedFeed:

@@ -8,7 +8,7 @@ from wmtop.engine.targets.discover import Found
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_runs import QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.reports import Publication, Published
-from wmtop.tui.cli.listing import list_all
+from wmtop.tui.cli.running import list_all
 
 
 def test_a_failed_query_is_listed_beside_those_that_run(
@@ -25,7 +25,7 @@ def test_a_failed_query_is_listed_beside_those_that_run(
         "wmtop.engine.targets.spark.reports.list_published", lambda: [Published("shop", Path("x"), said)]
     )
     monkeypatch.setattr("wmtop.engine.targets.discover.discover", lambda places: none)
-    monkeypatch.setattr("wmtop.tui.cli.listing.lines_of_runs", list)
+    monkeypatch.setattr("wmtop.tui.cli.running.lines_of_runs", list)
     list_all()
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == ["orders", "returns"]

@@ -2,7 +2,7 @@
 
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.tui.cli.output import LineWriter, SnapshotPrinter
-from wmtop.tui.cli.progress_line import ProgressLine
+from wmtop.tui.cli.output import ProgressLine
 from wmtop.tui.words.progress import share_read
 
 from tests.snapshots import replace
