@@ -1,8 +1,7 @@
 """How far a replay has been read, on standard error."""
 
 from wmtop.engine.snapshot import Snapshot, SourceView
-from wmtop.tui.cli.output import LineWriter, SnapshotPrinter
-from wmtop.tui.cli.output import ProgressLine
+from wmtop.tui.cli.output import LineWriter, ProgressLine, SnapshotPrinter
 from wmtop.tui.words.progress import share_read
 
 from tests.snapshots import replace
