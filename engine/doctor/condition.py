@@ -308,10 +308,9 @@ class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
 @rule(NoRecords, accounts_for=("unknown",), before_data=True)
 def no_records(facts: DiagnosisInput) -> NoRecords | None:
     """No record within a minute after the start."""
-    snapshot, past = facts.snapshot, facts.past
-    if facts.ended or snapshot.state not in ("live", "partial") or snapshot.totals.records is None:
+    snapshot, totals = facts.snapshot, facts.snapshot.totals
+    if facts.ended or snapshot.state not in ("live", "partial") or totals.records is None:
         return None
-    watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
-    if snapshot.totals.records or snapshot.totals.malformed or watched_ms < MINUTE:
+    if totals.records or totals.malformed or facts.watched_ms < MINUTE:
         return None
-    return NoRecords(severity="warning", watched_ms=watched_ms, fixes=(CHECK_PRODUCERS,))
+    return NoRecords(severity="warning", watched_ms=facts.watched_ms, fixes=(CHECK_PRODUCERS,))
