@@ -87,7 +87,6 @@ class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
 
 @rule(SlowBatches, accounts_for=("slow",))
 def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
-    """Batches that take a large part of the normal delay of a result, or a backlog that keeps growing."""
     if facts.ended:
         return None
     batches = _batches(facts.past)
@@ -167,7 +166,6 @@ class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
 
 @rule(HungBatch, accounts_for=("stalled", "slow", "unknown"))
 def hung_batch(facts: DiagnosisInput) -> HungBatch | None:
-    """A batch in flight that is far older than batches usually get."""
     spark, wall_ms = facts.snapshot.spark, facts.snapshot.wall_ms
     if facts.ended or not spark.in_flight or spark.batch_timestamp_ms is None or wall_ms is None:
         return None
@@ -231,9 +229,6 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
     ),
 )
 def state_grows(facts: DiagnosisInput) -> StateGrows | None:
-    """State with twice the windows that the settings explain that still grows; or state that grows while the watermark
-    is frozen.
-    """
     points = [p for p in facts.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
     spark = facts.snapshot.spark
     if spark.output_mode in ("complete", "update"):

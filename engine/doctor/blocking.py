@@ -92,7 +92,6 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
 
 @rule(SilentChannels, accounts_for=("stalled", "slow"))
 def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
-    """The active channels without data that are below the first one with data."""
     if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
         return None
     silent, sending = _split(facts)
@@ -253,9 +252,6 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
 
 @rule(Lagging, suppressed_by=("wrong-unit",), accounts_for=("stalled", "slow"))
 def lagging_channels(facts: DiagnosisInput) -> Lagging | None:
-    """The watermark has been far behind the fastest channel for a minute because of channels with data, or one of those
-    that hold it back receives data and repeats its event time.
-    """
     level, behind_ms = facts.snapshot.level, facts.snapshot.level.behind_fastest_ms
     if facts.ended or not facts.has_valve or behind_ms is None or facts.snapshot.state == "paused":
         return None

@@ -81,7 +81,6 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
 
 @rule(FutureTimestamps, suppressed_by=("wrong-unit", "zone-shift"), accounts_for=("stalled", "unknown"))
 def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
-    """Records that the future guard set aside, or without a guard a channel far ahead of the clock."""
     settings, totals, job = facts.settings, facts.snapshot.totals, facts.snapshot.flink
     if facts.over or facts.now_ms is None:
         return None
@@ -181,7 +180,6 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
 
 @rule(Malformed, accounts_for=("stalled", "unknown"))
 def malformed(facts: DiagnosisInput) -> Malformed | None:
-    """Rows with unusable event times, beyond a few."""
     totals, last = facts.snapshot.totals, facts.snapshot.last_malformed
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
@@ -248,7 +246,6 @@ class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
     accounts_for=("stalled", "slow"),
 )
 def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
-    """All event times near 1970, or far beyond 2099, where another unit would make them recent."""
     source, level = facts.snapshot.source, facts.snapshot.level.watermark_ms
     unit = source.time_unit if source else None
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
@@ -320,7 +317,6 @@ class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
 
 @rule(ZoneShift, suppressed_by=("wrong-unit",), accounts_for=("stalled",))
 def zone_shift(facts: DiagnosisInput) -> ZoneShift | None:
-    """All channels with data are nearly the same number of whole hours away from the clock, all the time."""
     now_ms = facts.now_ms
     if facts.ended or now_ms is None or not facts.by_wall_clock:
         return None
@@ -384,7 +380,6 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
 
 @rule(ProcessingTime, suppressed_by=("wrong-unit",))
 def processing_time(facts: DiagnosisInput) -> ProcessingTime | None:
-    """Event times that may be the reader's or broker's clock, not the event's."""
     records = facts.snapshot.totals.records or 0
     zero = facts.at_lateness(0)
     if facts.ended or not facts.by_wall_clock or facts.now_ms is None or zero is None or records < ENOUGH:

@@ -83,7 +83,6 @@ class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
 
 @rule(NoData, accounts_for=("stalled", "slow", "unknown"))
 def no_data(facts: DiagnosisInput) -> NoData | None:
-    """No channel has data for longer than patience, and no record is unread."""
     snapshot, settings, level = facts.snapshot, facts.settings, facts.watermark_ms
     if facts.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
         return None
@@ -150,7 +149,6 @@ class OnlyRealigning(Finding, frozen=True, kw_only=True, tag="only-realigning"):
 
 @rule(OnlyRealigning, accounts_for=("stalled",))
 def only_realigning(facts: DiagnosisInput) -> OnlyRealigning | None:
-    """Channels are realigning, all others are idle, for some time."""
     level = facts.watermark_ms
     views = [view for view in facts.channels if view.state not in ("idle", "never_seen", "finished")]
     if facts.ended or level is None or not views or any(view.state != "catching_up" for view in views):
@@ -208,7 +206,6 @@ class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idlenes
 
 @rule(FlappingIdleness)
 def flapping_idleness(facts: DiagnosisInput) -> FlappingIdleness | None:
-    """Channels whose usual pause is about as long as the idle timeout."""
     idle_after_ms = facts.settings.idle_after_ms
     if facts.ended or idle_after_ms is None:
         return None
@@ -272,9 +269,6 @@ class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
 
 @rule(LateAfterIdle)
 def late_after_idle(facts: DiagnosisInput) -> LateAfterIdle | None:
-    """Channels that come back from idle with far more late records than the others, and fewer under a longer
-    timeout.
-    """
     own, idle_after_ms = facts.own_idle, facts.settings.idle_after_ms
     if own is None or idle_after_ms is None:
         return None
@@ -335,7 +329,6 @@ class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-t
 
 @rule(IdleTimeoutTooLong)
 def idle_timeout_too_long(facts: DiagnosisInput) -> IdleTimeoutTooLong | None:
-    """A channel is idle, or on its way there, and no pause of the others justifies so long a timeout."""
     idle_after = facts.settings.idle_after_ms
     if facts.ended or idle_after is None or not facts.has_valve or idle_after < PAUSES * facts.scale_ms:
         return None

@@ -86,7 +86,6 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
 
 @rule(LatenessTooSmall, suppressed_by=("wrong-unit",))
 def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
-    """More records are late than two standard deviations, since the start and lately."""
     late, records, past = facts.snapshot.totals.late or 0, facts.snapshot.totals.records or 0, facts.past
     late_share = share(facts.snapshot.totals.late, records)
     if late_share is None:
@@ -183,7 +182,6 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
 
 @rule(LatenessTooLarge, suppressed_by=("processing-time",))
 def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
-    """One third of the lateness is enough for 999 of 1,000 records, and results would come clearly sooner."""
     lateness_ms = facts.settings.lateness_ms
     own = facts.at_lateness(lateness_ms)
     sample = _supporting(facts)
@@ -273,7 +271,6 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
 
 @rule(Dropped, suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
 def dropped(facts: DiagnosisInput) -> Dropped | None:
-    """Rows that Spark reports as dropped, if the records are not counted."""
     spark = facts.snapshot.spark
     if not spark.dropped_at_least or facts.snapshot.totals.late is not None:
         return None
@@ -344,7 +341,6 @@ class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
 
 @rule(LateCause, suppressed_by=("wrong-unit",))
 def late_cause(facts: DiagnosisInput) -> LateCause | None:
-    """The value that most late records have but few of all records, beyond chance."""
     columns = facts.snapshot.explain or ()
     found = [cause for column in columns for value in column.values if (cause := _cause(column, value)) is not None]
     found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))

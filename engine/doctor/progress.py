@@ -173,7 +173,6 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
 
 @rule(Stalled, last_resort="stalled")
 def watermark_stalled(facts: DiagnosisInput) -> Stalled:
-    """The verdict is stalled, and no other finding accounts for it."""
     level, moves_again = facts.snapshot.level, judgement.moves_again(facts.snapshot)
     see_blockers = Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)")
     return Stalled(
@@ -207,7 +206,6 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 
 @rule(Slow, last_resort="slow")
 def watermark_slow(facts: DiagnosisInput) -> Slow:
-    """The verdict is slow, and no other finding accounts for it."""
     fix = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
     return Slow(severity="warning", fixes=(fix,))
 
@@ -318,7 +316,6 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
 
 @rule(CannotTell, last_resort="unknown")
 def cannot_tell(facts: DiagnosisInput) -> CannotTell:
-    """The verdict is unknown, and no other finding accounts for it."""
     bare, job = facts.snapshot.spark.has_watermark is False, facts.running_job
     alone = job is not None and bool(job.vertices) and not job.has_links
     tap_events = Fix("tap-events", "To see its event time, put a tap (one line) on its input")

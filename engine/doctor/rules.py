@@ -223,7 +223,7 @@ def rule(
     before_data: bool = False,
     last_resort: VerdictName | None = None,
 ) -> Callable[[Callable[[DiagnosisInput], F | None]], Callable[[DiagnosisInput], F | None]]:
-    """Register a function as the rule that finds `finding`; the arguments are those of `Rule`."""
+    """Register the rule that finds `finding`, whose docstring says how; the arguments are those of `Rule`."""
 
     def register(check: Callable[[DiagnosisInput], F | None]) -> Callable[[DiagnosisInput], F | None]:
         code = str(finding.__struct_config__.tag)

@@ -8,17 +8,16 @@ import sys
 import textwrap
 import threading
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
-from msgspec import Struct
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
-from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
@@ -76,10 +75,10 @@ def check(
     found = some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
-    asked = _Asked(expression, look_for, at, options)
+    check_one = partial(_check, expression=expression, for_ms=look_for, at=at, options=options)
     results: list[Checked] = []
     refused: list[UsageError] = []
-    for result in _check_all(found, asked):
+    for result in _check_all(found, check_one, hangs_after_s(look_for)):
         if isinstance(result, UsageError):
             refused.append(result)
             continue
@@ -97,15 +96,6 @@ def check(
     raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
 
 
-class _Asked(Struct, frozen=True):
-    """The options that apply to every target."""
-
-    expression: Expression | None
-    for_ms: int
-    at: int | None
-    options: TargetOptions
-
-
 def _parsed(text: str | None) -> Expression | None:
     if text is None:
         return None
@@ -115,14 +105,16 @@ def _parsed(text: str | None) -> Expression | None:
         raise UsageError(f"--fail-if: {error}") from None
 
 
-def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | UsageError]:
+def _check_all(
+    members: list[Member], check_one: Callable[[Member, dict[str, Checked]], Checked], limit_s: float
+) -> Iterator[Checked | UsageError]:
     """Check all targets at the same time; results in order, also `UsageError`s. A hanging target delays no other."""
     outcomes: dict[str, Checked | Exception] = {}
     seen: dict[str, Checked] = {}
 
     def look(member: Member) -> None:
         try:
-            outcomes[member.name] = _check(member, asked, seen)
+            outcomes[member.name] = check_one(member, seen)
         except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
             outcomes[member.name] = error
 
@@ -132,7 +124,6 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
     }
     for thread in threads.values():
         thread.start()
-    limit_s = hangs_after_s(asked.for_ms)
     until = clock.monotonic() + limit_s
     for name, thread in threads.items():
         thread.join(max(until - clock.monotonic(), 0))
@@ -147,9 +138,17 @@ def hangs_after_s(for_ms: int) -> float:
     return max(for_ms / 1_000, MIN_S) + LAST_POLL_S
 
 
-def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
+def _check(
+    member: Member,
+    seen: dict[str, Checked],
+    *,
+    expression: Expression | None,
+    for_ms: int,
+    at: int | None,
+    options: TargetOptions,
+) -> Checked:
     """Check one target; `seen` gets what was found so far, in case its next poll takes too long."""
-    expression = _parsed(member.fail_if) if asked.expression is None else asked.expression
+    expression = _parsed(member.fail_if) if expression is None else expression
 
     def decided(look: Look) -> bool:
         given = look.given()
@@ -159,7 +158,7 @@ def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
         return False
 
     try:
-        look = look_at(member, decided, asked.for_ms, asked.at, asked.options)
+        look = look_at(member, decided, for_ms, at, options)
     except RunError as error:
         return _unknown(member.name, first_line(error))
     except UsageError as error:
@@ -172,22 +171,16 @@ def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
 def _decided(given: CheckInput, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
-    True if the target has ended or begins no batches, if the expression is true, or if verdict and expression are
-    known.
+    True if the target has ended, or has begun no batches for long, if the expression is true, or if verdict and
+    expression are known.
     """
-    if given.snapshot.state in ("failed", "ended") or _begins_nothing(given.snapshot):
+    state = given.snapshot.state
+    certain = ("pause_unknown", "continuous", *(_BEGINS_NOTHING if state == "stale" else ()))
+    if state in ("failed", "ended") or any(note.code in certain for note in given.snapshot.notes):
         return True
     if expression is not None and evaluate(expression, given).met:
         return True
     return given.verdict != "unknown" and (expression is None or evaluate(expression, given).met is not None)
-
-
-def _begins_nothing(snapshot: Snapshot) -> bool:
-    """Whether the query has begun no batch for so long that a few seconds more would not change the answer."""
-    return any(
-        note.code in ("pause_unknown", "continuous") or (snapshot.state == "stale" and note.code in _BEGINS_NOTHING)
-        for note in snapshot.notes
-    )
 
 
 def _unknown(target: str, reason: str) -> Checked:
@@ -196,8 +189,7 @@ def _unknown(target: str, reason: str) -> Checked:
 
 
 def _result(target: str, given: CheckInput, expression: Expression | None) -> Checked:
-    snapshot = given.snapshot
-    said = [in_words(finding, snapshot, None) for finding in given.findings]
+    said = [in_words(finding, given.snapshot, None) for finding in given.findings]
     exit_code = MET if given.verdict in BAD else CANNOT_TELL if given.verdict == "unknown" else FINE
     met = not_known = None
     if expression is not None:
@@ -224,7 +216,7 @@ def _result(target: str, given: CheckInput, expression: Expression | None) -> Ch
         exit=exit_code,
         met=met,
         not_known=not_known,
-        held_back_by=held_back_by(snapshot),
+        held_back_by=held_back_by(given.snapshot),
     )
 
 

@@ -33,20 +33,13 @@ def serve(
         print("wmtop: no password is set; anyone who can reach this address can see this screen", file=sys.stderr)
     from .browser import ScreenServer
 
+    path = Path(target)
+    title = f"wmtop {known_as(path) if path.is_dir() else path.name if path.exists() else target}"
     try:
-        server = ScreenServer(
-            shlex.join(command), host=host, port=port, title=f"wmtop {_name(target)}", allowed=allow_host or []
-        )
+        server = ScreenServer(shlex.join(command), host=host, port=port, title=title, allowed=allow_host or [])
     except OSError as error:
         raise RunError(str(error)) from None
     server.serve()
-
-
-def _name(target: str) -> str:
-    path = Path(target)
-    if not path.exists():
-        return target
-    return known_as(path) if path.is_dir() else path.name
 
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
