@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
     from ..words.fail_if import Expression
 
-_STRATEGIES: dict[str, StrategyName] = {
-    name: name
-    for name in ("bounded", "monotonous", "bounded-legacy", "punctuated", "smoothed", "source", "spark", "none")
-}
+_STRATEGIES: dict[str, StrategyName] = {name: name for name in get_args(StrategyName) if name != "custom"}
 
 
 def parse_duration(text: str) -> int:

@@ -2,7 +2,6 @@
 
 import sys
 import time as clock
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,37 +50,29 @@ def report(
     path = Path(target)
     inputs = [one for one in (path, options.kafka_config) if one is not None and one.exists()]
     check_target(out, inputs, force=force)
-    with _Progress() as progress:
+    try:
         if is_recording(target):
             options.refuse(OF_CHECKS, "for a recording")
             incident = _recorded(local_path(target), at)
         elif at is not None:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
         else:
-            incident = _looked_at(target, look_for, options, member.options, progress.say)
+            incident = _looked_at(target, look_for, options, member.options)
         if redact:
-            progress.say("redacting")
+            _say("redacting")
             incident = redacted(incident)
-        write_incident(incident, out, force=force, step=progress.say)
+        write_incident(incident, out, force=force, step=_say)
+    finally:
+        _say("")
     last = incident.snapshots[-1]
     moment = "" if last.now_ms is None else f", {stamp(last.now_ms, None)}"
     print(f"{out}: {verdict_of(last).verdict.upper()}{moment}, {len(incident.snapshots):,} snapshots")
 
 
-class _Progress:
-    """The present step, on one line of standard error if that is a terminal."""
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if sys.stderr.isatty():
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def say(self, text: str) -> None:
-        """Show it instead of what was there."""
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K{text} …", end="", file=sys.stderr, flush=True)
+def _say(step: str) -> None:
+    """Show the present step, on one line of standard error if that is a terminal; "": none."""
+    if sys.stderr.isatty():
+        print("\r\x1b[K" + (f"{step} …" if step else ""), end="", file=sys.stderr, flush=True)
 
 
 def _recorded(path: Path, at: int | None) -> "Incident":
@@ -91,9 +82,7 @@ def _recorded(path: Path, at: int | None) -> "Incident":
         return incident_of(reader, number)
 
 
-def _looked_at(
-    target: str, for_ms: int, options: TargetOptions, configured: TargetOptions, say: Callable[[str], None]
-) -> "Incident":
+def _looked_at(target: str, for_ms: int, options: TargetOptions, configured: TargetOptions) -> "Incident":
     """The target's present state; `options` were given, missing ones come from `configured` targets."""
     from ...engine.targets.follow import header_of
     from ...engine.targets.open import open_target
@@ -117,7 +106,7 @@ def _looked_at(
         if snapshot.state == "starting":
             return False
         verdict = verdict_of(snapshot).verdict
-        say(f"looking at {clean(snapshot.name)}: {verdict}, {passed_ms / 1_000:.0f} of at most {for_ms / 1_000:g} s")
+        _say(f"looking at {clean(snapshot.name)}: {verdict}, {passed_ms / 1_000:.0f} of at most {for_ms / 1_000:g} s")
         if snapshot.state in ("failed", "ended"):
             return True
         return verdict != "unknown" and passed_ms >= min(MIN_MS, for_ms)
