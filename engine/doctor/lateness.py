@@ -184,24 +184,27 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
 def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     lateness_ms = facts.settings.lateness_ms
     own = facts.at_lateness(lateness_ms)
-    sample = _supporting(facts)
+    *recent, whole = _samples(facts)
+    # The longest recent horizon, at least one hour, with enough records; else all since the start.
+    long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
+    sample = next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
     if own is None or not lateness_ms or sample is None:
         return None
     enough, own_late = sample.enough(KEPT_SHARE), sample.at(lateness_ms)
     if enough is None or own_late is None or enough.lateness_ms * SHORTER > lateness_ms:
         return None
-    whole = facts.at_lateness(enough.lateness_ms)
-    if whole is None:
+    then = facts.at_lateness(enough.lateness_ms)
+    if then is None:
         return None
     windows, withheld = facts.snapshot.windows, 0
     if windows.fired == 0 and facts.event_times:
         withheld = sum(window.end_ms <= min(facts.event_times) - enough.lateness_ms for window in windows.open)
-    if own.delay_ms is None or whole.delay_ms is None:
+    if own.delay_ms is None or then.delay_ms is None:
         if not withheld:
             return None  # the delay of results is not measured
         delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
     else:
-        delay_ms, sooner_ms = own.delay_ms, own.delay_ms - whole.delay_ms
+        delay_ms, sooner_ms = own.delay_ms, own.delay_ms - then.delay_ms
     if sooner_ms < max(SECOND, SOONER * (facts.window_ms + delay_ms)):
         return None
     return LatenessTooLarge(
@@ -223,15 +226,6 @@ def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
             ),
         ),
     )
-
-
-def _supporting(facts: DiagnosisInput) -> Sample | None:
-    """The longest recent horizon, at least one hour, with enough records; else all since the start; None: too few
-    records.
-    """
-    *recent, whole = _samples(facts)
-    long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
-    return next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
 
 
 class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):

@@ -15,7 +15,7 @@ from ..snapshot.flink_job import FlinkJob
 from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import ProposedSetting
-from ..watermarks.settings import Session, Sliding, Tumbling
+from ..watermarks.settings import Session
 from .finding import Context, Explanation, Finding, Severity
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
@@ -86,12 +86,6 @@ class DiagnosisInput:
         if spec is None:
             return MINUTE
         return spec.gap_ms if isinstance(spec, Session) else spec.size_ms
-
-    @property
-    def slide_ms(self) -> int | None:
-        """The distance between the starts of windows; None for sessions or if not known."""
-        spec = self.settings.window
-        return spec.slide_ms if isinstance(spec, Tumbling | Sliding) else None
 
     @property
     def scale_ms(self) -> int:

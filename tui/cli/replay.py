@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,8 @@ from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import count, stamp
-from ..screens.preferences import denied_to
 from .options import Force, flag, option, parse_speed, parse_time
-from .running import apply_configuration, has_terminal, is_served
+from .running import has_terminal, show_app
 from .targets import number_at
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
@@ -67,18 +67,10 @@ def play(
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
     from ..replay.app import ReplayApp
     from ..replay.player import SPEEDS
-    from ..screens.preferences import preferences_file
 
     number = 0 if at_ms is None else reader.seek(at_ms)
-    denied = denied_to(served=is_served(), read_only=False)
-    remembered = None if is_served() else preferences_file()
-    app = ReplayApp(
-        reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied, preferences_file=remembered
-    )
-    apply_configuration(app)
-    if of_fleet:
-        app.return_to_fleet()
-    return app.run()
+    app = partial(ReplayApp, reader, speed=speed or SPEEDS[-1], number=number, playing=playing)
+    return show_app(app, read_only=False, of_fleet=of_fleet)
 
 
 def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at_ms: int | None = None) -> None:

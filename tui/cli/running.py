@@ -4,7 +4,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
@@ -187,30 +188,26 @@ def _lines_of_job(job: "Published") -> list[str]:
     return lines
 
 
-def apply_configuration(app: "WmtopApp") -> None:
-    """Apply the configured theme, zone and keys to the screen."""
-    use_keys(config().keys)
-    app.apply_appearance(appearance())
-
-
 def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> Answer:
     """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
     with loading():
         from ..screens.app import WmtopApp
-        from ..screens.preferences import denied_to, preferences_file
 
         if on_quit == "leave":  # an engine that runs: its first picture is the main screen
             import_module("wmtop.tui.screens.main")
 
-    denied = denied_to(served=is_served(), read_only=client.read_only)
-    app = WmtopApp(
-        client,
-        on_quit=on_quit,
-        denied=denied,
-        preferences_file=None if is_served() else preferences_file(),
-        alerts=appearance().alerts,
-    )
-    apply_configuration(app)
+    app = partial(WmtopApp, client, on_quit=on_quit, alerts=appearance().alerts)
+    return show_app(app, read_only=client.read_only, of_fleet=of_fleet) or "leave"
+
+
+def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bool) -> Answer | None:
+    """Show a screen as it is configured, without the keys that may not be used here; returns what it ends with."""
+    from ..screens.preferences import denied_to, preferences_file
+
+    denied = denied_to(served=is_served(), read_only=read_only)
+    app = app_of(denied=denied, preferences_file=None if is_served() else preferences_file())
+    use_keys(config().keys)
+    app.apply_appearance(appearance())
     if of_fleet:
         app.return_to_fleet()
-    return app.run() or "leave"
+    return app.run()
