@@ -108,7 +108,13 @@ def export(
     with watching(found) as watcher:
         if address is not None and not once:
             _serve(watcher, *address)
-        _run(watcher, json=json, once=once)
+        stopping = threading.Event()
+        for number in () if once else (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: stopping.set())
+        if json or once:
+            print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
+        else:
+            stopping.wait()
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -127,18 +133,3 @@ def _serve(watcher: Watcher, host: str, port: int) -> None:
     typer.echo(f"metrics: http://{shown}:{bound}/metrics", err=True)
     if host not in LOOPBACK:
         typer.echo("wmtop: anyone who reaches this address can read the names of targets and channels", err=True)
-
-
-def _run(watcher: Watcher, *, json: bool, once: bool) -> None:
-    """Until a signal; print a line each refresh, or one."""
-    stopping = threading.Event()
-
-    def stop(number: int, frame: object) -> None:
-        stopping.set()
-
-    for number in () if once else (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    if json or once:
-        print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
-    else:
-        stopping.wait()
