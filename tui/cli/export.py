@@ -109,8 +109,12 @@ def export(
         if address is not None and not once:
             _serve(watcher, *address)
         stopping = threading.Event()
+
+        def stop(number: int, frame: object) -> None:
+            stopping.set()
+
         for number in () if once else (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: stopping.set())
+            signal.signal(number, stop)
         if json or once:
             print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
         else:
