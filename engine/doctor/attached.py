@@ -132,7 +132,6 @@ class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
 
 @rule(QueryStale, suppressed_by=("hung-batch",), accounts_for=("unknown",), before_data=True)
 def query_stale(facts: DiagnosisInput) -> QueryStale | None:
-    """An attached query without progress."""
     if stale_part(facts) != "query-stale":
         return None
     begun, now = facts.snapshot.spark.batch_timestamp_ms, facts.snapshot.wall_ms
@@ -167,7 +166,6 @@ class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started
 
 @rule(QueryNotStarted, accounts_for=("unknown",), before_data=True)
 def query_not_started(facts: DiagnosisInput) -> QueryNotStarted | None:
-    """An attached query without a batch."""
     if stale_part(facts) != "query-not-started":
         return None
     return QueryNotStarted(severity="warning", fixes=(CHECK_QUERY,))

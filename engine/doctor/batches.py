@@ -9,6 +9,7 @@ from ..snapshot import OperatorKind, StatefulOperator
 from ..text import formatting as f
 from ..text.codes import OPERATORS
 from ..verdict.history import HistoryPoint, Phases
+from ..watermarks.settings import Sliding, Tumbling
 from .finding import ADD_WATERMARK, CHECK_QUERY, Context, Explanation, Finding, Fix, Severity, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, rule, thirds
 
@@ -87,7 +88,6 @@ class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
 
 @rule(SlowBatches, accounts_for=("slow",))
 def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
-    """Batches that take a large part of the normal delay of a result, or a backlog that keeps growing."""
     if facts.ended:
         return None
     batches = _batches(facts.past)
@@ -101,14 +101,17 @@ def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
     if not slow and growth is None:
         return None
     backlog, done = facts.past[-1].backlog, facts.snapshot.spark.processed_rows_per_second
-    phase, part = _longest_phase([point.phases for point in batches[-30:] if point.phases])
+    phases = [point.phases for point in batches[-30:] if point.phases]
+    sums = {name: sum(getattr(each, name) for each in phases) for name in Phases.__struct_fields__}
+    total = sum(sums.values())
+    phase = max(sums, key=lambda name: sums[name]) if total else None
     capacity = _ADD_CAPACITY if phase is None else Fix("speed-up-batches", _FASTER[phase])
     return SlowBatches(
         severity="warning",
         size=max(batch_ms, SECOND * (backlog or 0) / done if growth and done else 0),
         batch_ms=batch_ms,
         phase=phase,
-        phase_share=part,
+        phase_share=None if phase is None else sums[phase] / total,
         backlog=backlog,
         backlog_per_s=growth,
         fixes=(capacity, _LENGTHEN_TRIGGER) if facts.is_attached else (capacity,),
@@ -130,15 +133,6 @@ def _backlog_growth(facts: DiagnosisInput) -> float | None:
     if third < BACKLOG or not first < second < third or third < BACKLOG_GROWS * first:
         return None
     return SECOND * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-
-
-def _longest_phase(phases: Sequence[Phases]) -> tuple[str | None, float | None]:
-    sums = {name: sum(getattr(phase, name) for phase in phases) for name in Phases.__struct_fields__}
-    total = sum(sums.values())
-    if not total:
-        return None, None
-    name = max(sums, key=lambda name: sums[name])
-    return name, sums[name] / total
 
 
 class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
@@ -167,7 +161,6 @@ class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
 
 @rule(HungBatch, accounts_for=("stalled", "slow", "unknown"))
 def hung_batch(facts: DiagnosisInput) -> HungBatch | None:
-    """A batch in flight that is far older than batches usually get."""
     spark, wall_ms = facts.snapshot.spark, facts.snapshot.wall_ms
     if facts.ended or not spark.in_flight or spark.batch_timestamp_ms is None or wall_ms is None:
         return None
@@ -231,9 +224,6 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
     ),
 )
 def state_grows(facts: DiagnosisInput) -> StateGrows | None:
-    """State with twice the windows that the settings explain that still grows; or state that grows while the watermark
-    is frozen.
-    """
     points = [p for p in facts.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
     spark = facts.snapshot.spark
     if spark.output_mode in ("complete", "update"):
@@ -244,9 +234,9 @@ def state_grows(facts: DiagnosisInput) -> StateGrows | None:
         return None
     windows = [point.open_windows for point in points if point.open_windows is not None]
     rows = [point.state_rows or 0 for point in points]
-    expected = None
-    if facts.slide_ms is not None and facts.settings.lateness_ms is not None:
-        expected = ceil(facts.scale_ms / facts.slide_ms) + 2
+    spec, expected = facts.settings.window, None
+    if isinstance(spec, Tumbling | Sliding) and facts.settings.lateness_ms is not None:
+        expected = ceil(facts.scale_ms / spec.slide_ms) + 2
     if expected is not None and any(windows) and len(windows) == len(points):
         first, second, third = thirds(windows)
         if not (first + 1 <= second and second + 1 <= third and windows[-1] >= STATE_TIMES * expected):

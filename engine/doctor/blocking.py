@@ -3,9 +3,9 @@
 The rules judge groups: with two dead channels, idling one alone frees nothing; idling both frees everything.
 """
 
-from collections.abc import Sequence
+from itertools import compress
 
-from ..snapshot import ChannelView, OpenWindow, VerdictName, WhatIfIdle
+from ..snapshot import ChannelView, VerdictName, WhatIfIdle
 from ..text import formatting as f
 from .finding import (
     ADD_READERS,
@@ -73,11 +73,13 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
             )
         elif context.snapshot.settings.idle_after_ms is not None:
             cause = "A channel without data holds back the watermark until its idle timeout has passed."
+        holder = context.snapshot.level.holder
+        least = "≥ " if holder is not None and holder.at_least else ""  # only the end of that time was seen
         evidence = [
             f"{'Last record' if one else 'First of them without data'}: {span(self.quiet_ms)} ago"
             if self.quiet_ms is not None
             else f"{n(self.never_seen, 'channel')} without any record",
-            f"Watermark held back for {_least(context)}{span(self.held_ms)}",
+            f"Watermark held back for {least}{span(self.held_ms)}",
             *([] if self.gain_ms is None else [f"{span(self.gain_ms)} to the next channel that has data"]),
             *([f"{n(self.never_seen, 'channel')} never had a record"] if self.never_seen and not never else []),
             *([f"{n(self.lagging, 'channel')} with data {verb('x' * self.lagging, 'holds', 'hold')} it back too"]
@@ -90,13 +92,13 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
 
 @rule(SilentChannels, accounts_for=("stalled", "slow"))
 def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
-    """The active channels without data that are below the first one with data."""
     if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
         return None
     silent, sending = _split(facts)
-    if not silent or not _sends(facts, sending):
+    realigning = [view for view in facts.channels if view.state == "catching_up" and not _is_silent(view, MINUTE)]
+    if not silent or not (sending or realigning):
         return None
-    level = facts.watermark_ms
+    level, idle, holder = facts.watermark_ms, facts.settings.idle_after_ms, facts.snapshot.level.holder
     next_ms = min((ms for view, ms in facts.active if view.channel not in silent), default=None)
     top_ms = facts.fastest_ms if next_ms is None else next_ms
     gain_ms = None if level is None or top_ms is None else top_ms - level
@@ -108,7 +110,25 @@ def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
     waiting = [w for w in facts.snapshot.windows.open if top_ms is not None and w.end_ms - 1 <= top_ms]
     if not _matters(facts, silent, gain_ms, len(waiting)):
         return None
-    return _silent(facts, list(silent.values()), gain_ms, waiting, len(lagging))
+    views, channels = silent.values(), tuple(silent)
+    held_ms = facts.frozen_ms
+    if holder is not None:
+        held_ms = max(held_ms or 0, facts.now_ms - holder.since_ms)
+    records = [window.records for window in waiting if window.records is not None]
+    endless = idle is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
+    return SilentChannels(
+        severity="critical" if endless else "warning",
+        size=float(held_ms or 0) if gain_ms is None else float(gain_ms),
+        channels=channels,
+        quiet_ms=max((v.quiet_ms for v in views if v.state != "never_seen" and v.quiet_ms is not None), default=None),
+        never_seen=sum(view.state == "never_seen" for view in views),
+        held_ms=held_ms,
+        gain_ms=gain_ms,
+        windows=len(waiting),
+        records=sum(records) if len(records) == len(waiting) else None,
+        lagging=len(lagging),
+        fixes=(idle_fix(facts, set(channels), gain_ms), check_channels(channels, ("has no data", "have no data"))),
+    )
 
 
 def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, ChannelView]]:
@@ -118,7 +138,12 @@ def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
     holder = facts.snapshot.level.holder
     views = [view for view, _ in facts.active]
     if holder is not None and holder.cause in ("never_seen", "no_split"):
-        views = [*(view for view in facts.channels if _holds_unseen(view, facts)), *views]
+        idle_ms = facts.settings.idle_after_ms
+        unseen = [view for view in facts.channels if view.state == "never_seen"]
+        takes_part = [
+            idle_ms is None or (v.quiet_ms or 0) <= idle_ms if v.aligned is None else v.aligned for v in unseen
+        ]
+        views = [*compress(unseen, takes_part), *views]
     unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
     after_ms = facts.patience_ms / 2
     if facts.verdict == "stalled":
@@ -128,20 +153,8 @@ def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
     return silent, {view.channel: view for view in views if view.channel not in silent}
 
 
-def _holds_unseen(view: ChannelView, facts: DiagnosisInput) -> bool:
-    idle = facts.settings.idle_after_ms
-    takes_part = (idle is None or (view.quiet_ms or 0) <= idle) if view.aligned is None else view.aligned
-    return view.state == "never_seen" and takes_part
-
-
 def _is_silent(view: ChannelView, after_ms: float) -> bool:
     return not view.backlog and not view.held_back and view.quiet_ms is not None and view.quiet_ms >= after_ms
-
-
-def _sends(facts: DiagnosisInput, sending: dict[str, ChannelView]) -> bool:
-    """Whether any channel has data: one in the minimum, or a realigning one."""
-    fresh = [view for view in facts.channels if view.state == "catching_up" and not _is_silent(view, MINUTE)]
-    return bool(sending or fresh)
 
 
 def _matters(facts: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int | None, windows: int) -> bool:
@@ -157,33 +170,6 @@ def _matters(facts: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int
     return (long and costs) or (leads and (gain_ms is None or gain_ms > 0) and facts.verdict == "stalled")
 
 
-def _silent(
-    facts: DiagnosisInput, views: list[ChannelView], gain_ms: int | None, waiting: Sequence[OpenWindow], lagging: int
-) -> SilentChannels:
-    channels = tuple(view.channel for view in views)
-    idle = facts.settings.idle_after_ms
-    holder = facts.snapshot.level.holder
-    seen = [view.quiet_ms for view in views if view.state != "never_seen" and view.quiet_ms is not None]
-    held_ms = facts.frozen_ms
-    if holder is not None and facts.now_ms is not None:
-        held_ms = max(held_ms or 0, facts.now_ms - holder.since_ms)
-    records = [window.records for window in waiting if window.records is not None]
-    endless = idle is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
-    return SilentChannels(
-        severity="critical" if endless else "warning",
-        size=float(held_ms or 0) if gain_ms is None else float(gain_ms),
-        channels=channels,
-        quiet_ms=max(seen, default=None),
-        never_seen=sum(view.state == "never_seen" for view in views),
-        held_ms=held_ms,
-        gain_ms=gain_ms,
-        windows=len(waiting),
-        records=sum(records) if len(records) == len(waiting) else None,
-        lagging=lagging,
-        fixes=(idle_fix(facts, set(channels), gain_ms), check_channels(channels, ("has no data", "have no data"))),
-    )
-
-
 def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
     """The longest idle timeout of the ladder under which none of these channels would hold the watermark back.
 
@@ -191,7 +177,16 @@ def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None
     batch to batch, and a shorter timeout makes more records late.
     """
     level, idle = facts.watermark_ms, facts.settings.idle_after_ms
-    shorter = [row for row in facts.snapshot.whatif_idle or () if _frees(row, level, silent, gain_ms)]
+
+    def frees(row: WhatIfIdle) -> bool:
+        if row.idle_after_ms is None or row.watermark_ms is None:
+            return False
+        if level is None:
+            return row.holder not in silent
+        gained = row.watermark_ms - level
+        return gained > 0 and (row.holder not in silent or (gain_ms is not None and gained >= NEARLY * gain_ms))
+
+    shorter = filter(frees, facts.snapshot.whatif_idle or ())
     better = max(shorter, key=lambda row: row.idle_after_ms or 0, default=None)
     if better is None or better.idle_after_ms is None:
         return change_idle_timeout(facts.snapshot, "add" if idle is None else "shorten")
@@ -202,21 +197,6 @@ def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None
         gain_ms=None if then is None or level is None else then - level,
         more_late=None if own is None else max(better.late - own.late, 0),
     )
-
-
-def _frees(row: WhatIfIdle, level: int | None, silent: set[str], gain_ms: int | None) -> bool:
-    if row.idle_after_ms is None or row.watermark_ms is None:
-        return False
-    if level is None:
-        return row.holder not in silent
-    gained = row.watermark_ms - level
-    return gained > 0 and (row.holder not in silent or (gain_ms is not None and gained >= NEARLY * gain_ms))
-
-
-def _least(context: Context) -> str:
-    """Before a time of which only the end was seen."""
-    holder = context.snapshot.level.holder
-    return "≥ " if holder is not None and holder.at_least else ""
 
 
 class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
@@ -272,9 +252,6 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
 
 @rule(Lagging, suppressed_by=("wrong-unit",), accounts_for=("stalled", "slow"))
 def lagging_channels(facts: DiagnosisInput) -> Lagging | None:
-    """The watermark has been far behind the fastest channel for a minute because of channels with data, or one of those
-    that hold it back receives data and repeats its event time.
-    """
     level, behind_ms = facts.snapshot.level, facts.snapshot.level.behind_fastest_ms
     if facts.ended or not facts.has_valve or behind_ms is None or facts.snapshot.state == "paused":
         return None
@@ -368,17 +345,12 @@ class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-latene
 @rule(FrozenByLateness, accounts_for=("stalled", "slow"))
 def frozen_by_lateness(facts: DiagnosisInput) -> FrozenByLateness | None:
     """The generators of the channels that hold it back are below the watermark: lateness was raised."""
-    lateness, level = facts.settings.lateness_ms, facts.watermark_ms
-    reported_ms = facts.snapshot.spark.frozen_ms
-    if facts.ended or level is None or not facts.settings.tunable or (lateness is None and not reported_ms):
+    lateness, level, settings = facts.settings.lateness_ms, facts.watermark_ms, facts.settings
+    left_ms = facts.snapshot.spark.frozen_ms
+    if facts.ended or level is None or not settings.tunable or (lateness is None and not left_ms):
         return None
-    if reported_ms is not None or lateness is None:
-        return _frozen(facts, reported_ms)
-    left_ms = _left_by_minimum(facts, level, lateness) if facts.has_valve else _left_by_fastest(facts, level, lateness)
-    return None if facts.settings.strategy == "smoothed" else _frozen(facts, left_ms)
-
-
-def _frozen(facts: DiagnosisInput, left_ms: int | None) -> FrozenByLateness | None:
+    if left_ms is None and lateness is not None and settings.strategy != "smoothed":
+        left_ms = _left_ms(facts, level, lateness)
     if left_ms is None or left_ms <= 1:
         return None
     return FrozenByLateness(
@@ -390,10 +362,12 @@ def _frozen(facts: DiagnosisInput, left_ms: int | None) -> FrozenByLateness | No
     )
 
 
-def _left_by_minimum(facts: DiagnosisInput, level: int, lateness: int) -> int | None:
-    """For the channel that holds it back: how far its present watermark is below the one that it sent before lateness
-    was raised.
+def _left_ms(facts: DiagnosisInput, level: int, lateness: int) -> int | None:
+    """How far event time has to catch up: for the channel that holds the watermark back, how far its present watermark
+    is below the one that it sent before lateness was raised; under one clock, the same for the newest record.
     """
+    if not facts.has_valve:
+        return level - (max(facts.event_times) - lateness) if facts.event_times else None
     if not facts.active:
         return None
     view, sent = facts.active[0]
@@ -401,8 +375,3 @@ def _left_by_minimum(facts: DiagnosisInput, level: int, lateness: int) -> int | 
         return None
     reached = [one.max_event_ms - lateness - 1 for one, _ in facts.active if one.max_event_ms is not None]
     return level - min(reached)
-
-
-def _left_by_fastest(facts: DiagnosisInput, level: int, delay: int) -> int | None:
-    times = [view.max_event_ms for view in facts.channels if view.max_event_ms is not None]
-    return level - (max(times) - delay) if times else None

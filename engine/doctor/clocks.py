@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..snapshot import ChannelView, FlinkJob, Offender, VerdictName
+from ..snapshot import FlinkJob, Offender, VerdictName
 from ..text import formatting as f
 from ..text.formatting import name
 from .finding import CONVERT_TO_UTC, Context, Explanation, Finding, Fix, column, n, names, only, span
@@ -81,23 +81,32 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
 
 @rule(FutureTimestamps, suppressed_by=("wrong-unit", "zone-shift"), accounts_for=("stalled", "unknown"))
 def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
-    """Records that the future guard set aside, or without a guard a channel far ahead of the clock."""
-    settings, totals = facts.settings, facts.snapshot.totals
+    settings, totals, job = facts.settings, facts.snapshot.totals, facts.snapshot.flink
     if facts.over or facts.now_ms is None:
         return None
     if totals.future and (last := facts.snapshot.last_future) is not None:
-        return _set_aside(facts, totals.future, last)
+        return FutureTimestamps(
+            severity="warning",
+            size=totals.future,
+            channels=(last.channel,),
+            records=totals.future,
+            timestamp_ms=last.timestamp_ms,
+            ahead_ms=None if last.timestamp_ms is None else last.timestamp_ms - facts.now_ms,
+            fixes=(_check_record((last.channel,)),),
+        )
     holder = facts.snapshot.level.holder
     elsewhere = holder is not None and holder.cause == "future_elsewhere"
     if not (facts.by_wall_clock or facts.is_attached or elsewhere) or settings.future_guard_ms is not None:
         return None  # all event times of a replay may be ahead of its clock, but not one channel's alone
-    reached = [
-        (newest, view.channel)
-        for view in facts.channels
-        if (newest := _newest(facts, view)) is not None and view.state != "finished"
-    ]
-    if not reached and (newest_ms := _newest_of_query(facts)) is not None:
-        reached = [(newest_ms, None)]
+    reached: list[tuple[int, tuple[str, ...]]] = []
+    for view in facts.channels:
+        # Flink reports no event time, and a watermark is behind it.
+        newest = view.watermark_ms if view.max_event_ms is None and job is not None else view.max_event_ms
+        if newest is not None and view.state != "finished":
+            reached.append((newest, (view.channel,)))
+    if not reached and _by_spark(facts) and facts.watermark_ms is not None:
+        least_ms = facts.watermark_ms + (settings.lateness_ms or 0)
+        reached = [(max(least_ms, facts.snapshot.spark.max_event_ms or least_ms), ())]
     if not reached:
         return None
     newest_ms, worst = max(reached, key=lambda pair: pair[0])
@@ -108,23 +117,11 @@ def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
     return FutureTimestamps(
         severity="critical" if drags else "warning",
         size=(share(totals.late, totals.records) or ALL) if drags else 1,
-        channels=() if worst is None else (worst,),
+        channels=worst,
         timestamp_ms=newest_ms,
         ahead_ms=newest_ms - now_ms,
         drags=drags,
-        fixes=(_keep_out(facts), _check_record(() if worst is None else (worst,))),
-    )
-
-
-def _set_aside(facts: DiagnosisInput, records: int, last: Offender) -> FutureTimestamps:
-    return FutureTimestamps(
-        severity="warning",
-        size=records,
-        channels=(last.channel,),
-        records=records,
-        timestamp_ms=last.timestamp_ms,
-        ahead_ms=None if last.timestamp_ms is None or facts.now_ms is None else last.timestamp_ms - facts.now_ms,
-        fixes=(_check_record((last.channel,)),),
+        fixes=(_keep_out(facts), _check_record(worst)),
     )
 
 
@@ -144,22 +141,8 @@ def _check_record(channels: Sequence[str]) -> Fix:
     return Fix("check-record", f"Look at that record, and correct what writes to {where}")
 
 
-def _newest(facts: DiagnosisInput, view: ChannelView) -> int | None:
-    """A channel's greatest event time; Flink reports none, and a watermark is behind it."""
-    by_watermark = view.max_event_ms is None and isinstance(facts.snapshot.target, FlinkJob)
-    return view.watermark_ms if by_watermark else view.max_event_ms
-
-
 def _by_spark(facts: DiagnosisInput) -> bool:
     return facts.is_attached and facts.settings.strategy == "spark"
-
-
-def _newest_of_query(facts: DiagnosisInput) -> int | None:
-    """The newest event time of an attached Spark query without known channels: a lower bound."""
-    if not _by_spark(facts) or facts.watermark_ms is None:
-        return None
-    least_ms = facts.watermark_ms + (facts.settings.lateness_ms or 0)
-    return max(least_ms, facts.snapshot.spark.max_event_ms or least_ms)
 
 
 class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
@@ -197,7 +180,6 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
 
 @rule(Malformed, accounts_for=("stalled", "unknown"))
 def malformed(facts: DiagnosisInput) -> Malformed | None:
-    """Rows with unusable event times, beyond a few."""
     totals, last = facts.snapshot.totals, facts.snapshot.last_malformed
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
@@ -264,45 +246,37 @@ class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
     accounts_for=("stalled", "slow"),
 )
 def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
-    """All event times near 1970, or far beyond 2099, where another unit would make them recent."""
     source, level = facts.snapshot.source, facts.snapshot.level.watermark_ms
     unit = source.time_unit if source else None
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
     if read is not None and read not in _UNITS:
         return None  # text has no unit
-    times = [view.max_event_ms for view in facts.channels if view.max_event_ms is not None]
+    times = facts.event_times
     if not times and level is not None:
         times = [level + (facts.settings.lateness_ms or 0)]
     if any(map(_recent, times)):
         return None
-    for steps in (-1, 1, 2) if times else ():  # the values may be coarser or finer than the unit they are read in
-        meant = [_read_as(ms, steps) for ms in times]
+    # The values may be coarser or finer than the unit they are read in.
+    for steps, factor, divisor in ((-1, 1_000, 1), (1, 1, 1_000), (2, 1, 1_000_000)) if times else ():
+        meant = [ms * factor // divisor for ms in times]
         place = _UNITS.index(read or "ms") + steps
         if 0 <= place < len(_UNITS) and all(map(_recent, meant)):
+            better = _UNITS[place]
+            convert = f"Convert the {_LONG[better]} before withWatermark"
             return WrongUnit(
                 severity="critical",
                 size=1,
                 seen_ms=max(times),
                 meant_ms=max(meant),
                 unit=read,
-                better=_UNITS[place],
-                fixes=(_set_unit(_UNITS[place], facts),),
+                better=better,
+                fixes=(Fix("set-time-unit", convert if facts.is_attached else f"Set --time-unit {better}"),),
             )
     return None
 
 
-def _set_unit(unit: str, facts: DiagnosisInput) -> Fix:
-    how = f"Convert the {_LONG[unit]} before withWatermark" if facts.is_attached else f"Set --time-unit {unit}"
-    return Fix("set-time-unit", how)
-
-
 def _recent(ms: int) -> bool:
     return _RECENT_MS[0] <= ms <= _RECENT_MS[1]
-
-
-def _read_as(ms: int, steps: int) -> int:
-    """The same number in a unit `steps` steps finer (below 0: coarser)."""
-    return ms * 1000 if steps < 0 else ms // (1_000_000 if steps > 1 else 1_000)
 
 
 def _stamp(ms: int, context: Context) -> str:
@@ -343,7 +317,6 @@ class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
 
 @rule(ZoneShift, suppressed_by=("wrong-unit",), accounts_for=("stalled",))
 def zone_shift(facts: DiagnosisInput) -> ZoneShift | None:
-    """All channels with data are nearly the same number of whole hours away from the clock, all the time."""
     now_ms = facts.now_ms
     if facts.ended or now_ms is None or not facts.by_wall_clock:
         return None
@@ -407,34 +380,27 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
 
 @rule(ProcessingTime, suppressed_by=("wrong-unit",))
 def processing_time(facts: DiagnosisInput) -> ProcessingTime | None:
-    """Event times that may be the reader's or broker's clock, not the event's."""
-    records = facts.snapshot.totals.records
-    zero = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == 0), None)
-    if facts.ended or not facts.by_wall_clock or zero is None or records is None or records < ENOUGH:
+    records = facts.snapshot.totals.records or 0
+    zero = facts.at_lateness(0)
+    if facts.ended or not facts.by_wall_clock or facts.now_ms is None or zero is None or records < ENOUGH:
         return None
     points = facts.last(5 * MINUTE)
     if zero.behind_watermark or not points or points[-1].wall_ms - points[0].wall_ms < WATCHED_MS:
         return None
-    lags = [None if point.max_event_ms is None else point.now_ms - point.max_event_ms for point in points]
-    known = [abs(lag) for lag in lags if lag is not None]
-    if len(known) < len(lags) or max(known) > NOW_SLACK_MS or not _all_fresh(facts):
+    lags = [abs(point.now_ms - point.max_event_ms) for point in points if point.max_event_ms is not None]
+    # Each channel's newest record, not only the fastest channel's, was written when it came.
+    ages = [
+        facts.now_ms - view.quiet_ms - view.max_event_ms
+        for view in facts.channels
+        if view.state == "active" and view.quiet_ms is not None and view.max_event_ms is not None
+    ]
+    if len(lags) < len(points) or max(lags) > NOW_SLACK_MS or not ages or max(ages) > NOW_SLACK_MS:
         return None
     return ProcessingTime(
         severity="info",
         size=records,
         records=records,
-        behind_ms=max(known),
+        behind_ms=max(lags),
         watched_ms=points[-1].wall_ms - points[0].wall_ms,
         fixes=(SET_TIME_COLUMN,),
     )
-
-
-def _all_fresh(facts: DiagnosisInput) -> bool:
-    """Whether each channel's newest record, not only the fastest channel's, was written when it came."""
-    now, views = facts.now_ms or 0, [view for view in facts.channels if view.state == "active"]
-    ages = [
-        now - view.quiet_ms - view.max_event_ms
-        for view in views
-        if view.quiet_ms is not None and view.max_event_ms is not None
-    ]
-    return bool(ages) and max(ages) <= NOW_SLACK_MS

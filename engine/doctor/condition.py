@@ -41,7 +41,6 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
 
 @rule(EngineFailed, accounts_for=("unknown",), before_data=True)
 def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
-    """The run ended because of a failure."""
     snapshot = facts.snapshot
     lost = snapshot.state != "failed"
     if lost and (facts.lost is None or facts.ended):
@@ -92,7 +91,6 @@ class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
 
 @rule(EngineSilent, accounts_for=("unknown",), before_data=True)
 def engine_silent(facts: DiagnosisInput) -> EngineSilent | None:
-    """No snapshot for longer than a healthy engine ever pauses, or a JVM that hangs."""
     silent_ms, jvm = facts.silent_ms, False
     if facts.lost is not None or facts.ended or silent_ms is None or silent_ms < SILENT_MS:
         hung = note_of(facts, "jvm_silent")
@@ -145,7 +143,6 @@ class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
 
 @rule(EngineStarting, accounts_for=("unknown",), before_data=True)
 def engine_starting(facts: DiagnosisInput) -> EngineStarting | None:
-    """The start is not over: nothing to judge yet."""
     if facts.snapshot.state != "starting":
         return None
     return EngineStarting(severity="info", fixes=(WAIT,))
@@ -178,7 +175,6 @@ class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreacha
 
 @rule(SourceUnreachable, accounts_for=("unknown",), before_data=True)
 def source_unreachable(facts: DiagnosisInput) -> SourceUnreachable | None:
-    """A source that does not answer, although what it feeds may still be seen."""
     why, fixes = broker_silent(facts), (CHECK_SOURCE,)
     if stale_part(facts) == "source-unreachable":
         return SourceUnreachable(severity="critical", why=why, fixes=fixes)
@@ -307,11 +303,9 @@ class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
 
 @rule(NoRecords, accounts_for=("unknown",), before_data=True)
 def no_records(facts: DiagnosisInput) -> NoRecords | None:
-    """No record within a minute after the start."""
-    snapshot, past = facts.snapshot, facts.past
-    if facts.ended or snapshot.state not in ("live", "partial") or snapshot.totals.records is None:
+    snapshot, totals = facts.snapshot, facts.snapshot.totals
+    if facts.ended or snapshot.state not in ("live", "partial") or totals.records is None:
         return None
-    watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
-    if snapshot.totals.records or snapshot.totals.malformed or watched_ms < MINUTE:
+    if totals.records or totals.malformed or facts.watched_ms < MINUTE:
         return None
-    return NoRecords(severity="warning", watched_ms=watched_ms, fixes=(CHECK_PRODUCERS,))
+    return NoRecords(severity="warning", watched_ms=facts.watched_ms, fixes=(CHECK_PRODUCERS,))

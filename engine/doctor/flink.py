@@ -11,7 +11,6 @@ from .finding import (
     Explanation,
     Finding,
     Fix,
-    Severity,
     lengthen_lateness,
     n,
     names,
@@ -93,9 +92,9 @@ def job_restarts(facts: DiagnosisInput) -> JobRestarts | None:
     if ago_ms >= RECENT_MS:
         return None
     loop = job.restarts >= LOOP and every_ms is not None and every_ms <= RECENT_MS
-    severity: Severity = "critical" if loop else "warning"
     return JobRestarts(
-        severity=severity if job.failure is not None else "info",  # a rescale counts as a restart as well
+        # A rescale counts as a restart as well.
+        severity="info" if job.failure is None else "critical" if loop else "warning",
         size=job.restarts,
         restarts=job.restarts,
         ago_ms=ago_ms,
@@ -150,7 +149,11 @@ def late_drops(facts: DiagnosisInput) -> LateDrops | None:
     past = facts.last(RECENT_MS)
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
     recent = max(0, past[-1].late - past[0].late) if watched_ms >= MIN_MS else None
-    lost = None if recent is None else _share(recent, watched_ms, dropping)
+    rates = [task.taken_per_second for task in dropping if task.taken_per_second is not None]
+    taken = sum(rates) * watched_ms / SECOND if len(rates) == len(dropping) else 0
+    lost = min(1.0, recent / taken) if recent is not None and taken else None
+    # A longer delay does not help where a timestamp ahead of the clock has moved the watermark.
+    ahead = facts.now_ms is not None and (facts.watermark_ms or facts.now_ms) > facts.now_ms
     few = recent == 0 or (lost is not None and lost < FEW_SHARE)
     return LateDrops(
         severity="info" if few else loss_severity(lost),
@@ -161,23 +164,8 @@ def late_drops(facts: DiagnosisInput) -> LateDrops | None:
         recent=recent,
         watched_ms=watched_ms,
         lost_share=lost,
-        # A longer delay does not help where a timestamp ahead of the clock has moved the watermark.
-        fixes=(COLLECT_LATE_RECORDS,)
-        if _is_ahead(facts)
-        else (lengthen_lateness(facts.snapshot), COLLECT_LATE_RECORDS),
+        fixes=(*(() if ahead else (lengthen_lateness(facts.snapshot),)), COLLECT_LATE_RECORDS),
     )
-
-
-def _share(recent: int, watched_ms: int, dropping: list[FlinkVertex]) -> float | None:
-    """`recent` of what these operators took in meanwhile, by their rate."""
-    rates = [task.taken_per_second for task in dropping if task.taken_per_second is not None]
-    taken = sum(rates) * watched_ms / SECOND
-    return min(1.0, recent / taken) if len(rates) == len(dropping) and taken else None
-
-
-def _is_ahead(facts: DiagnosisInput) -> bool:
-    watermark_ms, now_ms = facts.watermark_ms, facts.now_ms
-    return watermark_ms is not None and now_ms is not None and watermark_ms > now_ms
 
 
 class SourceSendsNoWatermark(Finding, frozen=True, kw_only=True, tag="source-without-watermark"):
@@ -192,13 +180,10 @@ class SourceSendsNoWatermark(Finding, frozen=True, kw_only=True, tag="source-wit
     """The operator sends results all the same: its windows go by processing time, or by a trigger of their own."""
 
     def words(self, context: Context) -> Explanation:
+        cause = "Without a watermark strategy, and without timestamps, Flink has no event time; records stay in state."
         if self.fires:
             cause = (
                 "It fires all the same, so its windows go by processing time or by a trigger, and need no watermark."
-            )
-        else:
-            cause = (
-                "Without a watermark strategy, and without timestamps, Flink has no event time; records stay in state."
             )
         return Explanation(
             "The source sends no watermark",
@@ -279,7 +264,7 @@ def operator_behind(facts: DiagnosisInput) -> OperatorBehind | None:
     if job is None or chosen is None or chosen.input_ms is None or not _runs_long(job):
         return None
     others = [task for task in job.vertices if task.windowed and task.id != chosen.id and task.status == "RUNNING"]
-    behind = [(_behind_ms(task, chosen.input_ms), task) for task in others]
+    behind = [(None if task.input_ms is None else chosen.input_ms - task.input_ms, task) for task in others]
     concerned = sorted(
         ((ms, task) for ms, task in behind if ms is None or ms >= FAR_MS or _stuck_ms(facts, task) is not None),
         key=lambda pair: (pair[0] is not None, -(pair[0] or 0)),
@@ -307,10 +292,6 @@ def _stuck_ms(facts: DiagnosisInput, task: FlinkVertex) -> int | None:
         return None
     stuck_ms, shown_ms = facts.now_ms - task.since_ms, facts.frozen_ms
     return stuck_ms if stuck_ms >= MINUTE and shown_ms is not None and shown_ms < MINUTE // 2 else None
-
-
-def _behind_ms(task: FlinkVertex, watermark_ms: int) -> int | None:
-    return None if task.input_ms is None else watermark_ms - task.input_ms
 
 
 def _runs_long(job: FlinkJob) -> bool:
@@ -399,7 +380,9 @@ def reads_too_slowly(facts: DiagnosisInput) -> ReadsTooSlowly | None:
     unread = sum(known) if known else sum(task.pending or 0 for task in job.vertices)
     if not unread or (level.behind_clock_ms or 0) < LATE_MS or facts.verdict == "stalled":
         return None
-    if not _is_much(unread, facts, job, level.holder.channel):
+    # The distance from the clock may be out-of-orderness that the job allows, and not the unread records.
+    end_ms = next((view.behind_end_ms for view in facts.channels if view.channel == level.holder.channel), None)
+    if unread < MIN_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms < LATE_MS:
         return None
     return ReadsTooSlowly(
         severity="warning",
@@ -411,9 +394,3 @@ def reads_too_slowly(facts: DiagnosisInput) -> ReadsTooSlowly | None:
         speed=speed,
         fixes=(ADD_READERS, SEE_OPERATORS),
     )
-
-
-def _is_much(unread: int, facts: DiagnosisInput, job: FlinkJob, holder: str) -> bool:
-    """Whether unread records explain the distance from the clock: it may be out-of-orderness that the job allows."""
-    end_ms = next((view.behind_end_ms for view in facts.channels if view.channel == holder), None)
-    return unread >= MIN_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms >= LATE_MS

@@ -1,8 +1,9 @@
 """Channels without data: none has any, only realigning ones have, idle timeouts that are too short or too long."""
 
 from statistics import median
+from typing import Literal
 
-from ..snapshot import ChannelView, OpenWindow
+from ..snapshot import ChannelView
 from ..text import formatting as f
 from .blocking import idle_fix
 from .finding import (
@@ -29,6 +30,7 @@ other channels' share, and the least number of late ones.
 """
 LOST = 0.001
 """Share of all records from which on the loss by flapping counts."""
+SEND_HEARTBEATS = Fix("send-heartbeats", "Let producers send a heartbeat record while they have no data")
 PAUSES = 60
 """An idle timeout is too long at this many times the longest pause that ended, and as many times the delay of a
 result.
@@ -81,8 +83,7 @@ class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
 
 @rule(NoData, accounts_for=("stalled", "slow", "unknown"))
 def no_data(facts: DiagnosisInput) -> NoData | None:
-    """No channel has data for longer than patience, and no record is unread."""
-    snapshot, settings = facts.snapshot, facts.settings
+    snapshot, settings, level = facts.snapshot, facts.settings, facts.watermark_ms
     if facts.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
         return None
     views = [view for view in facts.channels if view.state not in ("never_seen", "finished")]
@@ -90,51 +91,33 @@ def no_data(facts: DiagnosisInput) -> NoData | None:
     known = [ms for ms in quiet if ms is not None]
     if not known or len(known) < len(quiet) or any(view.backlog or view.held_back for view in facts.channels):
         return None
-    idle_after, all_idle = settings.idle_after_ms, all(view.state == "idle" for view in views)
-    gain_ms = _freed_by_idling(facts)
+    idle_after, gain_ms = settings.idle_after_ms, None
+    if facts.has_valve and facts.fastest_ms is not None and level is not None:
+        gain_ms = max(facts.fastest_ms - level, 0)  # if all turn idle, Flink flushes the greatest watermark
     patience = facts.patience_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)
     if min(known) < patience:
         return None
     stuck = idle_after is None and facts.has_valve and gain_ms is not None and gain_ms >= facts.scale_ms
-    stranded = _stranded(facts, idles=idle_after is not None) if facts.unbounded else []
     if not stuck and not facts.unbounded:
         return None  # a replay: its clock will reach the next record, or the end
+    reach_ms = facts.fastest_ms if idle_after is not None and facts.has_valve else level
+    opened = snapshot.windows.open if facts.unbounded else []
+    stranded = [window for window in opened if reach_ms is None or window.end_ms - 1 > reach_ms]
     end_ms = max((window.end_ms for window in stranded), default=None)
-    level = facts.watermark_ms
+    idle = [idle_fix(facts, {view.channel for view, _ in facts.active})] if stuck else []
     return NoData(
         severity="critical" if stuck else "warning" if stranded or idle_after is None else "info",
         size=min(known),
         channels=tuple(view.channel for view in views),
         quiet_ms=min(known),
-        idle=all_idle,
+        idle=all(view.state == "idle" for view in views),
         gain_ms=gain_ms,
         windows=len(stranded),
         records=sum(window.records or 0 for window in stranded) if stranded else None,
         end_ms=end_ms,
         short_ms=None if end_ms is None or level is None else end_ms - 1 - level,
-        fixes=_no_data_fixes(facts, stuck=stuck),
+        fixes=(*idle, CHECK_PRODUCERS, SEND_HEARTBEATS),
     )
-
-
-def _no_data_fixes(facts: DiagnosisInput, *, stuck: bool) -> tuple[Fix, ...]:
-    heartbeats = Fix("send-heartbeats", "Let producers send a heartbeat record while they have no data")
-    fixes = [CHECK_PRODUCERS, heartbeats]
-    if stuck:
-        fixes.insert(0, idle_fix(facts, {view.channel for view, _ in facts.active}))
-    return tuple(fixes)
-
-
-def _freed_by_idling(facts: DiagnosisInput) -> int | None:
-    """What the watermark would gain if all channels turned idle: Flink then flushes the greatest one."""
-    if not facts.has_valve or facts.fastest_ms is None or facts.watermark_ms is None:
-        return None
-    return max(facts.fastest_ms - facts.watermark_ms, 0)
-
-
-def _stranded(facts: DiagnosisInput, *, idles: bool) -> list[OpenWindow]:
-    """Open windows that the watermark cannot reach without another record."""
-    reach_ms = facts.fastest_ms if idles and facts.has_valve else facts.watermark_ms
-    return [window for window in facts.snapshot.windows.open if reach_ms is None or window.end_ms - 1 > reach_ms]
 
 
 class OnlyRealigning(Finding, frozen=True, kw_only=True, tag="only-realigning"):
@@ -166,7 +149,6 @@ class OnlyRealigning(Finding, frozen=True, kw_only=True, tag="only-realigning"):
 
 @rule(OnlyRealigning, accounts_for=("stalled",))
 def only_realigning(facts: DiagnosisInput) -> OnlyRealigning | None:
-    """Channels are realigning, all others are idle, for some time."""
     level = facts.watermark_ms
     views = [view for view in facts.channels if view.state not in ("idle", "never_seen", "finished")]
     if facts.ended or level is None or not views or any(view.state != "catching_up" for view in views):
@@ -224,7 +206,6 @@ class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idlenes
 
 @rule(FlappingIdleness)
 def flapping_idleness(facts: DiagnosisInput) -> FlappingIdleness | None:
-    """Channels whose usual pause is about as long as the idle timeout."""
     idle_after_ms = facts.settings.idle_after_ms
     if facts.ended or idle_after_ms is None:
         return None
@@ -240,9 +221,6 @@ def flapping_idleness(facts: DiagnosisInput) -> FlappingIdleness | None:
     lost = share(late, facts.snapshot.totals.records) or 0.0
     longest, flaps = max(length for length, _ in flapping), sum(view.flaps or 0 for _, view in flapping)
     longer = next((ms for ms in _timeouts(facts) if ms > idle_after_ms and ms >= longest), None)
-    fix = Fix("set-idle-timeout", value_ms=longer)
-    if longer is None:
-        fix = change_idle_timeout(facts.snapshot, "lengthen")
     return FlappingIdleness(
         severity="warning" if lost >= LOST else "info",
         size=lost if lost >= LOST else flaps,
@@ -250,7 +228,7 @@ def flapping_idleness(facts: DiagnosisInput) -> FlappingIdleness | None:
         flaps=flaps,
         round_ms=flapping[0][0],
         late=late,
-        fixes=(fix,),
+        fixes=(_timeout(facts, longer, "lengthen"),),
     )
 
 
@@ -291,9 +269,6 @@ class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
 
 @rule(LateAfterIdle)
 def late_after_idle(facts: DiagnosisInput) -> LateAfterIdle | None:
-    """Channels that come back from idle with far more late records than the others, and fewer under a longer
-    timeout.
-    """
     own, idle_after_ms = facts.own_idle, facts.settings.idle_after_ms
     if own is None or idle_after_ms is None:
         return None
@@ -354,7 +329,6 @@ class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-t
 
 @rule(IdleTimeoutTooLong)
 def idle_timeout_too_long(facts: DiagnosisInput) -> IdleTimeoutTooLong | None:
-    """A channel is idle, or on its way there, and no pause of the others justifies so long a timeout."""
     idle_after = facts.settings.idle_after_ms
     if facts.ended or idle_after is None or not facts.has_valve or idle_after < PAUSES * facts.scale_ms:
         return None
@@ -362,18 +336,13 @@ def idle_timeout_too_long(facts: DiagnosisInput) -> IdleTimeoutTooLong | None:
     pauses = [view.longest_quiet_ms for view in facts.channels if view.longest_quiet_ms is not None]
     if not gone or not pauses or len(gone) == len(facts.channels) or max(pauses) * PAUSES > idle_after:
         return None
-    rows = facts.snapshot.whatif_idle or ()
-    enough = [row.idle_after_ms for row in rows if row.idle_after_ms is not None and row.idle_after_ms > max(pauses)]
-    shorter = min((ms for ms in enough if ms < idle_after), default=None)
-    fix = Fix("set-idle-timeout", value_ms=shorter)
-    if shorter is None:
-        fix = change_idle_timeout(facts.snapshot, "shorten")
+    shorter = next((ms for ms in _timeouts(facts) if max(pauses) < ms < idle_after), None)
     return IdleTimeoutTooLong(
         severity="info",
         size=idle_after,
         channels=tuple(view.channel for view in gone),
         longest_pause_ms=max(pauses),
-        fixes=(fix,),
+        fixes=(_timeout(facts, shorter, "shorten"),),
     )
 
 
@@ -384,3 +353,8 @@ def _sum_late(views: list[ChannelView]) -> int:
 def _timeouts(facts: DiagnosisInput) -> list[int]:
     """The idle timeouts of the what-if, without the one in force, the shortest first."""
     return sorted(row.idle_after_ms for row in facts.snapshot.whatif_idle or () if row.idle_after_ms is not None)
+
+
+def _timeout(facts: DiagnosisInput, value_ms: int | None, how: Literal["lengthen", "shorten"]) -> Fix:
+    """To set that idle timeout; None: a good one is not known."""
+    return change_idle_timeout(facts.snapshot, how) if value_ms is None else Fix("set-idle-timeout", value_ms=value_ms)

@@ -5,7 +5,7 @@ The recommended value is judged by recent records (semantics 11.4) if enough of 
 
 from msgspec.structs import replace
 
-from ..snapshot import ExplainedColumn, ExplainedValue, WhatIf
+from ..snapshot import ExplainedColumn, ExplainedValue
 from ..text import formatting as f
 from ..text.formatting import horizon_words
 from ..verdict.recommendation import Sample, recent_samples, whole_sample
@@ -86,12 +86,16 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
 
 @rule(LatenessTooSmall, suppressed_by=("wrong-unit",))
 def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
-    """More records are late than two standard deviations, since the start and lately."""
-    totals = facts.snapshot.totals
-    late_share = share(totals.late, totals.records)
-    if late_share is None or not _says_something(totals.late or 0, totals.records or 0):
+    late, records, past = facts.snapshot.totals.late or 0, facts.snapshot.totals.records or 0, facts.past
+    late_share = share(facts.snapshot.totals.late, records)
+    if late_share is None:
         return None
-    recent = _recent_share(facts)
+    # The share must rest on enough; of few records the 95 % interval has to be far above what is let pass.
+    if records < ENOUGH and (late < FEW_LATE or (wilson_interval(late, records)[0] or 0) <= 2 * LOST_SHARE):
+        return None
+    recent = None
+    if past and past[-1].records - past[0].records >= ENOUGH:
+        recent = (past[-1].late - past[0].late) / (past[-1].records - past[0].records)
     burst = late_share <= LOST_SHARE
     if (late_share if recent is None else recent) <= LOST_SHARE:
         return None
@@ -101,18 +105,13 @@ def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
     return LatenessTooSmall(
         severity=loss_severity(recent if burst else late_share),
         size=recent if burst and recent is not None else late_share,
-        late=totals.late or 0,
+        late=late,
         late_share=late_share,
         recent_share=recent,
         burst=burst,
         horizon_ms=sample.horizon_ms,
-        fixes=_longer(facts, sample, burst=burst),
+        fixes=(_longer(facts, sample, burst=burst),),
     )
-
-
-def _says_something(late: int, records: int) -> bool:
-    """Whether the share rests on enough; of few records the 95 % interval has to be far above what is let pass."""
-    return records >= ENOUGH or (late >= FEW_LATE and (wilson_interval(late, records)[0] or 0) > 2 * LOST_SHARE)
 
 
 def _needing(facts: DiagnosisInput) -> Sample:
@@ -125,39 +124,23 @@ def _needing(facts: DiagnosisInput) -> Sample:
     return whole
 
 
-def _longer(facts: DiagnosisInput, sample: Sample, *, burst: bool) -> tuple[Fix, ...]:
+def _longer(facts: DiagnosisInput, sample: Sample, *, burst: bool) -> Fix:
     """The lateness with which 99 % would have been on time, if there is one."""
     if facts.settings.lateness_ms is None:
-        return (Fix("use-strategy-with-lateness", "Use a strategy with lateness (--strategy bounded --lateness D)"),)
+        return Fix("use-strategy-with-lateness", "Use a strategy with lateness (--strategy bounded --lateness D)")
     # The records since the start do not describe a burst.
     needed = None if burst and sample.horizon_ms is None else sample.enough(WANTED)
     if needed is None or needed.lateness_ms <= facts.settings.lateness_ms:
-        return (SEE_LATE_RECORDS,)  # earlier settings let through what is late now
-    whole = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == needed.lateness_ms), None)
-    later_ms = _delay(whole, facts.own_lateness)
-    return (
-        Fix(
-            code="set-lateness",
-            value_ms=needed.lateness_ms,
-            late_share=needed.late_share,
-            horizon_ms=sample.horizon_ms,
-            later_ms=later_ms,
-        ),
+        return SEE_LATE_RECORDS  # earlier settings let through what is late now
+    then, own = facts.at_lateness(needed.lateness_ms), facts.at_lateness(facts.settings.lateness_ms)
+    delays = [row.delay_ms for row in (then, own) if row is not None and row.delay_ms is not None]
+    return Fix(
+        code="set-lateness",
+        value_ms=needed.lateness_ms,
+        late_share=needed.late_share,
+        horizon_ms=sample.horizon_ms,
+        later_ms=delays[0] - delays[1] if len(delays) == 2 else None,
     )
-
-
-def _recent_share(facts: DiagnosisInput) -> float | None:
-    """The late share over the history; None if too few records came."""
-    if not facts.past:
-        return None
-    records = facts.past[-1].records - facts.past[0].records
-    return (facts.past[-1].late - facts.past[0].late) / records if records >= ENOUGH else None
-
-
-def _delay(other: WhatIf | None, own: WhatIf | None) -> float | None:
-    if other is None or own is None or other.delay_ms is None or own.delay_ms is None:
-        return None
-    return other.delay_ms - own.delay_ms
 
 
 class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
@@ -199,24 +182,29 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
 
 @rule(LatenessTooLarge, suppressed_by=("processing-time",))
 def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
-    """One third of the lateness is enough for 999 of 1,000 records, and results would come clearly sooner."""
-    own, lateness_ms = facts.own_lateness, facts.settings.lateness_ms
-    sample = _supporting(facts)
+    lateness_ms = facts.settings.lateness_ms
+    own = facts.at_lateness(lateness_ms)
+    *recent, whole = _samples(facts)
+    # The longest recent horizon, at least one hour, with enough records; else all since the start.
+    long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
+    sample = next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
     if own is None or not lateness_ms or sample is None:
         return None
     enough, own_late = sample.enough(KEPT_SHARE), sample.at(lateness_ms)
     if enough is None or own_late is None or enough.lateness_ms * SHORTER > lateness_ms:
         return None
-    whole = next((row for row in facts.snapshot.whatif or () if row.lateness_ms == enough.lateness_ms), None)
-    if whole is None:
+    then = facts.at_lateness(enough.lateness_ms)
+    if then is None:
         return None
-    withheld = _withheld(facts, enough.lateness_ms)
-    if own.delay_ms is None or whole.delay_ms is None:
+    windows, withheld = facts.snapshot.windows, 0
+    if windows.fired == 0 and facts.event_times:
+        withheld = sum(window.end_ms <= min(facts.event_times) - enough.lateness_ms for window in windows.open)
+    if own.delay_ms is None or then.delay_ms is None:
         if not withheld:
             return None  # the delay of results is not measured
         delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
     else:
-        delay_ms, sooner_ms = own.delay_ms, own.delay_ms - whole.delay_ms
+        delay_ms, sooner_ms = own.delay_ms, own.delay_ms - then.delay_ms
     if sooner_ms < max(SECOND, SOONER * (facts.window_ms + delay_ms)):
         return None
     return LatenessTooLarge(
@@ -238,23 +226,6 @@ def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
             ),
         ),
     )
-
-
-def _withheld(facts: DiagnosisInput, enough_ms: int) -> int:
-    """How many of the listed open windows would have fired with that lateness, if none has fired yet."""
-    windows, times = facts.snapshot.windows, [ms for view in facts.channels if (ms := view.max_event_ms) is not None]
-    if windows.fired != 0 or not times:
-        return 0
-    return sum(window.end_ms <= min(times) - enough_ms for window in windows.open)
-
-
-def _supporting(facts: DiagnosisInput) -> Sample | None:
-    """The longest recent horizon, at least one hour, with enough records; else all since the start; None: too few
-    records.
-    """
-    *recent, whole = _samples(facts)
-    long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
-    return next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
 
 
 class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
@@ -294,7 +265,6 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
 
 @rule(Dropped, suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
 def dropped(facts: DiagnosisInput) -> Dropped | None:
-    """Rows that Spark reports as dropped, if the records are not counted."""
     spark = facts.snapshot.spark
     if not spark.dropped_at_least or facts.snapshot.totals.late is not None:
         return None
@@ -365,7 +335,6 @@ class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
 
 @rule(LateCause, suppressed_by=("wrong-unit",))
 def late_cause(facts: DiagnosisInput) -> LateCause | None:
-    """The value that most late records have but few of all records, beyond chance."""
     columns = facts.snapshot.own.explain or ()
     found = [cause for column in columns for value in column.values if (cause := _cause(column, value)) is not None]
     found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))

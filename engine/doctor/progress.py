@@ -70,32 +70,26 @@ class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck")
 @rule(EventTimeStuck, suppressed_by=("input-holds-back", "frozen-by-lateness"), accounts_for=("stalled", "unknown"))
 def event_time_stuck(facts: DiagnosisInput) -> EventTimeStuck | None:
     """No channel is ahead, so none holds the others back: the records repeat their times, or are old."""
-    snapshot, frozen_ms = facts.snapshot, facts.frozen_ms
+    snapshot, frozen_ms, of_flink = facts.snapshot, facts.frozen_ms, isinstance(facts.snapshot.target, FlinkJob)
     if facts.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
         return None
     read = None if snapshot.state not in ("live", "partial") else _read_per_second(facts, frozen_ms)
     if not read:
         return None
-    first, older = ([], 0) if isinstance(snapshot.target, FlinkJob) else _newest_with_data(facts, frozen_ms)
+    newest_ms, known = max(facts.event_times, default=None), [] if of_flink else facts.channels
+    first = [view for view in known if view.max_event_ms is not None and view.max_event_ms == newest_ms]
+    others = [view for view in known if view.max_event_ms is not None and view.max_event_ms != newest_ms]
     with_data = [view.channel for view in first if _has_data(facts, view, frozen_ms)]
     return EventTimeStuck(
-        severity="critical" if isinstance(snapshot.target, FlinkJob) or facts.verdict == "stalled" else "warning",
+        severity="critical" if of_flink or facts.verdict == "stalled" else "warning",
         size=frozen_ms,
         channels=tuple(with_data),
         frozen_ms=frozen_ms,
         read_per_second=read,
-        older=older,
+        older=sum(_has_data(facts, view, frozen_ms) for view in others),
         newest=() if with_data else tuple(view.channel for view in first),
         fixes=(_check_event_time(facts),),
     )
-
-
-def _newest_with_data(facts: DiagnosisInput, frozen_ms: int) -> tuple[list[ChannelView], int]:
-    """The channels with the newest event time, and how many others have data now."""
-    newest_ms = max((view.max_event_ms for view in facts.channels if view.max_event_ms is not None), default=None)
-    first = [view for view in facts.channels if newest_ms is not None and view.max_event_ms == newest_ms]
-    others = [view for view in facts.channels if view.max_event_ms is not None and view.max_event_ms != newest_ms]
-    return first, sum(_has_data(facts, view, frozen_ms) for view in others)
 
 
 def _has_data(facts: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
@@ -179,7 +173,6 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
 
 @rule(Stalled, last_resort="stalled")
 def watermark_stalled(facts: DiagnosisInput) -> Stalled:
-    """The verdict is stalled, and no other finding accounts for it."""
     level, moves_again = facts.snapshot.level, judgement.moves_again(facts.snapshot)
     see_blockers = Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)")
     return Stalled(
@@ -213,7 +206,6 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 
 @rule(Slow, last_resort="slow")
 def watermark_slow(facts: DiagnosisInput) -> Slow:
-    """The verdict is slow, and no other finding accounts for it."""
     fix = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
     return Slow(severity="warning", fixes=(fix,))
 
@@ -324,14 +316,13 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
 
 @rule(CannotTell, last_resort="unknown")
 def cannot_tell(facts: DiagnosisInput) -> CannotTell:
-    """The verdict is unknown, and no other finding accounts for it."""
-    past, bare, job = facts.past, facts.snapshot.spark.has_watermark is False, facts.running_job
+    bare, job = facts.snapshot.spark.has_watermark is False, facts.running_job
     alone = job is not None and bool(job.vertices) and not job.has_links
     tap_events = Fix("tap-events", "To see its event time, put a tap (one line) on its input")
     return CannotTell(
         severity="info",
         without_links=alone,
-        watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
+        watched_ms=facts.watched_ms,
         without_watermark=bare,
         fixes=(SEE_PROGRESS if alone else tap_events if bare else WAIT,),
     )

@@ -8,14 +8,15 @@ from statistics import median
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ..snapshot import ChannelView, Snapshot, VerdictName, WhatIf, WhatIfIdle
 from ..snapshot.flink_job import FlinkJob
 from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import ProposedSetting
-from ..watermarks.settings import Session, Sliding, Tumbling
-from .finding import Context, Finding, Severity
+from ..watermarks.settings import Session
+from .finding import Context, Explanation, Finding, Severity
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
@@ -85,12 +86,6 @@ class DiagnosisInput:
         return spec.gap_ms if isinstance(spec, Session) else spec.size_ms
 
     @property
-    def slide_ms(self) -> int | None:
-        """The distance between the starts of windows; None for sessions or if not known."""
-        spec = self.settings.window
-        return spec.slide_ms if isinstance(spec, Tumbling | Sliding) else None
-
-    @property
     def scale_ms(self) -> int:
         """The normal delay of a result: the size of its window plus the lateness."""
         return self.window_ms + (self.settings.lateness_ms or 0)
@@ -129,10 +124,6 @@ class DiagnosisInput:
         """The snapshot's verdict; unknown once its engine is lost."""
         return judgement.verdict_of(self.snapshot, lost=None if self.lost is None else "engine_lost").verdict
 
-    def channel(self, name: str) -> ChannelView | None:
-        """The channel with that name."""
-        return next((view for view in self.channels if view.channel == name), None)
-
     @property
     def horizon_ms(self) -> int:
         """The processing time that the verdict covers; without a verdict, the last minute of wall clock."""
@@ -150,10 +141,18 @@ class DiagnosisInput:
         return [point for point in self.past if point.wall_ms >= since]
 
     @property
-    def own_lateness(self) -> WhatIf | None:
-        """What the lateness in force would have cost from the start."""
-        lateness = self.settings.lateness_ms
-        return next((row for row in self.snapshot.whatif or () if row.lateness_ms == lateness), None)
+    def watched_ms(self) -> int:
+        """The wall clock that the history covers."""
+        return self.past[-1].wall_ms - self.past[0].wall_ms if self.past else 0
+
+    @property
+    def event_times(self) -> list[int]:
+        """The greatest event time (epoch ms) of each channel of which it is known."""
+        return [view.max_event_ms for view in self.channels if view.max_event_ms is not None]
+
+    def at_lateness(self, lateness_ms: int | None) -> WhatIf | None:
+        """What that lateness would have cost from the start; None: not known."""
+        return next((row for row in self.snapshot.whatif or () if row.lateness_ms == lateness_ms), None)
 
     @property
     def own_idle(self) -> WhatIfIdle | None:
@@ -216,7 +215,7 @@ def rule(
     before_data: bool = False,
     last_resort: VerdictName | None = None,
 ) -> Callable[[Callable[[DiagnosisInput], F | None]], Callable[[DiagnosisInput], F | None]]:
-    """Register a function as the rule that finds `finding`; the arguments are those of `Rule`."""
+    """Register the rule that finds `finding`, whose docstring says how; the arguments are those of `Rule`."""
 
     def register(check: Callable[[DiagnosisInput], F | None]) -> Callable[[DiagnosisInput], F | None]:
         code = str(finding.__struct_config__.tag)
@@ -261,40 +260,25 @@ def _explains(finding: Finding, verdict: VerdictName) -> bool:
     return verdict in RULES[finding.code].accounts_for and finding.explains(verdict)
 
 
-class Diagnosis(Struct, frozen=True):
+class Diagnosis(Explanation, frozen=True, kw_only=True):
     """A finding in words; `proposed` is the setting among its fixes that can be previewed."""
 
     code: str
     severity: Severity
     channels: Sequence[str]
-    title: str
-    impact: str
-    """The effect on the results."""
-    cause: str
-    evidence: Sequence[str]
     fixes: Sequence[str]
     """What to do, the best first."""
-    screens: Sequence[str]
-    """The further screens that show it, the best first."""
-    channel: str | None = None
-    """The channel whose page shows it best."""
     proposed: ProposedSetting | None = None
 
 
 def explain(finding: Finding, snapshot: Snapshot, zone: tzinfo | None) -> Diagnosis:
     """A finding in words."""
-    words = finding.words(Context(snapshot, zone))
     return Diagnosis(
+        **asdict(finding.words(Context(snapshot, zone))),
         code=finding.code,
         severity=finding.severity,
         channels=finding.channels,
-        title=words.title,
-        impact=words.impact,
-        cause=words.cause,
-        evidence=words.evidence,
         fixes=[fix.words(snapshot) for fix in finding.fixes],
-        screens=words.screens,
-        channel=words.channel,
         proposed=next((fix.proposed for fix in finding.fixes if fix.proposed is not None), None),
     )
 
@@ -318,11 +302,6 @@ class Meaning(Struct, frozen=True):
 def meaning_of(code: str) -> Meaning:
     """What `wmtop explain` and `docs/findings.md` say about a finding: the paragraphs of its docstring."""
     rule = RULES[code]
-    means, by, do = (" ".join(part.split()) for part in (getdoc(rule.finding) or "").split("\n\n"))
-    not_beside = sorted(rule.suppressed_by)
-    return Meaning(code, means, _sentence(by, "Recognised by:"), _sentence(do, "What to do:"), not_beside)
-
-
-def _sentence(paragraph: str, label: str) -> str:
-    text = paragraph.removeprefix(label).strip()
-    return text[:1].upper() + text[1:]
+    means, *labelled = (" ".join(part.split()) for part in (getdoc(rule.finding) or "").split("\n\n"))
+    by, do = (text[:1].upper() + text[1:] for text in (part.partition(": ")[2] for part in labelled))
+    return Meaning(code, means, by, do, sorted(rule.suppressed_by))

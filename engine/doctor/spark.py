@@ -1,5 +1,7 @@
 """Spark's clock: the fastest channel drives it, each input has its own, and delay 0 drops equal times."""
 
+from typing import Literal
+
 from ..snapshot import ChannelView, UnmovedReason
 from ..text import formatting as f
 from ..text.formatting import name
@@ -54,7 +56,6 @@ class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
 
 @rule(LeftBehind)
 def left_behind(facts: DiagnosisInput) -> LeftBehind | None:
-    """Spark's one clock has passed everything that some channels still send."""
     level = facts.watermark_ms
     if facts.ended or facts.settings.strategy != "spark" or level is None:
         return None
@@ -163,16 +164,13 @@ class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data
 @rule(NodeWithoutData, accounts_for=("stalled", "unknown"))
 def node_without_data(facts: DiagnosisInput) -> NodeWithoutData | None:
     """Under the policy "min" the query's watermark is the lowest of its nodes', and 1970 for a node without rows."""
-    nodes = facts.snapshot.spark.nodes or []
-    empty = [node for node in nodes if node.pinned == "no_input"]
-    if facts.over or not empty:
-        return None
-    return NodeWithoutData(
-        severity="critical",
-        size=len(empty),
-        columns=tuple(node.column for node in empty),
-        fixes=(FEED_INPUT, USE_MAX_POLICY),
-    )
+    columns, fixes = _pinned(facts, "no_input"), (FEED_INPUT, USE_MAX_POLICY)
+    return NodeWithoutData(severity="critical", size=len(columns), columns=columns, fixes=fixes) if columns else None
+
+
+def _pinned(facts: DiagnosisInput, why: Literal["no_input", "own_output"]) -> tuple[str | None, ...]:
+    """The columns of the nodes that are kept at 1970 for that reason."""
+    return () if facts.over else tuple(node.column for node in facts.snapshot.spark.nodes or () if node.pinned == why)
 
 
 class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
@@ -202,16 +200,8 @@ class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
 @rule(PinnedNode, accounts_for=("stalled", "unknown"))
 def pinned_node(facts: DiagnosisInput) -> PinnedNode | None:
     """In a chain of stateful operators, a watermark above one of them that can never advance."""
-    nodes = facts.snapshot.spark.nodes or []
-    stuck = [node for node in nodes if node.pinned == "own_output"]
-    if facts.over or not stuck:
-        return None
-    return PinnedNode(
-        severity="critical",
-        size=len(stuck),
-        columns=tuple(node.column for node in stuck),
-        fixes=(REMOVE_UPPER_WATERMARK,),
-    )
+    columns, fixes = _pinned(facts, "own_output"), (REMOVE_UPPER_WATERMARK,)
+    return PinnedNode(severity="critical", size=len(columns), columns=columns, fixes=fixes) if columns else None
 
 
 class InputHoldsBack(Finding, frozen=True, kw_only=True, tag="input-holds-back"):
@@ -330,7 +320,6 @@ def _nodes(context: Context) -> str:
 
 @rule(NeverMoved, suppressed_by=("node-without-data", "watermark-pinned"), accounts_for=("stalled", "unknown"))
 def never_moved(facts: DiagnosisInput) -> NeverMoved | None:
-    """The watermark is at 1970 although rows were read."""
     spark = facts.snapshot.spark
     if facts.over or not spark.never_moved:
         return None

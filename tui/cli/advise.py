@@ -1,4 +1,4 @@
-"""`wmtop advise`: the recommended lateness and idle timeout, their evidence, and the line for the job."""
+"""`wmtop advise` and `wmtop preview`: the recommended lateness and idle timeout; what another one would do now."""
 
 import json as std_json
 import shlex
@@ -11,22 +11,34 @@ import typer
 
 from ...engine.doctor import diagnose
 from ...engine.doctor.lateness import LateCause
+from ...engine.feed import run_directory
+from ...engine.feed.client import first_snapshot
 from ...engine.snapshot import Snapshot
-from ...engine.system.errors import UsageError
+from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
-from ...engine.text.formatting import clean, setting
-from ...engine.verdict.preview import lines_in_jobs
+from ...engine.text.formatting import NO_DATA, clean, duration, setting, stamp
+from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
+from ..words import preview as from_start
 from ..words.check import LINE_NAMES, advice_lines, cause_lines
-from .complete import target_names
-from .look import Look, look_at
-from .members import Member, member_of
-from .options import parse_duration, parse_share, parse_time, parsed
-from .target_options import with_target_options
+from .options import (
+    AtTime,
+    duration_option,
+    flag,
+    off_option,
+    option,
+    or_off,
+    parse_duration,
+    parse_share,
+    target_argument,
+    with_target_options,
+)
+from .targets import Look, Member, look_at, member_of, recording_at
 
 CANNOT_TELL = 3
 DEFAULT_FOR_MS = 10_000
 USUAL_HORIZON_MS = 3_600_000
+_CAUSE = ("column", "value", "late", "late_share", "share", "lift", "also")
 
 
 def _horizon(text: str) -> int:
@@ -36,39 +48,25 @@ def _horizon(text: str) -> int:
 
 @with_target_options("query")
 def advise(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            autocompletion=target_names,
-            help="a run, a recording, a tapped query, or what 'wmtop attach' takes",
-        ),
-    ],
+    target: Annotated[str, target_argument("a run, a recording, a tapped query, or what 'wmtop attach' takes")],
     share: Annotated[
-        float,
-        typer.Option(
-            "--target", parser=parsed(parse_share), metavar="Q", help="the share on time (99.9%)", show_default=False
-        ),
+        float, option("Q", "the share on time (99.9%)", "--target", parse=parse_share, show_default=False)
     ] = 0.999,
     horizon: Annotated[
-        int | None,
-        typer.Option(parser=parsed(_horizon), metavar="D|all", help="of the records of the last D: 15m, 1h, 24h (1h)"),
+        int | None, option("D|all", "of the records of the last D: 15m, 1h, 24h (1h)", parse=_horizon)
     ] = None,
-    at: Annotated[
-        int | None, typer.Option(parser=parsed(parse_time), metavar="TIME", help="a recording: that moment (its end)")
-    ] = None,
-    look_for: Annotated[
-        int,
-        typer.Option(
-            "--for", parser=parsed(parse_duration), metavar="D", help="how long to wait (10s)", show_default=False
-        ),
-    ] = DEFAULT_FOR_MS,
+    at: AtTime = None,
+    look_for: Annotated[int, duration_option("how long to wait (10s)", "--for")] = DEFAULT_FOR_MS,
     options: TargetOptions = NO_OPTIONS,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: Annotated[bool, flag("--json", "print one JSON object")] = False,
 ) -> None:
     """Recommend a lateness and an idle timeout, with evidence; exit 3 if the target has none."""
     member = member_of(target)
-    snapshot = _seen(member, look_for, at, options)
+
+    def decided(look: Look) -> bool:
+        return look.snapshot.state != "starting" and bool(known_horizons(look.snapshot))
+
+    snapshot = look_at(member, decided, look_for, at, options).snapshot
     found = _advice(snapshot, target, share, horizon)
     if found is None:
         why = _no_evidence(member, snapshot)
@@ -76,21 +74,11 @@ def advise(
         raise typer.Exit(CANNOT_TELL)
     lines = _lines_for(snapshot, found)
     if json:
-        print(std_json.dumps(_as_json(target, snapshot, found, lines)))
+        print(std_json.dumps(_advice_json(target, snapshot, found, lines)))
     else:
         print("\n".join(_text(target, snapshot, found, lines)))
     if found.lateness is None:
         raise typer.Exit(CANNOT_TELL)
-
-
-def _seen(member: Member, for_ms: int, at: int | None, options: TargetOptions) -> Snapshot:
-    def decided(look: Look) -> bool:
-        snapshot = look.snapshot
-        return snapshot is not None and snapshot.state != "starting" and bool(known_horizons(snapshot))
-
-    look = look_at(member, decided, for_ms, at, options)
-    assert look.snapshot is not None
-    return look.snapshot
 
 
 def _advice(snapshot: Snapshot, target: str, share: float, horizon: int | None) -> Advice | None:
@@ -99,9 +87,8 @@ def _advice(snapshot: Snapshot, target: str, share: float, horizon: int | None) 
     if not horizons:
         return None
     if horizon is None:
-        wanted = USUAL_HORIZON_MS if USUAL_HORIZON_MS in horizons else None
-        return advice(snapshot, share, wanted)
-    wanted = None if horizon < 0 else horizon
+        return advice(snapshot, share, USUAL_HORIZON_MS if USUAL_HORIZON_MS in horizons else None)
+    wanted = or_off(horizon)
     if wanted not in horizons:
         known = ", ".join("all" if each is None else setting(each) for each in horizons)
         raise UsageError(f"--horizon: {clean(target)} has records of {known}; give one of these")
@@ -117,7 +104,7 @@ def _lines_for(snapshot: Snapshot, found: Advice) -> dict[str, str]:
     return lines_in_jobs(found.lateness.lateness_ms, idle, column)
 
 
-def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> dict[str, Any]:
+def _advice_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> dict[str, Any]:
     """`lateness_ms` and `idle_after_ms` are the recommended values (null: none possible, or off)."""
     return {
         **msgspec.to_builtins(found),
@@ -126,7 +113,7 @@ def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, st
         "lateness_ms": None if found.lateness is None else found.lateness.lateness_ms,
         "idle_after_ms": None if found.idle is None else found.idle.idle_after_ms,
         "lines": lines,
-        "causes": [_cause(cause) for cause in _causes(snapshot)],
+        "causes": [{name: getattr(cause, name) for name in _CAUSE} for cause in _causes(snapshot)],
         "explain": msgspec.to_builtins(snapshot.own.explain),
     }
 
@@ -134,10 +121,6 @@ def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, st
 def _causes(snapshot: Snapshot) -> list[LateCause]:
     """What most late records have in common."""
     return [finding for finding in diagnose(snapshot, []) if isinstance(finding, LateCause)]
-
-
-def _cause(cause: LateCause) -> dict[str, Any]:
-    return {name: getattr(cause, name) for name in ("column", "value", "late", "late_share", "share", "lift", "also")}
 
 
 def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:
@@ -185,3 +168,62 @@ def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
         ]
     recorded = Path(target).is_file()
     return [f"{reported}: no records yet{'' if recorded else '; try again later'}"]
+
+
+def preview(
+    target: Annotated[str, target_argument("a running engine, or a recording")],
+    lateness: Annotated[int | None, duration_option("another max out-of-orderness")] = None,
+    idle_after: Annotated[int | None, off_option("another idle timeout")] = None,
+    at: AtTime = None,
+    json: Annotated[bool, flag("--json", "print one JSON object")] = False,
+) -> None:
+    """Show what a change of a setting would do at the next emit; nothing is changed."""
+    if lateness is not None and idle_after is not None:
+        raise UsageError("--lateness and --idle-after: preview one setting at a time")
+    if lateness is None and idle_after is None:
+        raise UsageError("preview what? Give --lateness D or --idle-after D|off, e.g. --idle-after 2h")
+    target = member_of(target).target
+    snapshot = _snapshot(target, at)
+    try:
+        if lateness is not None:
+            now = applied_now(snapshot, lateness_ms=lateness)
+            then = from_start.lateness(snapshot, lateness)
+        else:
+            assert idle_after is not None
+            now = applied_now(snapshot, idle_after_ms=or_off(idle_after))
+            then = from_start.idle(snapshot, or_off(idle_after))
+    except ValueError as error:
+        raise UsageError(f"{clean(target)}: {error}") from None
+    if now is None:
+        raise RunError(
+            f"{clean(target)} does not contain what the next emit depends on: its valve or its delay is not known"
+        )
+    whole = {**msgspec.to_builtins(now), "from_start": None if then is None else msgspec.to_builtins(then)}
+    print(std_json.dumps(whole) if json else _line(snapshot, now))
+
+
+def _snapshot(target: str, at: int | None) -> Snapshot:
+    """A recording's snapshot at a time, its last one, or the newest of a running engine."""
+    if not Path(target).is_file():
+        if "/" in target:
+            raise UsageError(
+                f"there is no recording {clean(target)}; preview takes one, or the name of a running engine"
+            )
+        if at is not None:
+            raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
+        run = run_directory.find_run(target)
+        return first_snapshot(run.socket, run_id=run.id)
+    with recording_at(Path(target), at) as (reader, number):
+        return reader.at(number)
+
+
+def _line(snapshot: Snapshot, now: AppliedNow) -> str:
+    level, reached = snapshot.level.watermark_ms, now.watermark_ms
+    moved = "" if level is None or reached is None else f" (+{duration(reached - level)})"
+    holder = "" if now.holder is None else f", held back by {clean(now.holder)}"
+    frozen = f", frozen for {duration(now.frozen_ms)} of event time" if now.frozen_ms else ""
+    many = "at least " if now.fires_more else ""
+    return (
+        f"watermark {NO_DATA if reached is None else stamp(reached, None)}{moved}{holder}{frozen}; "
+        f"{many}{now.fires} windows fire"
+    )

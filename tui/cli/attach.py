@@ -17,16 +17,26 @@ from ...engine.system.files import check_outputs
 from ...engine.targets.own import is_remote, local_path
 from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import DAY
-from .complete import target_names
 from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
 from .launch import launched
-from .listing import list_all, list_inside
-from .members import free_name, member_of
-from .options import FORCE_HELP, duration_option, off_option, on_alert_option
+from .options import (
+    TARGET_OPTIONS,
+    Force,
+    Headless,
+    OnAlert,
+    Record,
+    RecordKeep,
+    VerdictAfter,
+    flag,
+    option,
+    spark_windows,
+    target_argument,
+    with_target_options,
+)
 from .output import SnapshotPrinter
-from .post_mortem import log_progress, show_post_mortem
-from .running import has_terminal, open_screen
-from .target_options import TARGET_OPTIONS, spark_windows, with_target_options
+from .replay import progress_bar, show_post_mortem
+from .running import has_terminal, list_all, list_inside, open_screen
+from .targets import free_name, member_of
 
 if TYPE_CHECKING:  # a target's reader, or asyncio, is imported by the command that uses it
     from ...engine.targets.own import RunningEngine
@@ -38,25 +48,22 @@ if TYPE_CHECKING:  # a target's reader, or asyncio, is imported by the command t
 def attach(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[TARGET]",
-            autocompletion=target_names,
-            help="a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
+        target_argument(
+            "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
+            "[TARGET]",
         ),
     ] = None,
     options: TargetOptions = NO_OPTIONS,
-    read_only: Annotated[bool, typer.Option("--read-only", help="disable all keys that change anything")] = False,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="the name of this attached run")] = None,
-    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None,
-    record_keep: Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")] = DAY,
-    verdict_after: Annotated[
-        int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")
-    ] = None,
-    on_alert: Annotated[str | None, on_alert_option()] = None,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
-    headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False,
-    once: Annotated[bool, typer.Option("--once", help="print one summary and exit")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False,
+    read_only: Annotated[bool, flag("--read-only", "disable all keys that change anything")] = False,
+    name: Annotated[str | None, option("NAME", "the name of this attached run")] = None,
+    record: Record = None,
+    record_keep: RecordKeep = DAY,
+    verdict_after: VerdictAfter = None,
+    on_alert: OnAlert = None,
+    force: Force = False,
+    headless: Headless = False,
+    once: Annotated[bool, flag("--once", "print one summary and exit")] = False,
+    json: Annotated[bool, flag("--json", "print snapshots as JSON lines")] = False,
 ) -> None:
     """Attach to an existing query, Flink job, topic or engine; without TARGET: list what can be attached to."""
     headless = headless or launched() is not None
@@ -79,7 +86,7 @@ def attach(
     options = replace(
         options.over(member.options),
         spark_reader=partial(spark_windows, waits=once),
-        log_progress=None if headless else log_progress,
+        log_progress=None if headless else progress_bar,
     )
     opened = open_target(member.target, options, runs=launched() is None)
     if isinstance(opened, RunningEngine):
@@ -136,9 +143,9 @@ def watch(target: "Target[Any]", options: "WatchOptions", name: str | None, base
 
 def _refuse(where: str, options: dict[str, Any]) -> None:
     """UsageError for an option that has no effect on this kind of target."""
-    for option, value in options.items():
+    for name, value in options.items():
         if value is not None:
-            raise UsageError(f"{option} has no effect {where}; leave it out")
+            raise UsageError(f"{name} has no effect {where}; leave it out")
 
 
 def _show_engine(engine: "RunningEngine", *, once: bool, json: bool, read_only: bool) -> None:

@@ -32,11 +32,8 @@ def is_allowed(host: str, listening: str, further: Collection[str]) -> bool:
     name = (found["six"] or found["name"]).lower()
     if name in {*LOOPBACK_NAMES, listening.lower(), *(one.lower() for one in further)}:
         return True
-    return _is_everywhere(listening) and _is_address(name)
-
-
-def _is_everywhere(listening: str) -> bool:
-    return _is_address(listening) and ipaddress.ip_address(listening).is_unspecified
+    everywhere = _is_address(listening) and ipaddress.ip_address(listening).is_unspecified
+    return everywhere and _is_address(name)
 
 
 def _is_address(text: str) -> bool:

@@ -1,30 +1,42 @@
-"""`wmtop check`: watch targets until a verdict is possible, print verdict and findings, and exit accordingly."""
+"""`wmtop check`: watch targets until a verdict is possible, print verdict and findings, and exit accordingly.
+
+Also `wmtop explain CODE`: what a finding means, how it is recognised, what to do; `docs/findings.md` has the same.
+"""
 
 import shutil
 import sys
+import textwrap
 import threading
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
-from msgspec import Struct
 
-from ...engine.doctor import explain
-from ...engine.snapshot import Snapshot
+from ...engine.doctor import RULES, Meaning, meaning_of
+from ...engine.doctor import explain as in_words
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
-from ...engine.text.formatting import duration
+from ...engine.text.formatting import clean, cut, duration
 from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
 from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of
 from ..words.fleet import held_back_by
-from .complete import target_names
-from .look import Look, look_at
-from .members import Member, some_members
-from .options import parse_condition, parse_duration, parse_time, parsed
-from .target_options import OF_CHECKS, with_target_options
+from .options import (
+    OF_CHECKS,
+    AllTargets,
+    AtTime,
+    duration_option,
+    flag,
+    option,
+    parse_condition,
+    target_argument,
+    with_target_options,
+)
+from .targets import Look, Member, look_at, some_members
 
 NO_ANSWER = "no answer within"
 
@@ -32,6 +44,10 @@ FINE, MET, UNUSABLE, CANNOT_TELL = 0, 1, 2, 3
 DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
+MAX_COLUMNS = 100
+"""Columns of a paragraph, at most."""
+_INDENT = 26
+"""The column at which the texts of the list of findings begin."""
 _BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
 """The notes on a query that is stale because no batch has begun for long, not because it is unreadable."""
 MIN_S = 10
@@ -43,42 +59,26 @@ LAST_POLL_S = 1
 @with_target_options(*OF_CHECKS)
 def check(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TARGET…",
-            autocompletion=target_names,
-            help="a run, a recording, or anything that 'wmtop attach' takes",
-        ),
+        list[str] | None, target_argument("a run, a recording, or anything that 'wmtop attach' takes", "TARGET…")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="all that runs, is configured or is published")] = False,
+    every: AllTargets = False,
     fail_if: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="exit 1 if it is true, e.g. 'level_lag > 10m or late_share > 1%'")
+        str | None, option("EXPR", "exit 1 if it is true, e.g. 'level_lag > 10m or late_share > 1%'")
     ] = None,
-    look_for: Annotated[
-        int,
-        typer.Option(
-            "--for",
-            parser=parsed(parse_duration),
-            metavar="D",
-            help="how long to wait for a verdict (30s)",
-            show_default=False,
-        ),
-    ] = DEFAULT_FOR_MS,
-    at: Annotated[
-        int | None, typer.Option(parser=parsed(parse_time), metavar="TIME", help="a recording: that moment (its end)")
-    ] = None,
+    look_for: Annotated[int, duration_option("how long to wait for a verdict (30s)", "--for")] = DEFAULT_FOR_MS,
+    at: AtTime = None,
     options: TargetOptions = NO_OPTIONS,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object a target")] = False,
+    json: Annotated[bool, flag("--json", "print one JSON object a target")] = False,
 ) -> None:
     """Check a target: exit 0 fine, 1 slow, stalled or EXPR is true, 2 unusable input, 3 cannot tell."""
     expression = _parsed(fail_if)
     found = some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
-    asked = _Asked(expression, look_for, at, options)
+    check_one = partial(_check, expression=expression, for_ms=look_for, at=at, options=options)
     results: list[Checked] = []
     refused: list[UsageError] = []
-    for result in _check_all(found, asked):
+    for result in _check_all(found, check_one, hangs_after_s(look_for)):
         if isinstance(result, UsageError):
             refused.append(result)
             continue
@@ -96,15 +96,6 @@ def check(
     raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
 
 
-class _Asked(Struct, frozen=True):
-    """The options that apply to every target."""
-
-    expression: Expression | None
-    for_ms: int
-    at: int | None
-    options: TargetOptions
-
-
 def _parsed(text: str | None) -> Expression | None:
     if text is None:
         return None
@@ -114,14 +105,16 @@ def _parsed(text: str | None) -> Expression | None:
         raise UsageError(f"--fail-if: {error}") from None
 
 
-def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | UsageError]:
+def _check_all(
+    members: list[Member], check_one: Callable[[Member, dict[str, Checked]], Checked], limit_s: float
+) -> Iterator[Checked | UsageError]:
     """Check all targets at the same time; results in order, also `UsageError`s. A hanging target delays no other."""
     outcomes: dict[str, Checked | Exception] = {}
     seen: dict[str, Checked] = {}
 
     def look(member: Member) -> None:
         try:
-            outcomes[member.name] = _check(member, asked, seen)
+            outcomes[member.name] = check_one(member, seen)
         except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
             outcomes[member.name] = error
 
@@ -131,7 +124,6 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
     }
     for thread in threads.values():
         thread.start()
-    limit_s = hangs_after_s(asked.for_ms)
     until = clock.monotonic() + limit_s
     for name, thread in threads.items():
         thread.join(max(until - clock.monotonic(), 0))
@@ -146,13 +138,19 @@ def hangs_after_s(for_ms: int) -> float:
     return max(for_ms / 1_000, MIN_S) + LAST_POLL_S
 
 
-def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
+def _check(
+    member: Member,
+    seen: dict[str, Checked],
+    *,
+    expression: Expression | None,
+    for_ms: int,
+    at: int | None,
+    options: TargetOptions,
+) -> Checked:
     """Check one target; `seen` gets what was found so far, in case its next poll takes too long."""
-    expression = _parsed(member.fail_if) if asked.expression is None else asked.expression
+    expression = _parsed(member.fail_if) if expression is None else expression
 
     def decided(look: Look) -> bool:
-        if look.snapshot is None:
-            return False
         given = look.given()
         if _decided(given, expression):
             return True
@@ -160,7 +158,7 @@ def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
         return False
 
     try:
-        look = look_at(member, decided, asked.for_ms, asked.at, asked.options)
+        look = look_at(member, decided, for_ms, at, options)
     except RunError as error:
         return _unknown(member.name, first_line(error))
     except UsageError as error:
@@ -173,22 +171,16 @@ def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
 def _decided(given: CheckInput, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
-    True if the target has ended or begins no batches, if the expression is true, or if verdict and expression are
-    known.
+    True if the target has ended, or has begun no batches for long, if the expression is true, or if verdict and
+    expression are known.
     """
-    if given.snapshot.state in ("failed", "ended") or _begins_nothing(given.snapshot):
+    state = given.snapshot.state
+    certain = ("pause_unknown", "continuous", *(_BEGINS_NOTHING if state == "stale" else ()))
+    if state in ("failed", "ended") or any(note.code in certain for note in given.snapshot.notes):
         return True
     if expression is not None and evaluate(expression, given).met:
         return True
     return given.verdict != "unknown" and (expression is None or evaluate(expression, given).met is not None)
-
-
-def _begins_nothing(snapshot: Snapshot) -> bool:
-    """Whether the query has begun no batch for so long that a few seconds more would not change the answer."""
-    return any(
-        note.code in ("pause_unknown", "continuous") or (snapshot.state == "stale" and note.code in _BEGINS_NOTHING)
-        for note in snapshot.notes
-    )
 
 
 def _unknown(target: str, reason: str) -> Checked:
@@ -197,8 +189,7 @@ def _unknown(target: str, reason: str) -> Checked:
 
 
 def _result(target: str, given: CheckInput, expression: Expression | None) -> Checked:
-    snapshot = given.snapshot
-    said = [explain(finding, snapshot, None) for finding in given.findings]
+    said = [in_words(finding, given.snapshot, None) for finding in given.findings]
     exit_code = MET if given.verdict in BAD else CANNOT_TELL if given.verdict == "unknown" else FINE
     met = not_known = None
     if expression is not None:
@@ -225,5 +216,42 @@ def _result(target: str, given: CheckInput, expression: Expression | None) -> Ch
         exit=exit_code,
         met=met,
         not_known=not_known,
-        held_back_by=held_back_by(snapshot),
+        held_back_by=held_back_by(given.snapshot),
     )
+
+
+def finding_codes(incomplete: str) -> list[str]:
+    """The codes of the findings that begin so, for a shell to complete."""
+    return [code for code in sorted(RULES) if code.startswith(incomplete)]
+
+
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", autocompletion=finding_codes, help="the code of a finding")
+    ] = None,
+) -> None:
+    """Print what a finding of the doctor means, how it is recognised and what to do; without CODE: list all."""
+    columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
+    if code is None:
+        for known in sorted(RULES):
+            print(cut(f"{known:<{_INDENT}}{meaning_of(known).in_short}", columns))
+        return
+    known = code.strip().lower().replace("_", "-")
+    if known not in RULES:
+        near = " or ".join(map(repr, get_close_matches(known, RULES, n=2, cutoff=0.5)))
+        hint = f"did you mean {near}?" if near else "'wmtop explain' lists all"
+        raise UsageError(f"no finding {clean(code)!r}; {hint}")
+    print(explanation(meaning_of(known), min(columns, MAX_COLUMNS)))
+
+
+def explanation(meaning: Meaning, columns: int) -> str:
+    """The text about one finding, in lines of at most `columns` cells."""
+    paragraphs = [
+        meaning.code,
+        meaning.means,
+        f"How it is recognised: {meaning.recognised_by}",
+        f"What to do: {meaning.what_to_do}",
+    ]
+    if meaning.not_beside:
+        paragraphs.append(f"Not shown if one of these is found, which explains it: {', '.join(meaning.not_beside)}.")
+    return "\n\n".join(textwrap.fill(text, columns, break_on_hyphens=False) for text in paragraphs)

@@ -114,12 +114,8 @@ def completion(
     from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage]
 
     script = get_completion_script(prog_name="wmtop", complete_var=VARIABLE, shell=shell)
-    print(_completing_at_once(script) if shell == "zsh" else script)
-
-
-def _completing_at_once(script: str) -> str:
-    """The script, changed so that it also completes while zsh loads it, at the first Tab."""
-    return f'{script}\n[[ "${{funcstack[1]}}" != _wmtop ]] || _wmtop_completion "$@"'
+    # It also completes while zsh loads it, at the first Tab.
+    print(f'{script}\n[[ "${{funcstack[1]}}" != _wmtop ]] || _wmtop_completion "$@"' if shell == "zsh" else script)
 
 
 def words_to_complete() -> Sequence[str] | None:
@@ -134,7 +130,7 @@ def words_to_complete() -> Sequence[str] | None:
 
 def target_names(incomplete: str) -> list[str]:
     """Configured targets, running engines and published queries; none if the configuration is wrong."""
-    from .members import members
+    from .targets import members
 
     try:
         return _matching(incomplete, [member.name for member in members()])

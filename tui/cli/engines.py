@@ -24,10 +24,15 @@ from ...engine.verdict.history import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
 from .launch import EngineProcess, launched, redirect_output
-from .options import EngineArguments, or_off, settings_of, window_of
+from .options import EngineArguments, or_off, settings_of
 from .output import SnapshotPrinter
 from .running import has_terminal, open_screen
 
+if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
+    from ...engine.run.sources.base import Source
+
+_log = logging.getLogger("wmtop.run")
+_log.addHandler(logging.NullHandler())
 _LOOK_S = 1.0
 
 
@@ -41,7 +46,14 @@ async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand
             coming = coming or asyncio.ensure_future(anext(messages))
             done, _ = await asyncio.wait({coming}, timeout=_LOOK_S)
             if not done:
-                _look_for_silence(last, round(1_000 * (time.monotonic() - heard_s)), alerts)
+                silent_ms = round(1_000 * (time.monotonic() - heard_s))
+                if (
+                    last is not None
+                    and last.state not in ("starting", "ended", "failed")
+                    and silent_ms >= LOST_AFTER_MS
+                ):
+                    # A suspended or hanging engine sends nothing, but its connection stays open.
+                    alerts.lose(_now_ms(), silent_ms=silent_ms)
                 continue
             message, coming = coming.result(), None
             if isinstance(message, Snapshot):
@@ -50,29 +62,12 @@ async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand
     except StopAsyncIteration:
         return
     except RunError as error:
-        alerts.lose(_alert_now_ms(), first_line(str(error)))
+        alerts.lose(_now_ms(), first_line(str(error)))
         raise
     finally:
         if coming is not None:
             coming.cancel()
         await asyncio.to_thread(alerts.close)
-
-
-def _look_for_silence(last: Snapshot | None, silent_ms: int, alerts: AlertCommand) -> None:
-    """Check for missing snapshots: a suspended or hanging engine sends none, but its connection stays open."""
-    if last is not None and last.state not in ("starting", "ended", "failed") and silent_ms >= LOST_AFTER_MS:
-        alerts.lose(_alert_now_ms(), silent_ms=silent_ms)
-
-
-def _alert_now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
-    from ...engine.run.sources.base import Source
-
-_log = logging.getLogger("wmtop.run")
-_log.addHandler(logging.NullHandler())
 
 
 def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, inputs: Sequence[Path] = ()) -> None:
@@ -83,7 +78,7 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
     from ...engine.run.row_groups import check_custom
     from ...engine.run.sources.base import RecordColumns
 
-    settings = settings_for(engine, live=live)
+    settings = settings_of(engine, live=live)
     check_engine_outputs(engine, inputs)
     if settings.factory is not None:
         check_custom(settings.factory)
@@ -139,7 +134,7 @@ def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_o
     The name is taken here and passed on, so that two commands at the same moment get two names, and the screen reads
     only the stream of its own engine.
     """
-    claim = run_directory.claim(name, base, _now_ms()) if name else run_directory.claim_free(base, base, _now_ms())
+    claim = _claim(name, base, base)
     run = claim.run
     try:
         process = EngineProcess(sys.argv[1:], claim, tied=on_quit == "stop")
@@ -230,11 +225,9 @@ def run_claimed(
 def _claim(name: str | None, base: str, description: str) -> run_directory.Claim:
     if (launch := launched()) is not None:
         return run_directory.adopt(launch.lock, launch.name, launch.id, description, _now_ms())
-    return (
-        run_directory.claim(name, description, _now_ms())
-        if name
-        else run_directory.claim_free(base, description, _now_ms())
-    )
+    if name:
+        return run_directory.claim(name, description, _now_ms())
+    return run_directory.claim_free(base, description, _now_ms())
 
 
 def _now_ms() -> int:
@@ -250,24 +243,6 @@ def stop_on_eof() -> bool:
 def bounds_of(keep: int) -> Bounds:
     """The bounds of a recording by `--record-keep`."""
     return UNBOUNDED if (kept := or_off(keep)) is None else Bounds(span_ms=kept)
-
-
-def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
-    guard = engine.future_guard
-    return settings_of(
-        strategies=engine.strategy or [],
-        marker=engine.marker,
-        smooth=engine.smooth,
-        watermark=engine.watermark,
-        lateness_ms=engine.lateness,
-        idle_after_ms=or_off(engine.idle_after),
-        emit_every_ms=engine.emit_every,
-        window=window_of(engine.window, engine.slide, engine.offset, engine.session),
-        allowed_lateness_ms=engine.allowed_lateness,
-        future_guard_ms=(300_000 if live else None) if guard is None else or_off(guard),
-        subtasks=engine.subtasks,
-        max_channels=engine.max_channels,
-    )
 
 
 def staging(engine: EngineArguments) -> tuple[Path, bool]:

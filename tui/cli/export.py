@@ -3,25 +3,26 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated
 
 import typer
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from ...engine.system.errors import RunError, UsageError
-from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher
+from ...engine.targets.fleet import TargetWatch, Watcher
 from ...engine.text.formatting import clean
 from ..words import metrics as table
 from ..words.fleet import RECORDING, SILENT_MS, kind_of
 from ..words.metrics import alert_rules, dashboard
-from .complete import target_names
 from .fleet import age_ms, facts_input, print_lines, watching
-from .members import Member, member_of, members
+from .options import AllTargets, flag, option, target_argument
+from .targets import Member, member_of, members
 
-Family = GaugeMetricFamily | CounterMetricFamily | InfoMetricFamily
+_VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
+_SUFFIXES = {"gauge": "", "counter": "_total", "info": "_info"}
 
 
 class FleetCollector(Collector):
@@ -33,63 +34,33 @@ class FleetCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The families, with a sample for each value that is known."""
-        families = {metric.name: family_of(metric) for metric in table.all_metrics()}
+        families = {each.name: Metric(table.PREFIX + each.name, each.help, each.kind) for each in table.all_metrics()}
         for watch in self._watcher.watches():
-            self._add(families, watch)
+            for metric, own, value in self._samples(watch):
+                family = families[metric.name]
+                labels = dict(zip(("target", *metric.labels), (watch.status.name, *own), strict=True))
+                family.add_sample(family.name + _SUFFIXES[metric.kind], labels, value)
         return list(families.values())
 
-    def _add(self, families: dict[str, Family], watch: TargetWatch) -> None:
+    def _samples(self, watch: TargetWatch) -> Iterator[tuple[table.Metric, tuple[str, ...], float]]:
+        """The values of a target, with the metric's own labels."""
         status = watch.status
         age = age_ms(status, self._clock())
-        lost = _lost(status, age)
-        add_sample(
-            families[table.UP.name], table.UP, status.name, (), float(status.snapshot is not None and lost is None)
-        )
+        lost = None if status.has_ended else status.lost  # the state of an ended target is known
+        if not status.has_ended and lost is None and age is not None and age > SILENT_MS and status.kind != RECORDING:
+            lost = "no answer"
+        yield table.UP, (), float(status.snapshot is not None and lost is None)
         kind = status.kind if status.snapshot is None else kind_of(status.kind, status.snapshot)
-        add_sample(families[table.TARGET.name], table.TARGET, status.name, (kind or "unknown",), 1.0)
+        yield table.TARGET, (kind or "unknown",), 1.0
         if age is not None:
-            add_sample(families[table.AGE.name], table.AGE, status.name, (), age / 1_000)
+            yield table.AGE, (), age / 1_000
         given = facts_input(watch, lost)
         if given is None:
-            add_sample(families["verdict"], _VERDICT, status.name, ("unknown",), 1.0)
+            yield _VERDICT, ("unknown",), 1.0
             return
         for metric in table.METRICS:
-            if lost is not None and metric is not _VERDICT:
-                continue  # a lost target's last values are not its present ones
-            for labels, value in metric.take(given):
-                add_sample(families[metric.name], metric, status.name, labels, value)
-
-
-_VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
-
-
-def _lost(status: TargetStatus, age: int | None) -> str | None:
-    """Why the target's present state is unknown; an ended target's is known."""
-    if status.has_ended:
-        return None
-    if status.lost is not None:
-        return status.lost
-    silent = age is not None and age > SILENT_MS and status.kind != RECORDING
-    return "no answer" if silent else None
-
-
-def family_of(metric: table.Metric) -> Family:
-    """An empty family."""
-    name = table.PREFIX + metric.name
-    labels = ("target", *metric.labels)
-    if metric.kind == "counter":
-        return CounterMetricFamily(name, metric.help, labels=labels)
-    if metric.kind == "info":
-        return InfoMetricFamily(name, metric.help, labels=())
-    return GaugeMetricFamily(name, metric.help, labels=labels)
-
-
-def add_sample(family: Family, metric: table.Metric, target: str, labels: tuple[str, ...], value: float) -> None:
-    """A value of a target; `labels` are those of the metric's own labels."""
-    if isinstance(family, InfoMetricFamily):
-        family.add_metric([], dict(zip(("target", *metric.labels), (target, *labels), strict=True)))
-    else:
-        family.add_metric([target, *labels], value)
+            if lost is None or metric is _VERDICT:  # a lost target's last values are not its present ones
+                yield from ((metric, labels, value) for labels, value in metric.take(given))
 
 
 def serve_metrics(watcher: Watcher, host: str, port: int) -> int:
@@ -109,19 +80,16 @@ FIRST_LOOK_S = 10.0
 
 def export(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TARGET…", autocompletion=target_names, help="a run, a configured target, or what 'attach' takes"
-        ),
+        list[str] | None, target_argument("a run, a configured target, or what 'attach' takes", "TARGET…")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="all that runs, is configured or is published")] = False,
+    every: AllTargets = False,
     prometheus: Annotated[
-        str | None, typer.Option(metavar="[HOST]:PORT", help="serve metrics, e.g. :9464 (on 127.0.0.1 without HOST)")
+        str | None, option("[HOST]:PORT", "serve metrics, e.g. :9464 (on 127.0.0.1 without HOST)")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON line a refresh")] = False,
-    once: Annotated[bool, typer.Option("--once", help="with --json: print one line and exit")] = False,
-    print_dashboard: Annotated[bool, typer.Option("--dashboard", help="print a Grafana dashboard (JSON)")] = False,
-    print_rules: Annotated[bool, typer.Option("--alert-rules", help="print alert rules for Prometheus (YAML)")] = False,
+    json: Annotated[bool, flag("--json", "print one JSON line a refresh")] = False,
+    once: Annotated[bool, flag("--once", "with --json: print one line and exit")] = False,
+    print_dashboard: Annotated[bool, flag("--dashboard", "print a Grafana dashboard (JSON)")] = False,
+    print_rules: Annotated[bool, flag("--alert-rules", "print alert rules for Prometheus (YAML)")] = False,
 ) -> None:
     """Export targets to Prometheus or as JSON lines; print a dashboard and alert rules for them."""
     if print_dashboard or print_rules:
@@ -140,7 +108,17 @@ def export(
     with watching(found) as watcher:
         if address is not None and not once:
             _serve(watcher, *address)
-        _run(watcher, json=json, once=once)
+        stopping = threading.Event()
+
+        def stop(number: int, frame: object) -> None:
+            stopping.set()
+
+        for number in () if once else (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, stop)
+        if json or once:
+            print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
+        else:
+            stopping.wait()
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -151,7 +129,6 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _serve(watcher: Watcher, host: str, port: int) -> None:
-
     try:
         bound = serve_metrics(watcher, host, port)
     except OSError as error:
@@ -160,18 +137,3 @@ def _serve(watcher: Watcher, host: str, port: int) -> None:
     typer.echo(f"metrics: http://{shown}:{bound}/metrics", err=True)
     if host not in LOOPBACK:
         typer.echo("wmtop: anyone who reaches this address can read the names of targets and channels", err=True)
-
-
-def _run(watcher: Watcher, *, json: bool, once: bool) -> None:
-    """Until a signal; print a line each refresh, or one."""
-    stopping = threading.Event()
-
-    def stop(number: int, frame: object) -> None:
-        stopping.set()
-
-    for number in () if once else (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    if json or once:
-        print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
-    else:
-        stopping.wait()

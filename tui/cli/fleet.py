@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
@@ -25,8 +24,11 @@ from ..words.fail_if import CheckInput
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
 from .config import appearance, config
-from .members import Member, members
 from .running import has_terminal, open_screen
+from .targets import Member, members
+
+if TYPE_CHECKING:
+    from .running import Feed
 
 
 class WatchedFeed:
@@ -51,7 +53,7 @@ class WatchedFeed:
                     self._last = message
                     if not introduced:
                         introduced = True
-                        yield header_of(message, time.time_ns() // 1_000_000, self._watch.points)
+                        yield header_of(message, time_ns() // 1_000_000, self._watch.points)
                 yield message
         finally:
             end()
@@ -100,16 +102,20 @@ def watching(find: Callable[[], Iterable[Member]]) -> Generator[Watcher]:
 
 
 def print_lines(watcher: Watcher, once_within_s: float | None, stopping: threading.Event | None = None) -> None:
-    """Print the fleet as a line of JSON each refresh until `stopping`; with `once_within_s` one line, when every target
-    was seen or is lost, or after that time.
+    """Print the fleet as a line of JSON each refresh, the worst first, until `stopping`; with `once_within_s` one line,
+    when every target was seen or is lost, or after that time.
     """
     rows, stopping = FleetRows(watcher), stopping or threading.Event()
-    if once_within_s is not None:
-        wait_for_all(watcher, once_within_s)
-        print(fleet_line(rows.rows(), time_ns() // 1_000_000))
-        return
-    while not stopping.wait(appearance().refresh_ms / 1_000):
-        print(fleet_line(rows.rows(), time_ns() // 1_000_000), flush=True)
+    until = monotonic() + (once_within_s or 0)
+    while monotonic() < until and any(
+        watch.status.snapshot is None and watch.status.lost is None for watch in watcher.watches()
+    ):
+        sleep(0.05)
+    while once_within_s is not None or not stopping.wait(appearance().refresh_ms / 1_000):
+        line = {"version": 1, "wall_ms": time_ns() // 1_000_000, "targets": ordered(rows.rows())}
+        print(msgspec.json.encode(line).decode(), flush=True)
+        if once_within_s is not None:
+            return
 
 
 class FleetRows:
@@ -148,24 +154,6 @@ def facts_input(watch: TargetWatch, lost: str | None) -> CheckInput | None:
     return CheckInput(snapshot, past, verdict_at(snapshot, past, lost=lost), diagnose(snapshot, past, lost=lost))
 
 
-def fleet_line(rows: Iterable[FleetRow], wall_ms: int) -> str:
-    """The fleet as a line of JSON, the worst first."""
-    return msgspec.json.encode({"version": 1, "wall_ms": wall_ms, "targets": ordered(list(rows))}).decode()
-
-
-def wait_for_all(watcher: Watcher, most_s: float) -> None:
-    """Wait until every target was seen or is lost, at most `most_s`."""
-    until = monotonic() + most_s
-    while monotonic() < until:
-        statuses = [watch.status for watch in watcher.watches()]
-        if all(status.snapshot is not None or status.lost is not None for status in statuses):
-            return
-        sleep(0.05)
-
-
-if TYPE_CHECKING:
-    from .running import Feed
-
 HOW_TO_START = (
     "nothing to watch: no engine is running, no target is configured, no query is published\n"
     "  wmtop demo                      real flights, replayed through Spark\n"
@@ -190,25 +178,22 @@ def open_fleet() -> None:
         return
     if not has_terminal():
         raise UsageError("the screen needs a terminal; without one, use wmtop --json or wmtop check --all")
-    with watching(members) as watcher:
-        _between(watcher, found[0].name if len(found) == 1 else None)
-
-
-def _between(watcher: Watcher, opened: str | None) -> None:
-    """Switch between the table and its targets until the user quits; `opened` is shown first. Watching never stops."""
     from ..screens.fleet import FleetApp
     from ..screens.preferences import preferences_file
 
     use_keys(config().keys)
-    rows, selected = FleetRows(watcher), opened
-    while True:
-        if opened is None:
-            app = FleetApp(rows.rows, appearance(), selected, preferences_file=preferences_file())
-            opened = app.run()
-        watch = None if opened is None else watcher.watch(opened)
-        if watch is None or not _show(watch):
-            return
-        selected, opened = opened, None
+    opened = found[0].name if len(found) == 1 else None
+    selected = opened
+    with watching(members) as watcher:  # between the table and its targets, until the user quits; watching never stops
+        rows = FleetRows(watcher)
+        while True:
+            if opened is None:
+                app = FleetApp(rows.rows, appearance(), selected, preferences_file=preferences_file())
+                opened = app.run()
+            watch = None if opened is None else watcher.watch(opened)
+            if watch is None or not _show(watch):
+                return
+            selected, opened = opened, None
 
 
 def _show(watch: TargetWatch) -> bool:

@@ -15,18 +15,17 @@ import typer
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets import READER_THREAD
 from .complete import epilog, words_to_complete
-from .loading import loading
-from .logs import log, set_log
+from .process import loading, log, set_log, versions
 
 COMMANDS = {
     "demo": ".run:demo",
     "run": ".run:run_app",
     "attach": ".attach:attach",
     "check": ".check:check",
-    "explain": ".explain:explain",
+    "explain": ".check:explain",
     "advise": ".advise:advise",
     "export": ".export:export",
-    "preview": ".preview:preview",
+    "preview": ".advise:preview",
     "runs": ".running:runs",
     "stop": ".running:stop",
     "replay": ".replay:replay",
@@ -94,8 +93,6 @@ def main_command(
 ) -> None:
     """Show all targets in one table, the worst first; with exactly one, open it."""
     if version:
-        from .versions import versions
-
         print(versions())
         raise typer.Exit
     set_log(log_file, log_level)

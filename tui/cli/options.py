@@ -1,5 +1,6 @@
-"""The options of every engine: their parsers, and the settings that they make."""
+"""The options of the commands: their parsers, those that several commands share, and the settings that they make."""
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -7,11 +8,12 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from ...engine.system.errors import UsageError
+from ...engine.targets.target import TargetOptions
 from ...engine.text import formatting
 from ...engine.text.formatting import DAY
 from ...engine.watermarks.settings import (
@@ -25,14 +27,13 @@ from ...engine.watermarks.settings import (
     Tumbling,
     WindowSpec,
 )
+from .complete import target_names
 
 if TYPE_CHECKING:
+    from ...engine.targets.spark.watch import WindowsTap
     from ..words.fail_if import Expression
 
-_STRATEGIES: dict[str, StrategyName] = {
-    name: name
-    for name in ("bounded", "monotonous", "bounded-legacy", "punctuated", "smoothed", "source", "spark", "none")
-}
+_STRATEGIES: dict[str, StrategyName] = {name: name for name in get_args(StrategyName) if name != "custom"}
 
 
 def parse_duration(text: str) -> int:
@@ -51,14 +52,19 @@ def parse_condition(text: str) -> "Expression":
     return parse_fail_if(text, plugins() if "." in text else ())
 
 
-def parse_duration_or_off(text: str) -> int | None:
-    """A duration in ms, or None for `off`."""
+def parse_duration_or_off(text: str) -> int:
+    """A duration in ms, or -1 for `off`, which `or_off` reads."""
     if text == "off":
-        return None
+        return -1
     try:
         return parse_duration(text)
     except ValueError as error:
         raise ValueError(f"{error}, or off") from None
+
+
+def or_off(value: int) -> int | None:
+    """The value of a `off_option`: ms, or None for off."""
+    return None if value < 0 else value
 
 
 def parse_share(text: str) -> float:
@@ -99,124 +105,6 @@ def parse_speed(text: str) -> float | None:
     return speed
 
 
-def window_of(size_ms: int | None, slide_ms: int | None, offset_ms: int, gap_ms: int | None) -> WindowSpec:
-    """The window by `--window [--slide] [--offset] | --session`."""
-    if gap_ms is not None:
-        if size_ms is not None or slide_ms is not None or offset_ms:
-            raise UsageError(
-                "--session cannot be combined with --window, --slide or --offset; choose one kind of window"
-            )
-        _positive("--session", gap_ms)
-        return Session(gap_ms)
-    size = 3_600_000 if size_ms is None else size_ms
-    _positive("--window", size)
-    if slide_ms is None or slide_ms == size:
-        return Tumbling(size, offset_ms)
-    _positive("--slide", slide_ms)
-    if -(-size // slide_ms) > MAX_WINDOWS_PER_RECORD:
-        raise UsageError(
-            f"--slide: {size} ms windows every {slide_ms} ms put each record into {-(-size // slide_ms)} windows "
-            f"(at most {MAX_WINDOWS_PER_RECORD}); use a slide of at least {-(-size // MAX_WINDOWS_PER_RECORD)}ms"
-        )
-    return Sliding(size, slide_ms, offset_ms)
-
-
-def settings_of(
-    *,
-    strategies: list[str],
-    marker: str | None,
-    smooth: int | None,
-    watermark: str | None,
-    lateness_ms: int | None,
-    idle_after_ms: int | None,
-    emit_every_ms: int,
-    window: WindowSpec,
-    allowed_lateness_ms: int,
-    future_guard_ms: int | None,
-    subtasks: int | None,
-    max_channels: int = 10_000,
-) -> Settings:
-    """The settings of a run; UsageError if options contradict each other."""
-    if len(strategies) > 1:
-        raise UsageError(f"--strategy is given {len(strategies)} times ({', '.join(strategies)}): give one")
-    strategy = strategies[0] if strategies else "bounded" if watermark is None else "source"
-    name, factory = _strategy(strategy)
-    for option, value, owner in (("--marker", marker, "punctuated"), ("--smooth", smooth, "smoothed")):
-        if value is not None and name != owner:
-            raise UsageError(f"{option} belongs to --strategy {owner}, but the strategy is {strategy}")
-    if watermark is not None and name != "source":
-        raise UsageError(f"--watermark needs --strategy source, but the strategy is {strategy}; leave out one of them")
-    if name == "punctuated" and marker is None:
-        raise UsageError("--strategy punctuated needs --marker SQL, e.g. --marker \"kind = 'marker'\"")
-    if name == "source" and watermark is None:
-        raise UsageError("--strategy source needs --watermark COL, the column that carries the watermarks")
-    if lateness_ms is not None and name not in TUNABLE:
-        raise UsageError(
-            f"--lateness: the strategy {strategy} does not use it; leave it out, or use --strategy bounded"
-        )
-    if smooth is not None and smooth < 1:
-        raise UsageError(f"--smooth {smooth}: average at least 1 timestamp, e.g. --smooth 100")
-    if idle_after_ms == 0:
-        raise UsageError("--idle-after 0s: an idle timeout must be longer than 0; give 'off' for no idle timeout")
-    if not 1 <= max_channels <= MAX_CHANNELS:
-        raise UsageError(f"--max-channels {max_channels}: give 1 to {MAX_CHANNELS}, e.g. --max-channels 10000")
-    if subtasks is not None and subtasks < 1:
-        raise UsageError(f"--subtasks {subtasks}: give at least 1 source instance, e.g. --subtasks 4")
-    default = 1_800_000 if name in TUNABLE else 0 if name == "monotonous" else None
-    return Settings(
-        strategy=name,
-        lateness_ms=default if lateness_ms is None else lateness_ms,
-        idle_after_ms=idle_after_ms,
-        allowed_lateness_ms=allowed_lateness_ms,
-        future_guard_ms=future_guard_ms,
-        emit_every_ms=emit_every_ms,
-        subtasks=subtasks,
-        max_channels=max_channels,
-        window=window,
-        smooth=100 if smooth is None else smooth,
-        marker=marker,
-        watermark_column=watermark,
-        factory=factory,
-    )
-
-
-def _strategy(text: str) -> tuple[StrategyName, str | None]:
-    if text in _STRATEGIES:
-        return _STRATEGIES[text], None
-    if ":" in text:
-        return "custom", text
-    raise UsageError(f"--strategy '{text}' is not known: use {', '.join(_STRATEGIES)} or module:factory")
-
-
-def _positive(option: str, value_ms: int) -> None:
-    if value_ms < 1:
-        raise UsageError(f"{option} must be longer than 0, e.g. {option} 1h")
-
-
-DEFAULT_IDLE_AFTER_MS = 7_200_000
-FORCE_HELP = "overwrite output files that exist"
-
-
-def duration_option(text: str, **more: Any) -> Any:
-    """An option that is a duration (ms)."""
-    return typer.Option(parser=parsed(parse_duration), metavar="D", help=text, show_default=False, **more)
-
-
-def off_option(text: str, **more: Any) -> Any:
-    """An option that is a duration (ms) or `off`, which is -1 until `or_off` reads it."""
-    return typer.Option(parser=parsed(_minus_one_for_off), metavar="D|off", help=text, show_default=False, **more)
-
-
-def on_alert_option() -> Any:
-    """The option for a command that each alert runs."""
-    return typer.Option(metavar="CMD", help="run CMD (no shell) at each alert, with the alert as JSON on its stdin")
-
-
-def or_off(value: int) -> int | None:
-    """The value of an `off_option`: ms, or None for off."""
-    return None if value < 0 else value
-
-
 def parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A parser for typer, which also passes default values through it."""
 
@@ -232,9 +120,41 @@ def parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return run
 
 
-def _minus_one_for_off(text: str) -> int:
-    value = parse_duration_or_off(text)
-    return -1 if value is None else value
+def flag(name: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=help)
+
+
+def option(metavar: str, help: str, *names: str, parse: Callable[[str], Any] | None = None, **more: Any) -> Any:
+    """An option with a value; without `names` it is named after its parameter."""
+    parser = None if parse is None else parsed(parse)
+    return typer.Option(*names, parser=parser, metavar=metavar, help=help, **more)
+
+
+def duration_option(help: str, *names: str, metavar: str = "D") -> Any:
+    """An option that is a duration (ms)."""
+    return option(metavar, help, *names, parse=parse_duration, show_default=False)
+
+
+def off_option(help: str) -> Any:
+    """An option that is a duration (ms) or `off`, which is -1 until `or_off` reads it."""
+    return option("D|off", help, parse=parse_duration_or_off, show_default=False)
+
+
+def target_argument(help: str, metavar: str = "TARGET") -> Any:
+    """An argument that a shell completes with the names of targets."""
+    return typer.Argument(metavar=metavar, autocompletion=target_names, help=help)
+
+
+AtTime = Annotated[int | None, option("TIME", "a recording: that moment (its end)", parse=parse_time)]
+AllTargets = Annotated[bool, flag("--all", "all that runs, is configured or is published")]
+Force = Annotated[bool, flag("--force", "overwrite output files that exist")]
+Headless = Annotated[bool, flag("--headless", "no screen")]
+Record = Annotated[Path | None, option("FILE", "record every snapshot")]
+RecordKeep = Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")]
+VerdictAfter = Annotated[int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")]
+OnAlert = Annotated[str | None, option("CMD", "run CMD (no shell) at each alert, with the alert as JSON on its stdin")]
+DEFAULT_IDLE_AFTER_MS = 7_200_000
 
 
 @dataclass(frozen=True)
@@ -243,20 +163,13 @@ class EngineArguments:
 
     strategy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="bounded, monotonous, bounded-legacy, punctuated, smoothed, source, spark, none or module:factory",
+        option(
+            "NAME", "bounded, monotonous, bounded-legacy, punctuated, smoothed, source, spark, none or module:factory"
         ),
     ] = None
-    marker: Annotated[
-        str | None, typer.Option(metavar="SQL", help="punctuated: the condition that makes a record a marker")
-    ] = None
-    smooth: Annotated[int | None, typer.Option(metavar="N", help="smoothed: how many timestamps to average (100)")] = (
-        None
-    )
-    watermark: Annotated[
-        str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")
-    ] = None
+    marker: Annotated[str | None, option("SQL", "punctuated: the condition that makes a record a marker")] = None
+    smooth: Annotated[int | None, option("N", "smoothed: how many timestamps to average (100)")] = None
+    watermark: Annotated[str | None, option("COL", "source: the column with the source's watermarks")] = None
     lateness: Annotated[int | None, duration_option("max out-of-orderness (30m)")] = None
     idle_after: Annotated[
         int, off_option("idle timeout: a channel without records for D no longer holds back the watermark (2h)")
@@ -265,64 +178,184 @@ class EngineArguments:
     window: Annotated[int | None, duration_option("the size of windows (1h)")] = None
     slide: Annotated[int | None, duration_option("sliding windows: from start to start")] = None
     offset: Annotated[int, duration_option("where windows start (0s)")] = 0
-    session: Annotated[
-        int | None, typer.Option(parser=parsed(parse_duration), metavar="GAP", help="session windows")
-    ] = None
+    session: Annotated[int | None, duration_option("session windows", metavar="GAP")] = None
     allowed_lateness: Annotated[
         int, duration_option("how long a window accepts late records after it first fired (0s)")
     ] = 0
     future_guard: Annotated[
         int | None, off_option("how far ahead of the clock an event time may be (5m; replay: off)")
     ] = None
-    subtasks: Annotated[int | None, typer.Option(metavar="N", help="combine the channels in N source instances")] = None
-    max_channels: Annotated[
-        int, typer.Option(metavar="N", help="channels beyond N share the channel 'other' (10000)")
-    ] = 10_000
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="the engine's name")] = None
-    state_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the state in DIR, and resume from it")] = (
-        None
-    )
-    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master (local[*])")] = None
-    conf: Annotated[list[str] | None, typer.Option(metavar="K=V", help="a Spark setting; may be repeated")] = None
-    packages: Annotated[str | None, typer.Option(metavar="G:A:V", help="Maven packages for Spark")] = None
-    jars: Annotated[str | None, typer.Option(metavar="FILE,…", help="jars for Spark")] = None
-    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None
-    record_keep: Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")] = DAY
-    verdict_after: Annotated[
-        int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")
-    ] = None
-    firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
-        None
-    )
-    late_output: Annotated[
-        str | None, typer.Option(metavar="DIR", help="keep the late (dropped) records in DIR, as Parquet")
-    ] = None
-    explain: Annotated[
-        str | None, typer.Option(metavar="COL,…", help="show which values of these columns late records have")
-    ] = None
-    on_alert: Annotated[str | None, on_alert_option()] = None
-    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False
-    headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False
-    once: Annotated[bool, typer.Option("--once", help="run to the end of the source, print the summary, exit")] = False
-    json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False
+    subtasks: Annotated[int | None, option("N", "combine the channels in N source instances")] = None
+    max_channels: Annotated[int, option("N", "channels beyond N share the channel 'other' (10000)")] = 10_000
+    name: Annotated[str | None, option("NAME", "the engine's name")] = None
+    state_dir: Annotated[Path | None, option("DIR", "keep the state in DIR, and resume from it")] = None
+    master: Annotated[str | None, option("URL", "Spark's master (local[*])")] = None
+    conf: Annotated[list[str] | None, option("K=V", "a Spark setting; may be repeated")] = None
+    packages: Annotated[str | None, option("G:A:V", "Maven packages for Spark")] = None
+    jars: Annotated[str | None, option("FILE,…", "jars for Spark")] = None
+    record: Record = None
+    record_keep: RecordKeep = DAY
+    verdict_after: VerdictAfter = None
+    firings: Annotated[Path | None, option("FILE", "write every firing and late drop as NDJSON")] = None
+    late_output: Annotated[str | None, option("DIR", "keep the late (dropped) records in DIR, as Parquet")] = None
+    explain: Annotated[str | None, option("COL,…", "show which values of these columns late records have")] = None
+    on_alert: OnAlert = None
+    force: Force = False
+    headless: Headless = False
+    once: Annotated[bool, flag("--once", "run to the end of the source, print the summary, exit")] = False
+    json: Annotated[bool, flag("--json", "print snapshots as JSON lines")] = False
+
+    @property
+    def window_spec(self) -> WindowSpec:
+        """The window by `--window [--slide] [--offset] | --session`; UsageError if they contradict each other."""
+        if self.session is not None:
+            if self.window is not None or self.slide is not None or self.offset:
+                raise UsageError(
+                    "--session cannot be combined with --window, --slide or --offset; choose one kind of window"
+                )
+            _positive("--session", self.session)
+            return Session(self.session)
+        size = 3_600_000 if self.window is None else self.window
+        _positive("--window", size)
+        if self.slide is None or self.slide == size:
+            return Tumbling(size, self.offset)
+        _positive("--slide", self.slide)
+        if -(-size // self.slide) > MAX_WINDOWS_PER_RECORD:
+            raise UsageError(
+                f"--slide: {size} ms windows every {self.slide} ms put each record into {-(-size // self.slide)} "
+                f"windows (at most {MAX_WINDOWS_PER_RECORD}); use a slide of at least "
+                f"{-(-size // MAX_WINDOWS_PER_RECORD)}ms"
+            )
+        return Sliding(size, self.slide, self.offset)
 
 
-def with_engine_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `engine: EngineArguments` the options of every engine besides its own."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    shared = get_type_hints(EngineArguments, include_extras=True)
+def settings_of(engine: EngineArguments, *, live: bool) -> Settings:
+    """The settings of a run; UsageError if options contradict each other."""
+    window, strategies, watermark = engine.window_spec, engine.strategy or [], engine.watermark
+    if len(strategies) > 1:
+        raise UsageError(f"--strategy is given {len(strategies)} times ({', '.join(strategies)}): give one")
+    strategy = strategies[0] if strategies else "bounded" if watermark is None else "source"
+    factory = strategy if strategy not in _STRATEGIES and ":" in strategy else None
+    if strategy not in _STRATEGIES and factory is None:
+        raise UsageError(f"--strategy '{strategy}' is not known: use {', '.join(_STRATEGIES)} or module:factory")
+    name = _STRATEGIES.get(strategy, "custom")
+    for given, value, owner in (("--marker", engine.marker, "punctuated"), ("--smooth", engine.smooth, "smoothed")):
+        if value is not None and name != owner:
+            raise UsageError(f"{given} belongs to --strategy {owner}, but the strategy is {strategy}")
+    if watermark is not None and name != "source":
+        raise UsageError(f"--watermark needs --strategy source, but the strategy is {strategy}; leave out one of them")
+    if name == "punctuated" and engine.marker is None:
+        raise UsageError("--strategy punctuated needs --marker SQL, e.g. --marker \"kind = 'marker'\"")
+    if name == "source" and watermark is None:
+        raise UsageError("--strategy source needs --watermark COL, the column that carries the watermarks")
+    if engine.lateness is not None and name not in TUNABLE:
+        raise UsageError(
+            f"--lateness: the strategy {strategy} does not use it; leave it out, or use --strategy bounded"
+        )
+    if engine.smooth is not None and engine.smooth < 1:
+        raise UsageError(f"--smooth {engine.smooth}: average at least 1 timestamp, e.g. --smooth 100")
+    if engine.idle_after == 0:
+        raise UsageError("--idle-after 0s: an idle timeout must be longer than 0; give 'off' for no idle timeout")
+    if not 1 <= engine.max_channels <= MAX_CHANNELS:
+        raise UsageError(f"--max-channels {engine.max_channels}: give 1 to {MAX_CHANNELS}, e.g. --max-channels 10000")
+    if engine.subtasks is not None and engine.subtasks < 1:
+        raise UsageError(f"--subtasks {engine.subtasks}: give at least 1 source instance, e.g. --subtasks 4")
+    lateness, guard = engine.lateness, engine.future_guard
+    if lateness is None:
+        lateness = 1_800_000 if name in TUNABLE else 0 if name == "monotonous" else None
+    return Settings(
+        strategy=name,
+        lateness_ms=lateness,
+        idle_after_ms=or_off(engine.idle_after),
+        allowed_lateness_ms=engine.allowed_lateness,
+        future_guard_ms=(300_000 if live else None) if guard is None else or_off(guard),
+        emit_every_ms=engine.emit_every,
+        subtasks=engine.subtasks,
+        max_channels=engine.max_channels,
+        window=window,
+        smooth=100 if engine.smooth is None else engine.smooth,
+        marker=engine.marker,
+        watermark_column=watermark,
+        factory=factory,
+    )
+
+
+def _positive(option: str, value_ms: int) -> None:
+    if value_ms < 1:
+        raise UsageError(f"{option} must be longer than 0, e.g. {option} 1h")
+
+
+TARGET_OPTIONS: dict[str, Any] = {
+    "group": Annotated[str | None, option("G", "kafka: the consumer group to watch")],
+    "bootstrap": Annotated[str | None, option("B", "query, flink: the Kafka cluster that it reads from")],
+    "time": Annotated[str | None, option("PATH", "kafka: the JSON field with the event time (the record's timestamp)")],
+    "lateness": Annotated[int | None, duration_option("kafka: max out-of-orderness of the watermarks shown (0s)")],
+    "idle_after": Annotated[
+        int | None,
+        off_option("kafka: idle timeout: a partition without records for D no longer holds back the watermark (2h)"),
+    ],
+    "kafka_config": Annotated[Path | None, option("FILE", "kafka: client properties, for example for TLS and SASL")],
+    "query": Annotated[str | None, option("NAME", "event log, published query: the query to show, by name or id")],
+    "operator": Annotated[
+        str | None, option("NAME", "flink: the operator whose inputs are shown (the windows nearest the sources)")
+    ],
+    "ca_file": Annotated[Path | None, option("FILE", "flink: certificate authorities, PEM")],
+    "client_cert": Annotated[Path | None, option("FILE", "flink: a client certificate with its key, PEM")],
+    "auth_file": Annotated[Path | None, option("FILE", "flink: a file with a bearer token or user:password")],
+    "state_reader": Annotated[str | None, option("none|files|spark", "query: how to read its state (files)")],
+}
+"""The options of commands that look at a target by parameter, in the order of `--help`."""
+OF_CHECKS = ("bootstrap", "time", "group", "kafka_config", "query")
+"""The options of `check` and `report`."""
+
+
+def target_options(**given: Any) -> TargetOptions:
+    """The options by parameter; None or missing: not given."""
+    return TargetOptions(**given, spark_reader=functools.partial(spark_windows, waits=True))
+
+
+def spark_windows(path: Path, *, waits: bool) -> "WindowsTap":
+    """Reads a checkpoint's state with Spark; `waits`: each poll waits for it."""
+    from ...engine.run.state_reader import SparkWindows
+
+    return SparkWindows(path, waits=waits)
+
+
+Command = Callable[..., None]
+
+
+def with_target_options(*names: str) -> Callable[[Command], Command]:
+    """Give a command that takes `options: TargetOptions` the options of these names in its place."""
+    return functools.partial(_expand, "options", {name: (TARGET_OPTIONS[name], None) for name in names}, target_options)
+
+
+def with_engine_arguments(command: Command) -> Command:
+    """Give a command that takes `engine: EngineArguments` the options of every engine in its place."""
+    hints = get_type_hints(EngineArguments, include_extras=True)
+    options = {field.name: (hints[field.name], field.default) for field in fields(EngineArguments)}
+    return _expand("engine", options, EngineArguments, command)
+
+
+def _expand(group: str, options: dict[str, tuple[Any, Any]], make: Callable[..., Any], command: Command) -> Command:
+    """The command with an option for each of `options` (annotation and default) instead of the parameter `group`, which
+    `make` builds from them.
+    """
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [parameter.replace(kind=keyword) for parameter in own if parameter.name != "engine"]
-    parameters += [
-        inspect.Parameter(field.name, keyword, default=field.default, annotation=shared[field.name])
-        for field in fields(EngineArguments)
-    ]
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        if each.name == group:
+            parameters += [
+                inspect.Parameter(name, keyword, default=default, annotation=hint)
+                for name, (hint, default) in options.items()
+            ]
+        else:
+            parameters.append(each.replace(kind=keyword))
 
+    @functools.wraps(command)
     def run(**values: Any) -> None:
-        engine = EngineArguments(**{field.name: values.pop(field.name) for field in fields(EngineArguments)})
-        command(engine=engine, **values)
+        values[group] = make(**{name: values.pop(name) for name in options})
+        command(**values)
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

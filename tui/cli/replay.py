@@ -1,49 +1,42 @@
-"""`wmtop replay`: a recording on the screen, as JSON or a summary, or as a redacted copy."""
+"""`wmtop replay`: a recording, or the event log of an ended application, on the screen, as JSON, or as a summary."""
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...engine.feed.recording_reader import RecordingReader
-from ...engine.feed.redaction import redact
+from ...engine.feed.redaction import redact as write_redacted
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import count, stamp
-from ..screens.preferences import denied_to
-from .look import number_at
-from .options import FORCE_HELP, parse_speed, parse_time, parsed
-from .running import apply_configuration, has_terminal, is_served
+from .options import Force, flag, option, parse_speed, parse_time
+from .running import has_terminal, show_app
+from .targets import number_at
+
+if TYPE_CHECKING:  # a tap is imported by the command that uses it
+    from ...engine.targets.spark.kind import FinishedLog
 
 
 def replay(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="a file written by --record or R")],
     speed: Annotated[
-        float | None,
-        typer.Option(parser=parsed(parse_speed), metavar="X|max", help="replay speed multiplier", show_default="1"),
+        float | None, option("X|max", "replay speed multiplier", parse=parse_speed, show_default="1")
     ] = 1.0,
     at: Annotated[
-        int | None,
-        typer.Option(
-            parser=parsed(parse_time),
-            metavar="TIME",
-            help="start paused at this time; with --once: the moment to print",
-        ),
+        int | None, option("TIME", "start paused at this time; with --once: the moment to print", parse=parse_time)
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="print the summary of one snapshot: the last, or the one at --at")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="print every snapshot (with --once: one) as a JSON line")
-    ] = False,
+    once: Annotated[bool, flag("--once", "print the summary of one snapshot: the last, or the one at --at")] = False,
+    json: Annotated[bool, flag("--json", "print every snapshot (with --once: one) as a JSON line")] = False,
     redact: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="write a redacted copy: no names of channels, files and columns")
+        Path | None, option("OUT", "write a redacted copy: no names of channels, files and columns")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
+    force: Force = False,
 ) -> None:
     """Replay a recording, without a JVM."""
     if redact is not None and (once or json):
@@ -55,7 +48,11 @@ def replay(
             raise UsageError(f"{recording} has no snapshots")
         if redact is not None:
             check_outputs({"--redact": redact}, inputs=[recording], force=force)
-            _redact(reader, recording, redact, force=force)
+            _say_truncated(reader, recording)
+            with progress_bar("snapshots") as step:
+                step(len(reader))
+                channels = write_redacted(reader, redact, lambda number: step(len(reader) - number), force=force)
+            print(f"{redact}: {count(len(reader))} snapshots, {count(channels)} channels renamed")
         elif once or json:
             print_snapshots(reader, recording, once=once, json=json, at_ms=at)
         elif not has_terminal():
@@ -70,18 +67,10 @@ def play(
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
     from ..replay.app import ReplayApp
     from ..replay.player import SPEEDS
-    from ..screens.preferences import preferences_file
 
     number = 0 if at_ms is None else reader.seek(at_ms)
-    denied = denied_to(served=is_served(), read_only=False)
-    remembered = None if is_served() else preferences_file()
-    app = ReplayApp(
-        reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied, preferences_file=remembered
-    )
-    apply_configuration(app)
-    if of_fleet:
-        app.return_to_fleet()
-    return app.run()
+    app = partial(ReplayApp, reader, speed=speed or SPEEDS[-1], number=number, playing=playing)
+    return show_app(app, read_only=False, of_fleet=of_fleet)
 
 
 def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at_ms: int | None = None) -> None:
@@ -101,26 +90,43 @@ def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bo
     sys.stdout.flush()
 
 
-def _redact(reader: RecordingReader, path: Path, out: Path, *, force: bool) -> None:
-    _say_truncated(reader, path)
-    with _progress(len(reader)) as step:
-        channels = redact(reader, out, step, force=force)
-    print(f"{out}: {count(len(reader))} snapshots, {count(channels)} channels renamed")
-
-
-@contextmanager
-def _progress(count: int) -> Generator[Callable[[int], object]]:
-    """A progress bar, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda number: None
-        return
-    with typer.progressbar(length=count, label="snapshots", file=sys.stderr) as bar:
-        yield lambda number: bar.update(1)
-
-
 def _say_truncated(reader: RecordingReader, path: Path) -> None:
     if reader.truncated:
         last = next((point for point in reversed(reader.points) if point is not None), None)
         end = "" if last is None else f", {stamp(last.now_ms, None)}"
         why = "was not closed (its writer was killed or is still writing)"
         print(f"wmtop: {path} {why}; its last complete snapshot is {len(reader):,}{end}", file=sys.stderr)
+
+
+def show_post_mortem(
+    log: "FinishedLog", name: str | None, record: Path | None, *, once: bool, json: bool, force: bool
+) -> None:
+    """Make a recording of the log (kept as `record` if that is given), and show or print it."""
+    check_outputs({"--record": record}, inputs=[log.path], force=force)
+    if not (once or json) and not has_terminal():
+        raise UsageError("the screen needs a terminal; without one, use --once or --json")
+    with log.recorded(name, record, force=force) as recording, RecordingReader(recording) as reader:
+        if once and not json and (end_ms := reader.at(len(reader) - 1).now_ms) is not None:
+            print(f"as of {stamp(end_ms, None)}, the end of the log; times are relative to it")
+        if once or json:
+            print_snapshots(reader, record or log.path, once=once, json=json)
+        else:
+            play(reader, 1.0, reader.at(len(reader) - 1).now_ms, playing=False)  # opened at the end: the error is there
+
+
+@contextmanager
+def progress_bar(label: str) -> Generator[Callable[[int], object]]:
+    """A progress bar, if standard error is a terminal; its step takes how much is left."""
+    if not sys.stderr.isatty():
+        yield lambda left: None
+        return
+    with ExitStack() as stack:
+        bars: list[Any] = []
+
+        def step(left: int) -> None:
+            if left and not bars:
+                bars.append(stack.enter_context(typer.progressbar(length=left, label=label, file=sys.stderr)))
+            for bar in bars:
+                bar.update(max(bar.length - left - bar.pos, 0))
+
+        yield step

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, LiteralString, NoReturn, TypeVar
 
 import typer
 
@@ -13,25 +13,35 @@ from ...engine.system.errors import UsageError
 from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
 from .complete import epilog
-from .engines import bounds_of, check_engine_outputs, has_screen, settings_for, show, staging, start, stop_on_eof
+from .engines import bounds_of, check_engine_outputs, has_screen, show, staging, start, stop_on_eof
 from .options import (
     DEFAULT_IDLE_AFTER_MS,
     EngineArguments,
     duration_option,
+    flag,
+    option,
     or_off,
-    parse_duration,
     parse_speed,
     parse_time,
-    parsed,
+    settings_of,
     with_engine_arguments,
 )
-from .target_options import kafka_columns, kafka_config_of, kafka_start
+
+if TYPE_CHECKING:
+    from ...engine.run.sources.kafka import KafkaColumns, Start
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
 )
 DEMO_NAME = "flights"
 _DEMO_LATENESS_MS = 1_800_000
+FORMATS: tuple[Literal["parquet", "csv", "json"], ...] = ("parquet", "csv", "json")
+READERS: tuple[Literal["auto", "connector", "python"], ...] = ("auto", "connector", "python")
+UNITS: tuple[Literal["ms", "s", "us", "ns"], ...] = ("ms", "s", "us", "ns")
+TimeColumn = Annotated[str, option("COL", "column with the event time")]
+ChannelColumn = Annotated[str | None, option("COL", "column with the channel")]
+TimeUnit = Annotated[str, option("ms|s|us|ns", "unit of numeric times")]
+Word = TypeVar("Word", bound=LiteralString)
 SOURCES = "replay FILE… --time COL, files DIR --time COL, kafka BOOTSTRAP TOPIC…, or rate"
 
 
@@ -44,23 +54,23 @@ def run_command(context: typer.Context) -> None:
 
 @with_engine_arguments
 def demo(
-    engine: EngineArguments,
     speed: Annotated[
-        float,
-        typer.Option(parser=parsed(parse_speed), metavar="X", help="replay speed multiplier (600)", show_default=False),
+        float, option("X", "replay speed multiplier (600)", parse=parse_speed, show_default=False)
     ] = 600.0,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="send the flights through a local Kafka broker, started for the demo")
+        bool, flag("--kafka", "send the flights through a local Kafka broker, started for the demo")
     ] = False,
     flink: Annotated[
-        bool, typer.Option("--flink", help="send the flights through a local Flink, started for the demo, and attach")
+        bool, flag("--flink", "send the flights through a local Flink, started for the demo, and attach")
     ] = False,
+    *,
+    engine: EngineArguments,
 ) -> None:
     """Replay real flights through Spark; the engine stops when you quit."""
     if kafka and flink:
         raise UsageError("give --kafka or --flink, not both")
     if has_screen(engine):  # the input is our own: nothing to check before the first paint
-        settings_for(engine, live=False)
+        settings_of(engine, live=False)
         check_engine_outputs(engine, [])
         show(engine.name, DEMO_NAME, "stop")
         return
@@ -128,7 +138,6 @@ def _demo_kafka(engine: EngineArguments, speed: float) -> None:
 @run_app.command("replay", epilog=epilog("run replay"))
 @with_engine_arguments
 def run_replay(
-    engine: EngineArguments,
     file: Annotated[
         list[str],
         typer.Argument(
@@ -136,17 +145,14 @@ def run_replay(
             help="Parquet, CSV or JSON lines files, directories, quoted patterns, or their URIs (s3://…)",
         ),
     ],
-    time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
-    channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
-    arrival: Annotated[str | None, typer.Option(metavar="COL", help="column with the arrival time")] = None,
-    time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="unit of numeric times")] = "ms",
-    speed: Annotated[
-        float | None,
-        typer.Option(parser=parsed(parse_speed), metavar="X|max", help="replay speed multiplier, or max (max)"),
-    ] = None,
-    batch_rows: Annotated[
-        int | None, typer.Option(metavar="N", help="exactly N rows per batch, for reproducible runs")
-    ] = None,
+    time: TimeColumn,
+    channel: ChannelColumn = None,
+    arrival: Annotated[str | None, option("COL", "column with the arrival time")] = None,
+    time_unit: TimeUnit = "ms",
+    speed: Annotated[float | None, option("X|max", "replay speed multiplier, or max (max)", parse=parse_speed)] = None,
+    batch_rows: Annotated[int | None, option("N", "exactly N rows per batch, for reproducible runs")] = None,
+    *,
+    engine: EngineArguments,
 ) -> None:
     """Replay files in order of arrival."""
     from ...engine.run.sources.columns import Columns
@@ -159,7 +165,7 @@ def run_replay(
         arrival=arrival,
         watermark=engine.watermark,
         marker=engine.marker,
-        unit=_unit(time_unit),
+        unit=_one_of("--time-unit", time_unit, UNITS),
     )
     directory, keep = staging(engine)
     rows = _at_least_one("--batch-rows", batch_rows)
@@ -174,79 +180,73 @@ def run_replay(
 @run_app.command("files", epilog=epilog("run files"))
 @with_engine_arguments
 def run_files(
-    engine: EngineArguments,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="directory that receives new files")],
-    time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
-    channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
-    time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="unit of numeric times")] = "ms",
-    format: Annotated[str | None, typer.Option(metavar="parquet|csv|json", help="file format")] = None,
+    time: TimeColumn,
+    channel: ChannelColumn = None,
+    time_unit: TimeUnit = "ms",
+    format: Annotated[str | None, option("parquet|csv|json", "file format")] = None,
+    *,
+    engine: EngineArguments,
 ) -> None:
     """Read new files of a directory as they appear."""
     from ...engine.run.sources.columns import Columns
     from ...engine.run.sources.files import Files
 
-    if format not in (None, "parquet", "csv", "json"):
-        raise UsageError(f"--format '{format}' is not known: use parquet, csv or json")
     columns = Columns(
-        time=time, channel=channel, watermark=engine.watermark, marker=engine.marker, unit=_unit(time_unit)
+        time=time,
+        channel=channel,
+        watermark=engine.watermark,
+        marker=engine.marker,
+        unit=_one_of("--time-unit", time_unit, UNITS),
     )
-    source = Files(directory, columns, as_format=format, once=engine.once)
+    source = Files(
+        directory, columns, as_format=None if format is None else _one_of("--format", format, FORMATS), once=engine.once
+    )
     start(source, engine, live=True, name=name_of(directory.name), inputs=[directory])
 
 
 @run_app.command("kafka", epilog=epilog("run kafka"))
 @with_engine_arguments
 def run_kafka(
-    engine: EngineArguments,
     bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="host:port, comma-separated")],
     topic: Annotated[list[str], typer.Argument(metavar="TOPIC…")],
     time: Annotated[
-        str,
-        typer.Option(metavar="PATH|timestamp", help="event time: a field of the JSON value, or the record timestamp"),
+        str, option("PATH|timestamp", "event time: a field of the JSON value, or the record timestamp")
     ] = "timestamp",
-    time_unit: Annotated[
-        str, typer.Option(metavar="auto|ms|s|us|ns", help="unit of numeric times (auto: by magnitude)")
-    ] = "auto",
+    time_unit: Annotated[str, option("auto|ms|s|us|ns", "unit of numeric times (auto: by magnitude)")] = "auto",
     channel: Annotated[
-        str,
-        typer.Option(
-            metavar="partition|key|PATH", help="what a channel is: partition, key, or a field of the JSON value"
-        ),
+        str, option("partition|key|PATH", "what a channel is: partition, key, or a field of the JSON value")
     ] = "partition",
-    from_: Annotated[
-        str, typer.Option("--from", metavar="earliest|latest|committed|TIME", help="where to start reading")
-    ] = "earliest",
-    group: Annotated[str | None, typer.Option(metavar="G", help="consumer group of --from committed")] = None,
-    reader: Annotated[str, typer.Option(metavar="auto|connector|python", help="which client reads records")] = "auto",
+    from_: Annotated[str, option("earliest|latest|committed|TIME", "where to start reading", "--from")] = "earliest",
+    group: Annotated[str | None, option("G", "consumer group of --from committed")] = None,
+    reader: Annotated[str, option("auto|connector|python", "which client reads records")] = "auto",
     max_drift: Annotated[
         int | None, duration_option("pause partitions that are further ahead of the slowest in event time")
     ] = None,
-    batch_records: Annotated[
-        int | None, typer.Option(metavar="N", help="approximate number of records per batch")
-    ] = None,
-    kafka_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Kafka client properties, e.g. security")
-    ] = None,
+    batch_records: Annotated[int | None, option("N", "approximate number of records per batch")] = None,
+    kafka_config: Annotated[Path | None, option("FILE", "Kafka client properties, e.g. security")] = None,
+    *,
+    engine: EngineArguments,
 ) -> None:
     """Read topics of a Kafka cluster."""
+    from ...engine.kafka.client_settings import kafka_config as config_of
     from ...engine.run.sources.kafka import Kafka
 
-    if reader not in ("auto", "connector", "python"):
-        raise UsageError(f"--reader '{reader}' is not known: use auto, connector or python")
-    begin = kafka_start(from_)
+    used = _one_of("--reader", reader, READERS)
+    begin = _kafka_start(from_)
     if begin == "committed" and group is None:
         raise UsageError("--from committed needs a consumer group: give --group G")
-    columns = kafka_columns(time, time_unit, channel, engine)
+    columns = _kafka_columns(time, time_unit, channel, engine)
     if max_drift is not None and channel != "partition":
         raise UsageError("--max-drift pauses partitions: it needs --channel partition")
     directory, keep = staging(engine)
     source = Kafka(
-        kafka_config_of(bootstrap, kafka_config),
+        config_of(bootstrap, kafka_config),
         topic,
         columns,
         start=begin,
         group=group,
-        reader=reader,
+        reader=used,
         max_drift_ms=max_drift,
         once=engine.once,
         batch_records=_at_least_one("--batch-records", batch_records),
@@ -257,16 +257,42 @@ def run_kafka(
     start(source, engine, live=True, name=name_of(topic[0]), inputs=[kafka_config] if kafka_config else [])
 
 
+def _kafka_start(text: str) -> "Start":
+    """`--from`: a word, or a time (ms)."""
+    if text in ("earliest", "latest", "committed"):
+        return text
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise UsageError(
+            f"--from '{text}' is not known: use earliest, latest, committed or a time, e.g. 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def _kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
+    """Where event time and channel are; UsageError for what is not a path or unit."""
+    from ...engine.run.sources.kafka import KafkaColumns
+    from ...engine.system.json_path import parse_json_path
+
+    known = _one_of("--time-unit", unit, ("auto", *UNITS))
+    return KafkaColumns(
+        time=None if time == "timestamp" else parse_json_path(time, "--time"),
+        unit=None if known == "auto" else known,
+        channel=channel if channel in ("partition", "key") else parse_json_path(channel, "--channel"),
+        watermark=None if engine.watermark is None else parse_json_path(engine.watermark, "--watermark"),
+        marker=engine.marker,
+    )
+
+
 @run_app.command("rate", epilog=epilog("run rate"))
 @with_engine_arguments
 def run_rate(
+    channels: Annotated[int, option("N", "number of channels")] = 16,
+    rows_per_second: Annotated[int, option("R", "records per second")] = 1000,
+    rows: Annotated[int | None, option("N", "end after N rows")] = None,
+    for_: Annotated[int | None, duration_option("end after D", "--for")] = None,
+    *,
     engine: EngineArguments,
-    channels: Annotated[int, typer.Option(metavar="N", help="number of channels")] = 16,
-    rows_per_second: Annotated[int, typer.Option(metavar="R", help="records per second")] = 1000,
-    rows: Annotated[int | None, typer.Option(metavar="N", help="end after N rows")] = None,
-    for_: Annotated[
-        int | None, typer.Option("--for", parser=parsed(parse_duration), metavar="D", help="end after D")
-    ] = None,
 ) -> None:
     """Synthetic records, for load tests."""
     from ...engine.run.sources.rate import Rate
@@ -289,10 +315,12 @@ def _last_name(place: str) -> str:
     return names[-1].split(".")[0] if names else ""
 
 
-def _unit(text: str) -> Literal["ms", "s", "us", "ns"]:
-    if text not in ("ms", "s", "us", "ns"):
-        raise UsageError(f"--time-unit '{text}' is not known: use ms, s, us or ns")
-    return text
+def _one_of(option: str, text: str, words: tuple[Word, ...]) -> Word:
+    """The word; UsageError if it is not one of these."""
+    for word in words:
+        if word == text:
+            return word
+    raise UsageError(f"{option} '{text}' is not known: use {', '.join(words[:-1])} or {words[-1]}")
 
 
 def _at_least_one(option: str, value: int | None) -> int | None:

@@ -6,32 +6,22 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.own import is_recording, known_as, local_path, running_engine
-from .complete import target_names
-from .config import configured
+from .config import config
+from .options import flag, option, target_argument
 
 LOOPBACK = "127.0.0.1"
 
 
 def serve(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET", autocompletion=target_names, help="a target of 'wmtop attach', or a recording"
-        ),
-    ],
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = LOOPBACK,
-    port: Annotated[int, typer.Option(metavar="N", help="port to listen on")] = 8080,
+    target: Annotated[str, target_argument("a target of 'wmtop attach', or a recording")],
+    host: Annotated[str, option("ADDRESS", "address to listen on")] = LOOPBACK,
+    port: Annotated[int, option("N", "port to listen on")] = 8080,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="a further host name under which browsers may open it; may be repeated"),
+        list[str] | None, option("NAME", "a further host name under which browsers may open it; may be repeated")
     ] = None,
-    allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="let the browser change settings of the engine")
-    ] = False,
+    allow_changes: Annotated[bool, flag("--allow-changes", "let the browser change settings of the engine")] = False,
 ) -> None:
     """Show the screen in a browser, read-only."""
     command = _screen_command(target, allow_changes)
@@ -43,20 +33,13 @@ def serve(
         print("wmtop: no password is set; anyone who can reach this address can see this screen", file=sys.stderr)
     from .browser import ScreenServer
 
+    path = Path(target)
+    title = f"wmtop {known_as(path) if path.is_dir() else path.name if path.exists() else target}"
     try:
-        server = ScreenServer(
-            shlex.join(command), host=host, port=port, title=f"wmtop {_name(target)}", allowed=allow_host or []
-        )
+        server = ScreenServer(shlex.join(command), host=host, port=port, title=title, allowed=allow_host or [])
     except OSError as error:
         raise RunError(str(error)) from None
     server.serve()
-
-
-def _name(target: str) -> str:
-    path = Path(target)
-    if not path.exists():
-        return target
-    return known_as(path) if path.is_dir() else path.name
 
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
@@ -67,7 +50,7 @@ def _screen_command(target: str, allow_changes: bool) -> list[str]:
     from ...engine.targets.spark.reports import is_published
 
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
-    if configured(target) is not None:
+    if target in config().targets:
         return [*wmtop, "attach", target, *([] if allow_changes else ["--read-only"])]
     path = Path(target)
     if is_recording(target):

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
-from wmtop.tui.cli.listing import PUBLISHED
+from wmtop.tui.cli.running import PUBLISHED
 
 from .jobs import ORDERS, RETURNS, Row, Seen, attach
 

@@ -24,8 +24,7 @@ from wmtop.engine.snapshot import SparkProgress, Verdict
 from wmtop.engine.system.remote_files import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
-from wmtop.tui.cli.look import Look
-from wmtop.tui.cli.members import Member
+from wmtop.tui.cli.targets import Look, Member
 from wmtop.tui.words.check import reason_of
 from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
@@ -286,7 +285,7 @@ def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(
 
     def look_at(member: Member, decided: Callable[[Look], bool], *more: object) -> Look:
         query = replace(HEALTHY.published[-1], verdict=Verdict("unknown"), spark=SparkProgress(never_moved=True))
-        assert not decided(Look(Recent(), query))
+        assert not decided(Look(Recent(), seen=[query]))
         ended.wait(60)
         raise AssertionError("nothing waits for it")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from wmtop.engine.doctor import RULES, meaning_of
 from wmtop.engine.system.errors import UsageError
-from wmtop.tui.cli.explain import MAX_COLUMNS, explain, explanation, finding_codes
+from wmtop.tui.cli.check import MAX_COLUMNS, explain, explanation, finding_codes
 
 PAGE = Path(__file__).parents[3] / "docs" / "findings.md"
 

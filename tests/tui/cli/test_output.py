@@ -1,4 +1,4 @@
-"""What an engine prints holds nobody back, and a reader that reads loses nothing."""
+"""What an engine prints: it holds no engine back, a reader that reads loses nothing; how far a replay has been read."""
 
 import os
 import threading
@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from wmtop.tui.cli.output import LineWriter
+from wmtop.engine.snapshot import Snapshot, SourceView
+from wmtop.tui.cli.output import LineWriter, ProgressLine, SnapshotPrinter
+from wmtop.tui.words.progress import share_read
+
+from tests.snapshots import replace
+
+from ..canned import live
 
 WITHIN_S = 30.0
+CLEAR = "\r\x1b[K"
 LINES = [f"{number:06d} {'x' * 1000}\n".encode() for number in range(2_000)]
 
 
@@ -94,3 +101,73 @@ def test_a_descriptor_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -
     os.close(pipe[1])
     reader.join()
     assert got == [b"".join(LINES[:500])]
+
+
+def at(rows_read: int | None, *, rows: int | None = 8_000_000) -> Snapshot:
+    return replace(live(), source=SourceView(kind="replay", description="d", rows=rows, rows_read=rows_read))
+
+
+class Lines:
+    """A progress line on a clock of the test's own, and what it has written."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        self.now = 100.0
+        self.written: list[str] = []
+        self.line = ProgressLine(lambda b: self.written.append(b.decode()), terminal=terminal, clock=lambda: self.now)
+
+    def after(self, seconds: float, rows_read: int | None) -> list[str]:
+        self.now += seconds
+        del self.written[:]
+        self.line.show(at(rows_read), False)
+        return list(self.written)
+
+
+def test_a_terminal_has_one_line_that_is_drawn_again() -> None:
+    lines = Lines(terminal=True)
+    assert lines.after(0, 0) == [f"{CLEAR}░░░░░░░░░░░░░░░░░░░░ 0 % · 0 of 8,000,000 rows"]
+    assert lines.after(0.1, 500_000) == []
+    assert lines.after(1.9, 2_000_000) == [
+        f"{CLEAR}█████░░░░░░░░░░░░░░░ 25.0 % · 2,000,000 of 8,000,000 rows · 1.0M rows/s · 6s left"
+    ]
+    lines.line.above(b"wmtop: a note\n")
+    assert lines.written[1:] == [CLEAR, "wmtop: a note\n"]
+    assert len(lines.after(1, 3_000_000)) == 1
+    del lines.written[:]
+    lines.line.show(at(8_000_000), True)
+    assert lines.written == [CLEAR]
+
+
+def test_a_log_has_a_line_now_and_then_and_none_for_a_short_run() -> None:
+    lines = Lines(terminal=False)
+    assert lines.after(0, 0) == lines.after(9, 3_000_000) == []
+    assert lines.after(2, 4_000_000) == ["wmtop: 50.0 % · 4,000,000 of 8,000,000 rows · 363,636 rows/s · 11s left\n"]
+    lines.line.show(at(8_000_000), True)
+    assert len(lines.written) == 1
+
+
+def test_a_source_without_an_end_has_no_progress() -> None:
+    lines = Lines(terminal=True)
+    lines.line.show(at(5, rows=None), False)
+    assert lines.after(5, None) == []
+
+
+def test_only_a_terminal_has_progress_beside_json() -> None:
+    errors = LineWriter(2)
+
+    def shown(*, json: bool, once: bool, terminal: bool) -> bool:
+        return SnapshotPrinter(json=json, once=once).show_progress(errors, terminal=terminal) != errors.write
+
+    assert shown(json=False, once=True, terminal=False)
+    assert shown(json=True, once=True, terminal=True)
+    assert not shown(json=True, once=True, terminal=False)
+    assert not shown(json=False, once=False, terminal=True)
+
+
+def test_the_screen_shows_what_is_left_where_nothing_paces_the_replay() -> None:
+    snapshot = at(2_000_000)
+    unpaced = replace(snapshot, spark=replace(snapshot.spark, input_rows_per_second=1e6))
+    assert share_read(unpaced) == "25.0 % read, 6s left"
+    assert snapshot.source is not None
+    assert share_read(replace(unpaced, source=replace(snapshot.source, speed=60.0))) == "25.0 % read"
+    assert share_read(replace(unpaced, state="stale")) == "25.0 % read"
+    assert share_read(at(None)) is None

@@ -9,8 +9,7 @@ import pytest
 from wmtop.engine.feed import run_directory
 from wmtop.engine.system.errors import UsageError
 from wmtop.tui.cli import config
-from wmtop.tui.cli.config import line_of
-from wmtop.tui.cli.config_file import ConfigError, parse_config
+from wmtop.tui.cli.config import ConfigError, line_of, parse_config
 from wmtop.tui.words import keys
 from wmtop.tui.words.lists import THEMES
 

@@ -17,7 +17,7 @@ from wmtop.engine.system.errors import RunError
 from wmtop.engine.targets.fleet import TargetWatch, Watcher, WatchTarget
 from wmtop.engine.targets.own import running_engine
 from wmtop.tui.cli.fleet import FleetRows, WatchedFeed, feed_of, watcher_of
-from wmtop.tui.cli.members import members
+from wmtop.tui.cli.targets import members
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.words.lists import Appearance

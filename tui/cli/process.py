@@ -1,9 +1,14 @@
-"""`--log-file` and `--log-level`: what happens in this process and in the engines it starts, a JSON object a line."""
+"""This process: its log (`--log-file`, `--log-level`), its imports, and the versions of what it runs on."""
 
+import gc
 import json
 import logging
 import os
+import platform
+import sys
 import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,3 +61,45 @@ class _JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
         return json.dumps(line, ensure_ascii=False)
+
+
+@contextmanager
+def loading() -> Generator[None]:
+    """For imports: collect no garbage in this block, and leave what it makes, of which none is garbage, out of later
+    collections.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
+
+
+def versions() -> str:
+    """The versions of wmtop and its dependencies, a line each, without starting Spark."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from ...engine.system.java import find_java
+
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        spark = "not installed"
+    try:
+        found = find_java()
+        java = f"{found.major} in {found.home}"
+    except UsageError:
+        java = "not found"
+    return "\n".join(
+        (
+            f"wmtop {version('wmtop')}",
+            f"Spark {spark} (PySpark)",
+            f"Java {java}",
+            f"Textual {version('textual')}",
+            f"Python {platform.python_version()} ({sys.executable})",
+            f"platform {platform.platform()}",
+        )
+    )

@@ -1,0 +1,190 @@
+"""The targets of a command: which there are, and reading one once, or at a moment of a recording."""
+
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...engine.doctor import diagnose, verdict_at
+from ...engine.feed import run_directory
+from ...engine.feed.messages import Header
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.targets.own import Recording, is_recording
+from ...engine.targets.target import NO_OPTIONS, OpenedTarget, Pace, TargetOptions
+from ...engine.text.formatting import clean, stamp
+from ..words.fail_if import CheckInput
+from ..words.recent import Recent
+from .config import config
+from .options import target_options
+
+
+class Member(Struct, frozen=True):
+    """A target: its name, its address for `wmtop attach`, and its options."""
+
+    name: str
+    target: str
+    options: TargetOptions = NO_OPTIONS
+    forgiving: bool = False
+    """If it cannot be read, it is lost instead of wrong input: it did exist."""
+    fail_if: str | None = None
+
+
+def member_of(name: str) -> Member:
+    """A target as given by a user: a configured name, or any target of `wmtop attach`."""
+    found = config().targets.get(name)
+    if found is None:
+        return Member(name, name)
+    return Member(name, found.attach, target_options(**found.options), forgiving=True, fail_if=found.fail_if)
+
+
+def free_name(member: Member) -> str | None:
+    """The name for a run that follows a configured target: the target's, unless a run has it."""
+    is_free = member.forgiving and all(run.name != member.name for run in run_directory.list_runs())
+    return member.name if is_free else None
+
+
+def members() -> list[Member]:
+    """All configured, running or published targets, each once."""
+    found = [member_of(name) for name in config().targets]
+    taken = {member.target for member in found} | {member.name for member in found}
+    running = [Member(run.name, run.name, forgiving=True) for run in run_directory.list_runs() if run.name not in taken]
+    taken.update(member.name for member in running)
+    return [*found, *running, *_published(taken)]
+
+
+def some_members(names: Iterable[str], *, every: bool) -> list[Member]:
+    """The named targets, and with `every` all; UsageError if `--all` finds none."""
+    found = {name: member_of(name) for name in names}
+    if every:
+        for member in members():
+            found.setdefault(member.name, member)
+        if not found:
+            raise UsageError(
+                "--all: no engine is running, no target is configured and no query is published; name a TARGET"
+            )
+    return list(found.values())
+
+
+def _published(taken: set[str]) -> list[Member]:
+    """Published queries that run, failed, or whose job died; unless a job that runs publishes them again."""
+    from ...engine.targets.spark.reports import list_published
+
+    jobs = sorted(list_published(), key=lambda job: not job.publication.alive)
+    out: dict[str, Member] = {}
+    for job in jobs:
+        for query in job.publication.queries:
+            if query.ended and query.error is None:
+                continue
+            name = query.name or job.name
+            if name in taken or (name in out and not job.publication.alive):
+                continue
+            if name in out:
+                name = f"{job.name}/{name}"
+            out[name] = Member(name, job.name, target_options(query=query.name or query.id), forgiving=True)
+    return list(out.values())
+
+
+@contextmanager
+def recording_at(path: Path, at_ms: int | None) -> Generator[tuple[RecordingReader, int]]:
+    """The recording and the number of its snapshot at a time (None: its last one); UsageError if there is none."""
+    with RecordingReader(path) as reader:
+        if not len(reader):
+            raise UsageError(f"{path} has no snapshots")
+        yield reader, len(reader) - 1 if at_ms is None else number_at(reader, path, at_ms)
+
+
+def number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:
+    """The number of the snapshot at that moment; UsageError where the recording starts later.
+
+    A line on standard error says so where it ends earlier: its last snapshot may be out of date by then.
+    """
+    first = next((point for point in reader.points if point is not None), None)
+    if first is None or at_ms < first.now_ms:
+        start = (
+            "its snapshots have no times" if first is None else f"the recording starts at {stamp(first.now_ms, None)}"
+        )
+        raise UsageError(f"--at {stamp(at_ms, None)}: {path} has no snapshot that early; {start}")
+    number = reader.seek(at_ms)
+    last = max(point.now_ms for point in reader.points if point is not None)
+    if at_ms > last and not reader.at(number).ended:
+        end = f"the recording ends at {stamp(last, None)}; this is its last snapshot"
+        print(f"wmtop: --at {stamp(at_ms, None)}: {end}", file=sys.stderr)
+    return number
+
+
+class Look(Struct):
+    """What was read of a target so far."""
+
+    recent: Recent
+    header: Header | None = None
+    seen: list[Snapshot] = []
+    lost: str | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest one; there must be one."""
+        return self.seen[-1]
+
+    def given(self) -> CheckInput:
+        """For facts and findings."""
+        snapshot = self.snapshot
+        past = self.recent.until(snapshot)
+        findings = diagnose(snapshot, past, lost=self.lost)
+        return CheckInput(snapshot, past, verdict_at(snapshot, past, lost=self.lost), findings)
+
+
+def look_at(
+    member: Member, is_decided: Callable[[Look], bool], for_ms: int, at: int | None, options: TargetOptions
+) -> Look:
+    """Read the target until more time would not change the answer, or `for_ms` are over; at least one snapshot.
+
+    `at` (epoch ms) is the moment of a recording; `options` win over the member's own.
+    """
+    if at is not None and not is_recording(member.target):
+        raise UsageError(f"--at is for a recording, and {clean(member.target)} is not one")
+    from ...engine.targets.open import open_target
+
+    opened = open_target(member.target, options, member.options)
+    if isinstance(opened, Recording):
+        with recording_at(opened.path, at) as (reader, number):
+            points = [point for point in reader.points[: number + 1] if point is not None]
+            return Look(Recent(points), seen=[reader.at(number)])
+    look = follow(opened, "check", is_decided, for_ms)
+    if not look.seen:
+        raise RunError(look.lost or f"the engine {opened.name} sent no snapshot within {for_ms / 1_000:g} s")
+    return look
+
+
+def follow(
+    opened: OpenedTarget,
+    name: str,
+    is_decided: Callable[[Look], bool],
+    for_ms: int,
+    *,
+    gone: str = "the engine stopped while it was checked",
+    all_seen: bool = False,
+) -> Look:
+    """What was read, also if that is nothing: until it is decided, `for_ms` are over, or the target is lost.
+
+    `gone` are the words for an engine that stops. Only the newest snapshot is kept; with `all_seen` all.
+    """
+    look, pace = Look(Recent()), Pace(for_s=for_ms / 1_000)
+    try:
+        with closing(opened.follow(name, pace)) as messages:
+            for message in messages:
+                if isinstance(message, Header):
+                    look.header, look.recent = message, Recent(message.history)
+                    continue
+                look.seen = [*(look.seen if all_seen else ()), message]
+                look.recent.add(message)
+                if is_decided(look):
+                    return look
+        if not pace.is_over:
+            look.lost = gone
+    except RunError as error:
+        look.lost = first_line(error)
+    return look
