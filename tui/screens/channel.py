@@ -10,8 +10,8 @@ from ..widgets.barrel import EIGHTHS
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.text import FactList, Prose
-from ..words.barrel import holding, kind_of, rank
-from ..words.channels import channel_named, facts, story
+from ..words.barrel import channel_named, holding, kind_of, rank
+from ..words.channels import facts, story
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords

@@ -243,6 +243,16 @@ def holding(snapshot: Snapshot) -> str | None:
     return behind.channel if behind else None
 
 
+def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
+    """The channel of that name."""
+    return next((view for view in snapshot.channels if view.channel == channel), None)
+
+
+def holding_view(snapshot: Snapshot) -> ChannelView | None:
+    """The channel that `holding` names."""
+    return channel_named(snapshot, holding(snapshot))
+
+
 def holding_instance(snapshot: Snapshot) -> str | None:
     """The instance that holds back the watermark: the holder itself, or its instance."""
     holder = snapshot.level.holder

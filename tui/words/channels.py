@@ -14,10 +14,9 @@ from ...engine.text.formatting import name
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
 from .barrel import Kind, holding, kind_of, rank, under_one_clock
-from .kinds import kind_words
 from .preview import Preview
 from .spans import Span
-from .wording import cause, held_for
+from .watermark import cause, held_for, kind_words
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
@@ -152,11 +151,6 @@ def fastest_ms(snapshot: Snapshot) -> int | None:
 
 Fact = tuple[str, list[Span]]
 """A label, and the known value."""
-
-
-def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
-    """The channel of that name."""
-    return next((view for view in snapshot.channels if view.channel == channel), None)
 
 
 def story(snapshot: Snapshot, view: ChannelView) -> list[Span]:

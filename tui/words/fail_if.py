@@ -12,7 +12,7 @@ from ...engine.doctor import Finding
 from ...engine.snapshot import ChannelView, Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog
-from .other import named_facts
+from .watermark import named_facts
 
 Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None

@@ -18,7 +18,7 @@ from .check import BAD
 from .fail_if import FACTS, CheckInput
 from .spans import Part, Span, cells, clip, part
 from .verdict import MOVES_AGAIN, STYLES, WORDS, blame, is_over
-from .wording import is_close
+from .watermark import is_close
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which a target's verdict is not known."""

@@ -11,13 +11,12 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import JOB_GONE, NO_LINKS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
-from .attached import Attached
 from .operators import Stage, clock_stage, gap
-from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, age_words, job_charts
 from .spans import Part, part
-from .wording import cause, late_drops
+from .targets import Presenter, held_back_by
+from .watermark import cause, late_drops
 
 _NAME_CELLS = 28
 
@@ -158,7 +157,7 @@ _SKEW_MS = 30_000
 """Smallest clock difference (ms) that is shown."""
 
 
-class FlinkJobWords(Attached):
+class FlinkJobWords(Presenter):
     """The words for a job whose subtasks report their watermarks; a `Presenter`."""
 
     def __init__(self, snapshot: Snapshot) -> None:

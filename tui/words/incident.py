@@ -14,13 +14,12 @@ from ...engine.verdict.alerts import Event
 from ...engine.verdict.history import HistoryPoint
 from .fail_if import FACTS, CheckInput, Value, facts_of
 from .history import ALERTED, event_words
-from .kinds import kind_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
 from .verdict import verdict_line
+from .watermark import kind_words, late_drops, watermark_parts
 from .windows import steps
-from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
 """The files of an incident."""

@@ -10,8 +10,8 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .kinds import kind_words
 from .spans import Span, clip
+from .watermark import kind_words
 
 _NAME = (8, 28)
 _NUMBERS = 64

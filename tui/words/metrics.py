@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelView, VerdictName
 from .fail_if import FACTS, CheckInput, Fact
-from .other import named_facts
+from .watermark import named_facts
 
 PREFIX = "wmtop_"
 TOP_CHANNELS = 20

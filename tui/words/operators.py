@@ -21,7 +21,7 @@ from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, holding, holding_instance, kind_of, rank
 from .lists import NO_OPEN_WINDOW
-from .wording import cause, output_words, window
+from .watermark import cause, output_words, window
 
 MAX_ROWS = 300
 """Channels listed, at most."""

@@ -1,94 +1,17 @@
-"""The words that differ between own runs and attached targets, chosen once, here; and the target's state. Pure."""
+"""The words of a snapshot by its kind of target, the target's state, and the status line. Pure."""
 
-from collections.abc import Sequence
 from datetime import tzinfo
-from typing import Protocol
 
 from msgspec import Struct
 
 from ...engine.snapshot import ConsumerGroup, FlinkJob, KafkaTopic, Other, OwnRun, Snapshot, SparkQuery, TargetPart
 from ...engine.text import formatting as f
-from ...engine.verdict.history import HistoryPoint
-from .attached import OtherWords, SparkQueryWords, TopicWords
+from ...engine.text.formatting import name
 from .flink import FlinkJobWords
 from .notes import note_text
-from .operators import Stage
-from .own_run import OwnRunWords
-from .preview import Preview
-from .progress import Cells, Chart, Playback
-from .spans import Part
-from .wording import Condition
-
-
-class Presenter(Protocol):
-    """The words for one snapshot that depend on the kind of target."""
-
-    can_apply: bool
-    """Whether a previewed setting can be applied from here; else Enter gives the line to change in the job."""
-    how_to_type: str
-    """The hint beside the prompt for a lateness."""
-
-    def __init__(self, snapshot: Snapshot) -> None: ...
-
-    def untunable(self) -> str | None:
-        """Why there is no lateness to change; None: there is."""
-        ...
-
-    def no_steps(self) -> str:
-        """The words instead of a step of the preview if there is no what-if."""
-        ...
-
-    def state_override(self) -> tuple[str, str | None] | None:
-        """The word for a state that is not simply live, with a line on it; None: the state is normal."""
-        ...
-
-    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
-        """The settings in force, what they cost, and what the preview would give."""
-        ...
-
-    def holder(self, zone: tzinfo | None) -> list[Part]:
-        """Which channel holds back the watermark, how long and why; else why none does."""
-        ...
-
-    def stages(self, zone: tzinfo | None) -> list[Stage]:
-        """The operators in the order in which records pass them."""
-        ...
-
-    def empty_barrel(self) -> str:
-        """The barrel's text without channels, its most important line first."""
-        ...
-
-    def no_channels(self) -> str:
-        """The channel table's text without channels."""
-        ...
-
-    def no_windows(self) -> str:
-        """The window table's text without windows."""
-        ...
-
-    def no_holders(self) -> str:
-        """The history's text if no channel ever held back the watermark."""
-        ...
-
-    def no_lateness(self) -> str:
-        """The lateness screen's text without a curve."""
-        ...
-
-    def no_idle_ladder(self) -> str:
-        """The lateness screen's text without idle timeouts to compare."""
-        ...
-
-    def no_records(self) -> str:
-        """The time screen's text without records."""
-        ...
-
-    def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
-        """The figures of the progress screen, in the order in which they are drawn."""
-        ...
-
-    def not_judged(self) -> str | None:
-        """What the doctor cannot judge from here; None: it can judge everything."""
-        ...
+from .progress import Playback, share_read
+from .spans import Part, part
+from .targets import OtherWords, OwnRunWords, Presenter, SparkQueryWords, TopicWords
 
 
 def presenter_of(snapshot: Snapshot) -> Presenter:
@@ -109,6 +32,14 @@ _PRESENTERS: dict[type[TargetPart], type[Presenter]] = {
 STALE_AFTER_S = 3.0
 _NOTED_MS = 5 * f.MINUTE
 """How long (ms) a note stays on the screen."""
+
+
+class Condition(Struct, frozen=True):
+    """The word for the state, its style, and a line on it."""
+
+    word: str
+    style: str
+    note: str | None = None
 
 
 class Lost(Struct, frozen=True):
@@ -168,3 +99,75 @@ def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:
     word = playback.word if then.word == "LIVE" else f"{playback.word} · {then.word}"
     style = then.style if then.style == "bad" else "good" if playback.playing else "stale"
     return Condition(word, style, " · ".join(note for note in (then.note, playback.note) if note) or None)
+
+
+def identity(snapshot: Snapshot) -> str | None:
+    """What is attached to, as short as possible: the query's own name, else the end of its path."""
+    source = snapshot.source
+    match snapshot.target:
+        case OwnRun():
+            return None
+        case FlinkJob() as job:
+            return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
+        case SparkQuery(spark=spark) if spark.query_name is not None and spark.query_name != snapshot.name:
+            return f"query {spark.query_name}"
+        case _ if source is not None and "/" in source.description:
+            return "/".join(source.description.split("/")[-2:])
+        case _:
+            return None
+
+
+def whole_identity(snapshot: Snapshot) -> str:
+    """All that identifies the query: its name, its id, and what was attached to."""
+    spark, source = snapshot.spark, snapshot.source
+    if isinstance(job := snapshot.target, FlinkJob):
+        return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
+    reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
+    reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
+    reported += [] if source is None else [f"{source.kind} {f.clean(source.description)}"]
+    return ", ".join(reported)
+
+
+_IN_FLIGHT_MS = 2_000
+"""A batch that runs for less (ms) is not mentioned."""
+
+
+def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> list[Part]:
+    """Name, state, batch, rates, clock and speed."""
+    spark, source = snapshot.spark, snapshot.source
+    parts = [
+        part((" ", "text")),
+        part(("wmtop  ", "accent"), rank=4, gap=""),
+        part((name(snapshot.name), "strong"), gap=""),
+        part(("● ", now.style), (now.word, now.style), gap="  "),
+    ]
+    if (whose := identity(snapshot)) is not None:
+        parts.append(part((f.label(whose, 40), "dim"), rank=6, gap="  "))
+    if snapshot.batch is not None:
+        parts.append(part((f"batch {snapshot.batch:,}", "text"), rank=3, gap="  "))
+    if (running := in_flight(snapshot)) is not None:
+        parts.append(part((running, "text"), rank=3, gap=", "))
+    if spark.batch_ms is not None:
+        parts.append(part((f"{spark.batch_ms / 1000:.2f} s", "text"), rank=5, gap=" · "))
+    if spark.input_rows_per_second is not None:
+        parts.append(part((f"{f.rate(spark.input_rows_per_second)} rows/s", "text"), rank=2, gap=" · "))
+    if (read := share_read(snapshot)) is not None:
+        parts.append(part((read, "text"), rank=6, gap=" · "))
+    if snapshot.now_ms is not None:
+        parts.append(part((f.stamp(snapshot.now_ms, zone), "text"), rank=1, right=True))
+    if source and source.speed is not None:
+        parts.append(part((f"×{source.speed:g}", "dim"), rank=3, right=True, gap="  "))
+    parts.append(part((" ", "text"), right=True, gap=""))
+    return parts
+
+
+def in_flight(snapshot: Snapshot) -> str | None:
+    """How long the last batch has been running, if that is long enough to mention."""
+    begun = snapshot.spark.batch_timestamp_ms
+    if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
+        return None
+    if snapshot.state in ("failed", "ended"):
+        return None
+    age_ms = snapshot.now_ms - begun
+    word = "unfinished for" if snapshot.state == "stale" else "in flight"
+    return None if age_ms < _IN_FLIGHT_MS else f"{word} {f.duration(age_ms)}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import RecentLateness, RecentRow, Snapshot, WhatIf
 from ...engine.watermarks.lateness import FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
 from ...engine.watermarks.settings import StrategyName
-from .kinds import kind_words
+from .watermark import kind_words
 
 
 class Range(Struct, frozen=True):

@@ -13,16 +13,15 @@ from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
 from .channels import ChannelRow, View, by_name, ordered, preview_of
 from .keys import LINKS, Hint, hint
-from .kinds import kind_words
 from .lists import OPEN_INSTANCE
-from .presenter import Lost, condition, presenter_of, replay_condition, takes_changes
+from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
 from .preview import LatenessPreview, Preview
 from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
 from .progress import Playback
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
 from .verdict import Offer, offer_of, verdict_parts
-from .wording import Condition, status_parts, watermark_parts
+from .watermark import kind_words, watermark_parts
 
 
 class Shown:

@@ -16,9 +16,8 @@ from ...engine.text.formatting import NAME_CELLS, name
 from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
 from .keys import hint
-from .kinds import end_words
 from .spans import Part, Span, lay, part
-from .wording import ahead_elsewhere, raised_words
+from .watermark import ahead_elsewhere, end_words, raised_words
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""

@@ -11,12 +11,10 @@ from ...engine.snapshot import Blocker, ChannelView, FiredWindow, OpenWindow, Sn
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
-from .barrel import holding
-from .channels import channel_named
-from .kinds import kind_words
+from .barrel import holding, holding_view
 from .spans import Part, Span, part
 from .verdict import count_of, does, named
-from .wording import cause, is_close, words_of
+from .watermark import cause, is_close, kind_words, words_of
 
 SHORT_STEPS = 3
 """Steps that the main screen names, at most."""
@@ -311,7 +309,7 @@ def _at_pace(spans: list[Span], short_ms: int, pace: float | None, whose: str) -
 
 
 def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closing:
-    view = _holder(snapshot)
+    view = holding_view(snapshot)
     timeout = snapshot.settings.idle_after_ms
     spans = _waits(snapshot, window)
     if timeout is None:
@@ -343,17 +341,13 @@ def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Span]:
 
 def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Span]:
     """What must come, and what came last."""
-    needed, view = needs_ms(snapshot, window.end_ms), _holder(snapshot)
+    needed, view = needs_ms(snapshot, window.end_ms), holding_view(snapshot)
     if needed is None:
         return [(f"{lead}its watermark at ", "text"), (f.clock(window.end_ms - 1, zone, snapshot.now_ms), "strong")]
     spans: list[Span] = [(f"{lead}a record from ", "text"), (f.clock(needed, zone, snapshot.now_ms), "strong")]
     if view is None or view.max_event_ms is None:
         return spans
     return [*spans, (f" or later, its newest is from {f.clock(view.max_event_ms, zone, snapshot.now_ms)}", "text")]
-
-
-def _holder(snapshot: Snapshot) -> ChannelView | None:
-    return channel_named(snapshot, holding(snapshot))
 
 
 def _times(number: int) -> str:

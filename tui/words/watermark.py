@@ -1,49 +1,141 @@
-"""Words that several screens share: names, causes, windows, the status, the watermark line, a query's name. Pure."""
+"""The watermark in words: where it is, what holds it back and why, and what differs by the kind of target. Pure."""
 
+from collections.abc import Iterator, Mapping
 from datetime import tzinfo
+from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ...engine.snapshot import Cause, ChannelView, FlinkJob, OwnRun, Snapshot, SparkQuery, WatermarkNode
+from ...engine.snapshot import (
+    Cause,
+    ChannelView,
+    FlinkJob,
+    Other,
+    OtherFact,
+    OwnRun,
+    Snapshot,
+    SparkQuery,
+    TargetPart,
+    WatermarkNode,
+)
 from ...engine.text import formatting as f
-from ...engine.text.codes import CauseWords, busy_after, kept_back
+from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords, busy_after, kept_back
 from ...engine.text.formatting import name
 from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding
-from .barrel import holding
-from .kinds import kind_words
+from .barrel import holding_view
 from .notes import note_text
-from .progress import share_read
 from .spans import Part, Span, part
 
-_MAX_SIBLINGS = 8
+ChannelFacts = Literal["counted", "queued", "unread", "one clock"]
+"""What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their
+backlog; the last one: only their event times, which Spark's one clock may have passed.
+"""
 
 
-def identity(snapshot: Snapshot) -> str | None:
-    """What is attached to, as short as possible: the query's own name, else the end of its path."""
-    source = snapshot.source
+class KindWords(Struct, frozen=True, kw_only=True):
+    """The words and abilities of one kind of target; the defaults are those of an attached one."""
+
+    counts_late: bool = False
+    """Whether each record is known to be late or on time."""
+    reports_drops: bool = False
+    """Whether it always reports what it dropped as late."""
+    late_name: str = "dropped as late"
+    shows_settings: bool = True
+    previews_any_value: bool = False
+    """Whether keys choose values without a what-if, since a line for the job can be given."""
+    expects_channels: bool = False
+    """Whether channels come with the first record; else perhaps only the query's watermark is known."""
+    causes: Mapping[Cause, CauseWords] = field(default_factory=lambda: CAUSES)
+    """The words for what holds back the watermark."""
+    paused_by: str = "--max-drift"
+    without_timeout: str = "a record, or an idle timeout (none is set)"
+    charts_batches: bool = True
+    """Whether its progress is that of batches."""
+    not_explained: str = (
+        "Which values late records have is known of runs with --explain COL,… only; replay the data in one"
+    )
+
+
+_ATTACHED = KindWords()
+_KINDS: dict[type[TargetPart], KindWords] = {
+    OwnRun: KindWords(
+        counts_late=True,
+        late_name="late records",
+        expects_channels=True,
+        not_explained="Start the engine with --explain COL,… (up to ten columns) to see which values late records have",
+    ),
+    FlinkJob: KindWords(
+        shows_settings=False,
+        reports_drops=True,
+        previews_any_value=True,
+        expects_channels=True,
+        causes=FLINK_CAUSES,
+        paused_by="watermark alignment",
+        without_timeout="a record, or an idle timeout in the job",
+        charts_batches=False,
+    ),
+}
+
+
+def kind_words(snapshot: Snapshot) -> KindWords:
+    """The words of the snapshot's kind of target."""
+    return _KINDS.get(type(snapshot.target), _ATTACHED)
+
+
+def channels_known(snapshot: Snapshot) -> bool:
+    """Whether channels are known, or will be with the first record; else only the query's watermark is."""
+    return bool(snapshot.channels) or kind_words(snapshot).expects_channels
+
+
+def channel_facts(snapshot: Snapshot) -> ChannelFacts:
+    """What is known about the channels."""
     match snapshot.target:
         case OwnRun():
-            return None
-        case FlinkJob() as job:
-            return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
-        case SparkQuery(spark=spark) if spark.query_name is not None and spark.query_name != snapshot.name:
-            return f"query {spark.query_name}"
-        case _ if source is not None and "/" in source.description:
-            return "/".join(source.description.split("/")[-2:])
+            return "queued" if snapshot.source is not None and snapshot.source.kind == "kafka" else "counted"
+        case SparkQuery(barrel=barrel) if barrel is not None:
+            return "one clock"
         case _:
-            return None
+            return "unread"
 
 
-def whole_identity(snapshot: Snapshot) -> str:
-    """All that identifies the query: its name, its id, and what was attached to."""
-    spark, source = snapshot.spark, snapshot.source
-    if isinstance(job := snapshot.target, FlinkJob):
-        return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
-    reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
-    reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
-    reported += [] if source is None else [f"{source.kind} {f.clean(source.description)}"]
-    return ", ".join(reported)
+def end_words(snapshot: Snapshot) -> str:
+    """What the end means: a run of our own fires all that is open; an attached query that was stopped keeps it."""
+    match snapshot.target:
+        case OwnRun():
+            return "the stream has ended, all windows closed"
+        case FlinkJob(state=state):
+            return f"the job is {state}"
+        case _:
+            still = snapshot.windows.open_count
+            return "the query was stopped" + (f", open windows: {f.count(still)}" if still else "")
+
+
+def facts_of_plugin(snapshot: Snapshot) -> list[OtherFact]:
+    """The facts of a plug-in's target; empty for every other."""
+    return snapshot.target.facts if isinstance(snapshot.target, Other) else []
+
+
+def fact_text(fact: OtherFact) -> str:
+    """The value with its unit: ms as a duration, any other unit after the number."""
+    value = fact.value
+    if value is None or isinstance(value, str):
+        return f.UNKNOWN if value is None else f.label(value)
+    if fact.unit == "ms":
+        return f.duration(value)
+    number = f.count(value) if isinstance(value, int) else f"{value:.2f}"
+    return f"{number} {f.label(fact.unit)}" if fact.unit else number
+
+
+def named_facts(snapshot: Snapshot) -> Iterator[tuple[str, float | str | None]]:
+    """The facts as `check` names them: `kind.name`."""
+    if isinstance(other := snapshot.target, Other):
+        yield from ((f"{other.kind}.{fact.name}", fact.value) for fact in other.facts)
+
+
+_MAX_SIBLINGS = 8
+_BRIEF = 6
+"""A pause is brief up to this part of the verdict's horizon."""
 
 
 def output_words(snapshot: Snapshot) -> str | None:
@@ -117,49 +209,6 @@ def delay_words(ms: int | None) -> str:
     return f.UNKNOWN if ms is None else f.setting(ms)
 
 
-class Condition(Struct, frozen=True):
-    """The word for the state, its style, and a line on it."""
-
-    word: str
-    style: str
-    note: str | None = None
-
-
-_BRIEF = 6
-"""A pause is brief up to this part of the verdict's horizon."""
-_IN_FLIGHT_MS = 2_000
-"""A batch that runs for less (ms) is not mentioned."""
-
-
-def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> list[Part]:
-    """Name, state, batch, rates, clock and speed."""
-    spark, source = snapshot.spark, snapshot.source
-    parts = [
-        part((" ", "text")),
-        part(("wmtop  ", "accent"), rank=4, gap=""),
-        part((name(snapshot.name), "strong"), gap=""),
-        part(("● ", now.style), (now.word, now.style), gap="  "),
-    ]
-    if (whose := identity(snapshot)) is not None:
-        parts.append(part((f.label(whose, 40), "dim"), rank=6, gap="  "))
-    if snapshot.batch is not None:
-        parts.append(part((f"batch {snapshot.batch:,}", "text"), rank=3, gap="  "))
-    if (running := in_flight(snapshot)) is not None:
-        parts.append(part((running, "text"), rank=3, gap=", "))
-    if spark.batch_ms is not None:
-        parts.append(part((f"{spark.batch_ms / 1000:.2f} s", "text"), rank=5, gap=" · "))
-    if spark.input_rows_per_second is not None:
-        parts.append(part((f"{f.rate(spark.input_rows_per_second)} rows/s", "text"), rank=2, gap=" · "))
-    if (read := share_read(snapshot)) is not None:
-        parts.append(part((read, "text"), rank=6, gap=" · "))
-    if snapshot.now_ms is not None:
-        parts.append(part((f.stamp(snapshot.now_ms, zone), "text"), rank=1, right=True))
-    if source and source.speed is not None:
-        parts.append(part((f"×{source.speed:g}", "dim"), rank=3, right=True, gap="  "))
-    parts.append(part((" ", "text"), right=True, gap=""))
-    return parts
-
-
 def no_watermark(snapshot: Snapshot) -> str:
     """Why there is no watermark; rows are mentioned only if the query reports them."""
     spark = snapshot.spark
@@ -201,18 +250,6 @@ def late_drops(snapshot: Snapshot) -> str:
     return f"≥ {f.count(late)}" if is_bound else f.count(late)
 
 
-def in_flight(snapshot: Snapshot) -> str | None:
-    """How long the last batch has been running, if that is long enough to mention."""
-    begun = snapshot.spark.batch_timestamp_ms
-    if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
-        return None
-    if snapshot.state in ("failed", "ended"):
-        return None
-    age_ms = snapshot.now_ms - begun
-    word = "unfinished for" if snapshot.state == "stale" else "in flight"
-    return None if age_ms < _IN_FLIGHT_MS else f"{word} {f.duration(age_ms)}"
-
-
 def moved(snapshot: Snapshot) -> str | None:
     """How long ago the watermark moved."""
     since = snapshot.level.moved_ms
@@ -245,8 +282,7 @@ def ahead_elsewhere(snapshot: Snapshot) -> bool:
 
 def _paused_briefly(snapshot: Snapshot) -> bool:
     """Whether the holder's pause is a small part of the verdict's horizon, as between two batches."""
-    held, horizon_ms = holding(snapshot), snapshot.verdict.horizon_ms
-    view = next((view for view in snapshot.channels if view.channel == held), None)
+    view, horizon_ms = holding_view(snapshot), snapshot.verdict.horizon_ms
     if view is None or view.quiet_ms is None or horizon_ms is None:
         return False
     return _BRIEF * view.quiet_ms <= horizon_ms
@@ -267,8 +303,7 @@ def cause(snapshot: Snapshot) -> str:
         return f"{behind} behind in event time, as lateness allows"
     if holder.cause == "behind" and (raised := raised_words(snapshot)) is not None:
         return raised
-    held = holding(snapshot)
-    view = next((view for view in snapshot.channels if view.channel == held), None)
+    view = holding_view(snapshot)
     return words_of(holder.cause, snapshot).sentence.format(
         quiet=f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else "",
         all_read=", no backlog" if _all_read(snapshot, view) else "",
@@ -297,8 +332,7 @@ def raised_words(snapshot: Snapshot) -> str | None:
     The slowest channel's event time has to catch up with the watermark that it sent before; no channel is to blame.
     """
     settings, level, holder = snapshot.settings, snapshot.level, snapshot.level.holder
-    held = None if holder is None or holder.cause != "behind" else holding(snapshot)
-    view = next((view for view in snapshot.channels if view.channel == held), None)
+    view = None if holder is None or holder.cause != "behind" else holding_view(snapshot)
     if view is None or view.watermark_ms is None or view.max_event_ms is None or settings.lateness_ms is None:
         return None
     left_ms = view.watermark_ms - (view.max_event_ms - settings.lateness_ms - 1)

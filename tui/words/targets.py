@@ -1,36 +1,71 @@
-"""The words for attached targets: what is seen, and what is not known from here. Pure."""
+"""The words in which kinds of target differ: a base with those of an attached one, and a class for each kind. Pure."""
 
+from collections.abc import Sequence
 from datetime import tzinfo
 
 from ...engine.snapshot import STATE_SCHEMA, BarrelRule, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
-from .kinds import channels_known
-from .lists import ALL_IDLE, NO_OPEN_WINDOW
+from ...engine.text.formatting import name
+from ...engine.verdict.history import HistoryPoint
+from .barrel import holding
+from .lists import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
-from .other import fact_text, facts_of_plugin
-from .own_run import ONE_CLOCK_FOLLOWS, SnapshotWords, held_back_by
-from .preview import IdlePreview, LatenessPreview, Preview, late_at
+from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
+from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
-from .wording import delay_words, late_drops, moved, window, without_watermark
+from .watermark import (
+    ahead_elsewhere,
+    cause,
+    channels_known,
+    delay_words,
+    fact_text,
+    facts_of_plugin,
+    held_for,
+    is_close,
+    late_drops,
+    moved,
+    window,
+    without_watermark,
+)
+from .windows import short_staircase
 
+ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 ONE_CLOCK = "one clock for the whole query"
-_MAX_FACTS = 4
-"""Facts of a plug-in on the main screen, at most."""
 HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
+_MAX_FACTS = 4
+"""Facts of a plug-in on the main screen, at most."""
 
 
-class Attached(SnapshotWords):
-    """The words for what cannot be changed from here; much of it is not known."""
+class Presenter:
+    """The words for one snapshot that depend on the kind of target; without a class for the kind, those of a target
+    that cannot be changed from here and of which much is not known.
+    """
 
     can_apply = False
+    """Whether a previewed setting can be applied from here; else Enter gives the line to change in the job."""
     how_to_type = "like 45m · Enter gives the line for the job · Esc drops"
+    """The hint beside the prompt for a lateness."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def untunable(self) -> str | None:
+        """Why there is no lateness to change; None: there is. Only some strategies have one."""
+        settings = self._snapshot.settings
+        return None if settings.tunable else untunable(settings.strategy)
+
+    def no_steps(self) -> str:
+        """The words instead of a step of the preview if there is no what-if."""
+        return "No what-if is known here: type a lateness with ="
 
     def state_override(self) -> tuple[str, str | None] | None:
-        """Since when no batch has begun, and the possible reasons."""
+        """The word for a state that is not simply live (since when no batch has begun), with a line on it; None: the
+        state is normal.
+        """
         snapshot = self._snapshot
         if snapshot.state not in ("stale", "partial"):
             return None
@@ -40,26 +75,38 @@ class Attached(SnapshotWords):
             return snapshot.state.upper(), note
         return f"STALE {f.duration(max(snapshot.now_ms - begun, 0))}", note
 
-    def holder(self, zone: tzinfo | None) -> list[Part]:
-        """Which channel holds back the watermark; else why none does."""
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        """The settings in force, what they cost, and what the preview would give."""
         snapshot = self._snapshot
-        if snapshot.ended:
+        parts = self._settings(preview)
+        backlogs = [source.backlog for source in snapshot.sources or [] if source.backlog is not None]
+        if backlogs:
+            parts.append(part(("backlog ", "dim"), (f.count(sum(backlogs)), "strong"), rank=3))
+        if preview is not None:
+            return [*parts, *_outlook(snapshot, preview)]
+        late = snapshot.spark.dropped_at_least
+        parts.append(part(("late ", "dim"), (late_drops(snapshot), "dim" if late is None else "strong"), rank=2))
+        return parts + _costs(snapshot)
+
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        """Which channel holds back the watermark, how long and why; else why none does."""
+        if self._snapshot.ended:
             return []
-        if parts := held_back_by(snapshot):
-            return parts
-        return [part((f" {self._no_holder()}", "dim"))]
+        return held_back_by(self._snapshot) or [part((f" {self._no_holder()}", "dim"))]
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
-        """The chain by channels if they are known, else the known parts of the query."""
+        """The operators in the order in which records pass them: by channels if they are known, else the known parts
+        of the query.
+        """
         by_channel = channels_known(self._snapshot) and not self._snapshot.has_several_inputs
         return stages_of_run(self._snapshot, zone) if by_channel else stages_of_query(self._snapshot, zone)
 
     def empty_barrel(self) -> str:
-        """The watermark alone, without channels."""
+        """The barrel's text without channels, its most important line first."""
         return "no partition has records"
 
     def no_channels(self) -> str:
-        """How to make channels visible, and the known sources."""
+        """The channel table's text without channels: how to make them visible, and the known sources."""
         snapshot = self._snapshot
         lines = [f"{f.ELSEWHERE}: one line before withWatermark shows them", f"  {THE_LINE}"]
         nodes = snapshot.spark.nodes or []
@@ -70,7 +117,7 @@ class Attached(SnapshotWords):
         return "\n".join([*lines, *map(position, snapshot.sources or [])])
 
     def no_windows(self) -> str:
-        """No window is open, or why that is not known."""
+        """The window table's text without windows: none is open, or why that is not known."""
         windows = self._snapshot.windows
         if windows.open_count is not None:
             return NO_OPEN_WINDOW
@@ -78,67 +125,144 @@ class Attached(SnapshotWords):
         return f.ELSEWHERE if unknown is None else f"{f.ELSEWHERE}: {unknown}"
 
     def no_holders(self) -> str:
-        """Not known."""
+        """The history's text if no channel ever held back the watermark."""
         return f"Which channel holds back the watermark: {f.ELSEWHERE}"
 
     def no_lateness(self) -> str:
-        """Not known."""
+        """The lateness screen's text without a curve."""
         return f"How late records are: {f.ELSEWHERE}"
 
     def no_idle_ladder(self) -> str:
-        """Not known."""
+        """The lateness screen's text without idle timeouts to compare."""
         return f"What another idle timeout would give: {f.ELSEWHERE}"
 
     def no_records(self) -> str:
-        """Not known."""
+        """The time screen's text without records."""
         return f"Records: {f.ELSEWHERE}"
 
+    def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+        """The figures of the progress screen, in the order in which they are drawn."""
+        return charts(self._snapshot, points, cells)
+
     def not_judged(self) -> str | None:
-        """What no tap reports."""
+        """What the doctor cannot judge from here; None: it can judge everything."""
         return "The query is attached: what is not known from here is not judged."
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        """The line's first parts, on the settings and their preview."""
+        raise NotImplementedError
 
     def _no_holder(self) -> str:
         if not self._snapshot.channels:
             return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
         return ALL_IDLE if self._snapshot.level.idle else "no channel holds back the watermark"
 
-    def _tuning(self, settings: list[Part], preview: Preview | None) -> list[Part]:
-        snapshot = self._snapshot
-        parts = [*settings, *_backlog(snapshot)]
-        if preview is not None:
-            return [*parts, *_outlook(snapshot, preview)]
-        late = snapshot.spark.dropped_at_least
-        parts.append(part(("late ", "dim"), (late_drops(snapshot), "dim" if late is None else "strong"), rank=2))
-        return parts + _costs(snapshot)
-
     def _delay(self, what: str, preview: Preview | None) -> Part:
-        lateness_ms = self._snapshot.settings.lateness_ms
-        delay = f.UNKNOWN if lateness_ms is None else f.setting(lateness_ms)
-        spans: list[Span] = [(f" {what} ", "dim"), (delay, "strong")]
+        spans: list[Span] = [(f" {what} ", "dim"), (delay_words(self._snapshot.settings.lateness_ms), "strong")]
         if isinstance(preview, LatenessPreview):
             spans.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
         return part(*spans)
 
 
-class SparkQueryWords(Attached):
-    """The words for an attached Spark query; a `Presenter`."""
+class OwnRunWords(Presenter):
+    """A run of an engine of wmtop, whose records are all counted."""
+
+    can_apply = True
+    how_to_type = "like 45m · Enter applies · Esc drops"
+
+    def state_override(self) -> None:
+        """None: the engine itself reports its state."""
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
-        """Its watermark delay and windows, its backlog, and the effect of the preview after a restart."""
+        snapshot = self._snapshot
+        settings, totals = snapshot.settings, snapshot.totals
+        previews_idle = isinstance(preview, IdlePreview)
+        if settings.lateness_ms is None or settings.strategy == "monotonous":
+            in_force = f"none ({settings.strategy})"
+        else:
+            strategy = "" if settings.strategy == "bounded" else f" ({settings.strategy})"
+            in_force = f.setting(settings.lateness_ms) + strategy
+        lateness: list[Span] = [(" lateness ", "dim"), (in_force, "strong")]
+        idle: list[Span] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
+        if isinstance(preview, LatenessPreview):
+            lateness.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
+        elif isinstance(preview, IdlePreview):
+            idle.append((f" ▸ {f.setting(preview.idle_after_ms)}?", "preview"))
+        parts = [
+            part(*lateness, rank=5 if previews_idle else 0),
+            part(*idle, rank=0 if previews_idle else 4),
+            part(("window ", "dim"), (window(settings), "strong"), rank=6),
+        ]
+        if settings.allowed_lateness_ms:
+            parts.append(part(("allowed ", "dim"), (f.setting(settings.allowed_lateness_ms), "strong"), rank=7))
+        parts.append(part(("late ", "dim"), (f.share_of(totals.late, totals.records), "strong"), rank=1))
+        parts.append(part((f" ({f.count(totals.late)})", "dim"), rank=3, gap=""))
+        if recent_late is not None and not snapshot.ended:
+            parts.append(part((", now ", "dim"), (f.share(recent_late), "strong"), rank=2, gap=""))
+        return parts + _drift(snapshot)
+
+    def stages(self, zone: tzinfo | None) -> list[Stage]:
+        return stages_of_run(self._snapshot, zone)
+
+    def empty_barrel(self) -> str:
+        source = self._snapshot.source
+        what = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
+        if self._snapshot.ended:
+            return f"the stream ended without a record\n{what.strip()}"
+        return f"{f.NO_DATA}\nwaiting for the first record{what}"
+
+    def no_channels(self) -> str:
+        return NO_CHANNEL
+
+    def no_windows(self) -> str:
+        return ALL_CLOSED if self._snapshot.ended else NO_OPEN_WINDOW
+
+    def no_holders(self) -> str:
+        """Under Spark's rule no channel holds the watermark back."""
+        return ONE_CLOCK_FOLLOWS if self._snapshot.one_clock else "no channel has held back the watermark yet"
+
+    def no_lateness(self) -> str:
+        return self.untunable() or NO_RECORD
+
+    def no_idle_ladder(self) -> str:
+        if self._snapshot.one_clock:
+            return "Spark's one clock has no idle timeout: it follows the fastest channel"
+        return NO_RECORD
+
+    def no_records(self) -> str:
+        return "no record is in the sample yet" if self._snapshot.channels else NO_RECORD
+
+    def not_judged(self) -> None:
+        """None: everything can be judged."""
+
+    def _no_holder(self) -> str:
+        if self._snapshot.one_clock:
+            return ONE_CLOCK_FOLLOWS
+        if not self._snapshot.channels:
+            return "waiting for the first record"
+        if all(view.state == "never_seen" for view in self._snapshot.channels) and not self._snapshot.level.idle:
+            return "no channel has had data yet"
+        return super()._no_holder()
+
+
+class SparkQueryWords(Presenter):
+    """An attached Spark query."""
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        """Its watermark delay and windows."""
         snapshot = self._snapshot
         if snapshot.spark.has_watermark is False:
-            return self._tuning([part((" watermark delay ", "dim"), ("none", "strong"))], preview)
+            return [part((" watermark delay ", "dim"), ("none", "strong"))]
         delays = [node.delay_ms for node in snapshot.spark.nodes or ()]
         if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
             each = ", ".join(delay_words(delay) for delay in delays)
-            return self._tuning([part((" watermark delays ", "dim"), (each, "strong"))], preview)
+            return [part((" watermark delays ", "dim"), (each, "strong"))]
         parts = [self._delay("watermark delay", preview)]
         if snapshot.settings.lateness_ms is None:
             parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
         elif preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA:
             parts.append(part(("as first started", "dim"), rank=6, gap=" "))
-        parts.append(part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4))
-        return self._tuning(parts, preview)
+        return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
 
     def empty_barrel(self) -> str:
         """Spark's one clock, when it moved, how far it is behind."""
@@ -181,38 +305,50 @@ class SparkQueryWords(Attached):
         return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
 
 
-class TopicWords(Attached):
-    """The words for a topic or a consumer group, whose watermark is computed here; a `Presenter`."""
+class TopicWords(Presenter):
+    """A topic or a consumer group, whose watermark is computed here."""
 
-    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
-        """The assumed settings, the backlog, and the effect of the preview."""
-        idle = f.setting(self._snapshot.settings.idle_after_ms)
-        parts = [
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        return [
             self._delay("lateness", preview),
             part(("assumed here", "dim"), rank=6, gap=" "),
-            part(("idle after ", "dim"), (idle, "strong"), rank=4),
+            part(("idle after ", "dim"), (f.setting(self._snapshot.settings.idle_after_ms), "strong"), rank=4),
         ]
-        return self._tuning(parts, preview)
 
 
-class OtherWords(Attached):
-    """The words for a plug-in's target; a `Presenter`."""
+class OtherWords(Presenter):
+    """A plug-in's target."""
 
-    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
-        """Its first facts, its backlog, and what a preview would give."""
-        shown = [
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        """Its first facts."""
+        return [
             part((f" {f.label(fact.name)} ", "dim"), (fact_text(fact), "strong"), rank=4)
             for fact in facts_of_plugin(self._snapshot)[:_MAX_FACTS]
         ]
-        return self._tuning(shown, preview)
 
     def empty_barrel(self) -> str:
-        """No channel has a watermark."""
         return "no channel has records"
 
     def no_channels(self) -> str:
-        """No channel is reported."""
         return "The plug-in reports no channels"
+
+
+def held_back_by(snapshot: Snapshot) -> list[Part]:
+    """The channel that holds back the watermark, how long and why; empty if no channel does."""
+    holder, behind_ms = snapshot.level.holder, snapshot.level.behind_fastest_ms
+    if holder is None or holding(snapshot) is None:
+        return []
+    if behind_ms is not None and is_close(snapshot):
+        slowest: list[Span] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
+        return [part(*slowest, (f": {f.duration(behind_ms)} behind the fastest", "text"))]
+    if ahead_elsewhere(snapshot):
+        return [part((f" {cause(snapshot)}", "text"))]
+    since = held_for(snapshot)
+    return [
+        part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder"), (": ", "dim")),
+        part((cause(snapshot), "text"), gap=""),
+        *short_staircase(snapshot),
+    ]
 
 
 def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:
@@ -231,13 +367,9 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
         lower: list[Span] = [(" by the slowest channel ", "dim"), (f"{f.duration(apart)} lower", "strong")]
         parts.append(part(*lower, (": ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
         parts.append(part((time, "held"), rank=3, gap=", "))
-    if barrel.below:
-        many = len(barrel.below)
-        text = f"{f.counted(many, 'channel')} behind Spark's watermark"
-        parts.append(part((text, "bad"), rank=1, gap=" · "))
-    else:
-        parts.append(part(("no channel behind Spark's watermark", "good"), rank=1, gap=" · "))
-    return parts
+    behind = f"{f.counted(len(barrel.below), 'channel')} behind Spark's watermark"
+    below: Span = (behind, "bad") if barrel.below else ("no channel behind Spark's watermark", "good")
+    return [*parts, part(below, rank=1, gap=" · ")]
 
 
 def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
@@ -262,12 +394,20 @@ def position(source: SourcePosition) -> str:
     return f"{f.clean(source.description)}{'' if at is None else f' at {at}'}{backlog}"
 
 
-def _backlog(snapshot: Snapshot) -> list[Part]:
-    known = [source.backlog for source in snapshot.sources or [] if source.backlog is not None]
-    return [part(("backlog ", "dim"), (f.count(sum(known)), "strong"), rank=3)] if known else []
+def _drift(snapshot: Snapshot) -> list[Part]:
+    """Balanced reading: the distance between the partitions, and what it would be without balancing."""
+    source = snapshot.source
+    if source is None or source.max_drift_ms is None or source.drift_ms is None:
+        return []
+    drift: list[Span] = [("drift ", "dim"), (f.duration(source.drift_ms), "strong")]
+    drift.append((f" of {f.setting(source.max_drift_ms)}", "dim"))
+    if source.drift_unbalanced_ms is not None and source.drift_unbalanced_ms > source.drift_ms:
+        drift.append((f", {f.duration(source.drift_unbalanced_ms)} without", "dim"))
+    return [part(*drift, rank=7)]
 
 
 def _outlook(snapshot: Snapshot, preview: Preview) -> list[Part]:
+    """What a previewed setting would give after a restart."""
     now = snapshot.level.watermark_ms
     parts: list[Part] = []
     if preview.level_ms is not None and now is not None:
