@@ -17,7 +17,7 @@ from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, setting
 from ...engine.verdict.preview import lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
-from ..words.check import LINE_NAMES, advice_lines, cause_lines
+from ..words.lateness import LINE_NAMES, advice_lines, cause_lines
 from .complete import target_names
 from .look import Look, look_at
 from .members import Member, member_of

@@ -15,8 +15,7 @@ from msgspec import Struct
 from ...engine.system.errors import UsageError
 from ...engine.text.formatting import clean, setting
 from ...engine.watermarks.settings import TUNABLE
-from ..words.key_names import key_label
-from ..words.keys import binds_by_name, chosen_keys, use_keys
+from ..words.keys import binds_by_name, chosen_keys, key_label, use_keys
 from ..words.lists import Appearance
 from .config_file import (
     RUN_OPTIONS,

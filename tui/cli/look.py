@@ -15,7 +15,7 @@ from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets.own import Recording, is_recording
 from ...engine.targets.target import Pace, TargetOptions
 from ...engine.text.formatting import clean, stamp
-from ..words.fail_if import CheckInput
+from ..words.check import CheckInput
 from ..words.recent import Recent
 from .members import Member
 

@@ -27,7 +27,7 @@ from ...engine.watermarks.settings import (
 )
 
 if TYPE_CHECKING:
-    from ..words.fail_if import Expression
+    from ..words.check import Expression
 
 _STRATEGIES: dict[str, StrategyName] = {
     name: name
@@ -46,7 +46,7 @@ def parse_duration(text: str) -> int:
 def parse_condition(text: str) -> "Expression":
     """A condition of `--fail-if`; facts of plug-ins (`kind.name`) are known if the plug-in is installed."""
     from ...engine.targets.plugin import plugins
-    from ..words.fail_if import parse_fail_if
+    from ..words.check import parse_fail_if
 
     return parse_fail_if(text, plugins() if "." in text else ())
 

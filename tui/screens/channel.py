@@ -14,8 +14,8 @@ from ..words.barrel import channel_named, holding, kind_of, rank
 from ..words.channels import facts, story
 from ..words.keys import Hint, hint
 from ..words.late_records import About
+from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
 from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
-from ..words.preview import TARGETS, curve_of, place_of, recommended, shown
 from ..words.recent import Moment
 from ..words.spans import Span, part
 from .detail import DetailScreen

@@ -14,8 +14,7 @@ from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
-from .check import BAD
-from .fail_if import FACTS, CheckInput
+from .check import BAD, FACTS, CheckInput
 from .spans import Part, Span, cells, clip, part
 from .verdict import MOVES_AGAIN, STYLES, WORDS, blame, is_over
 from .watermark import is_close

@@ -12,7 +12,7 @@ from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
 from ...engine.verdict.history import HistoryPoint
-from .fail_if import FACTS, CheckInput, Value, facts_of
+from .check import FACTS, CheckInput, Value, facts_of
 from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelView, VerdictName
-from .fail_if import FACTS, CheckInput, Fact
+from .check import FACTS, CheckInput, Fact
 from .watermark import named_facts
 
 PREFIX = "wmtop_"

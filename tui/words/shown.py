@@ -15,8 +15,7 @@ from .channels import ChannelRow, View, by_name, ordered, preview_of
 from .keys import LINKS, Hint, hint
 from .lists import OPEN_INSTANCE
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
-from .preview import LatenessPreview, Preview
-from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
+from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts
 from .progress import Playback
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine

@@ -26,8 +26,7 @@ from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.look import Look
 from wmtop.tui.cli.members import Member
-from wmtop.tui.words.check import reason_of
-from wmtop.tui.words.fail_if import CheckInput
+from wmtop.tui.words.check import CheckInput, reason_of
 from wmtop.tui.words.recent import Recent
 
 from tests.snapshots import replace
