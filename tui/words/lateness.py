@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...engine.doctor.lateness import LateCause
-from ...engine.snapshot import Snapshot, WhatIfIdle
+from ...engine.snapshot import RecentLateness, Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
 from ...engine.text.formatting import horizon_words, name
 from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
@@ -73,25 +74,25 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
     rows = snapshot.whatif
     if not rows:
         return None
-    edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
+    whole = Curve(
+        edges=[row.lateness_ms for row in rows],
+        counts=by_bucket([row.behind_watermark for row in rows]),
+        shares=[row.late_share for row in rows],
+        late=[row.late for row in rows],
+        delays=[row.delay_ms for row in rows],
+        records=snapshot.totals.records or 0,
+        upper_bound=snapshot.whatif_upper_bound,
+    )
     if channel is None:
-        behind = [row.behind_watermark for row in rows]
-        counts = by_bucket(behind)
-        shares = [row.late_share for row in rows]
-        late, records = [row.late for row in rows], snapshot.totals.records or 0
-        return Curve(edges, counts, shares, late, delays, records, upper_bound=snapshot.whatif_upper_bound)
+        return whole
     part = next((part for part in snapshot.lateness_by_channel if part.channel == channel), None)
     if part is None:
         return None
-    counts, late, known = _of_part(part.behind, len(edges), part.records)
-    return Curve(edges, counts, known, late, delays, part.records, channel)
-
-
-def _of_part(behind: Sequence[int], edges: int, records: int) -> tuple[list[int], list[int], list[float | None]]:
-    """By edge: how many of the records are that late, how many at least that late, and their share."""
-    counts = [*behind, *[0] * edges][:edges]
+    counts = [*part.behind, *[0] * len(rows)][: len(rows)]
     late = [sum(counts[place:]) for place in range(len(counts))]
-    return counts, late, [number / records if records else None for number in late]
+    shares = [number / part.records if part.records else None for number in late]
+    of_part = {"records": part.records, "channel": channel, "upper_bound": False}
+    return replace(whole, counts=counts, shares=shares, late=late, **of_part)
 
 
 def horizons_of(snapshot: Snapshot) -> list[int | None]:
@@ -109,14 +110,12 @@ def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
     recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
     if recent is None or whole is None or len(recent.rows) != len(whole.edges):
         return None
-    return Curve(
-        edges=whole.edges,
+    return replace(
+        whole,
         counts=by_bucket([row.behind_watermark for row in recent.rows]),
         shares=[row.late_share for row in recent.rows],
         late=[row.late for row in recent.rows],
-        delays=whole.delays,
         records=recent.records,
-        upper_bound=whole.upper_bound,
         horizon_ms=horizon_ms,
     )
 
@@ -157,9 +156,9 @@ def moments(curve: Curve) -> tuple[float, float] | None:
     if not curve.records:
         return None
     ends = [*curve.edges[1:], curve.edges[-1]]
-    middles = [(low + high) / 2 for low, high in zip(curve.edges, ends, strict=True)]
-    mean = sum(count * middle for count, middle in zip(curve.counts, middles, strict=True)) / curve.records
-    square = sum(count * middle**2 for count, middle in zip(curve.counts, middles, strict=True)) / curve.records
+    buckets = [(count, (low + high) / 2) for count, low, high in zip(curve.counts, curve.edges, ends, strict=True)]
+    mean = sum(count * middle for count, middle in buckets) / curve.records
+    square = sum(count * middle**2 for count, middle in buckets) / curve.records
     return mean, sqrt(max(square - mean**2, 0.0))
 
 
@@ -171,10 +170,15 @@ def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -
         ending = what if not place else ""
         spans: list[Span] = [(f"{text} %{ending} ", "dim"), ("none" if value is None else f.setting(value), "good")]
         parts.append(part(*spans, gap="   " if place else ""))
-        if value is not None and not curve.of_part:
-            parts += _few(curve, value)
-        preview = None if value is None else what_if.lateness(snapshot, value)
-        if preview is not None and changes_delay(preview) and curve.horizon_ms is None:
+        if value is None:
+            continue
+        late, few, interval = evidence(curve, value)
+        if few and not curve.of_part:
+            parts.append(part((" few", "stale"), gap=""))
+            parts.append(part((f": {late} late", "stale"), rank=1, gap=""))
+            parts.append(part((f", {_interval(interval)}", "dim"), rank=3, gap=""))
+        preview = what_if.lateness(snapshot, value)
+        if changes_delay(preview) and curve.horizon_ms is None:
             parts.append(part((f" ({delay_change(preview)})", "dim"), rank=3, gap=""))
     if curve.upper_bound:
         bucket = snapshot.whatif_bucket_ms
@@ -183,19 +187,8 @@ def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -
     return parts
 
 
-def _few(curve: Curve, lateness_ms: int) -> list[Part]:
-    """The number of late records behind a recommendation, if it is too small."""
-    late, few, (low, high) = evidence(curve, lateness_ms)
-    if not few:
-        return []
-    return [
-        part((" few", "stale"), gap=""),
-        part((f": {late} late", "stale"), rank=1, gap=""),
-        part((f", {_interval(low, high)}", "dim"), rank=3, gap=""),
-    ]
-
-
-def _interval(low: float | None, high: float | None) -> str:
+def _interval(interval: tuple[float | None, float | None]) -> str:
+    low, high = interval
     return f.span(f.share(low), f.share(high))
 
 
@@ -218,31 +211,25 @@ def moments_line(curve: Curve) -> list[Part]:
 
 def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     """The curve's values at the cursor."""
-    edge, late = curve.edges[cursor], curve.late[cursor]
-    parts = [part((f" │ at {f.setting(edge)} ", "accent"))]
+    edge, share, delay = curve.edges[cursor], f.share(curve.shares[cursor]), curve.delays[cursor]
     preview = what_if.lateness(snapshot, edge)
-    of_which = f" ({f.count(late)} of {f.count(curve.records)}"
-    if not curve.of_part and curve.records:
-        _, _, (low, high) = evidence(curve, edge)
-        of_which += f"; 95 %: {_interval(low, high)}"
-    of_which += ")"
-    if curve.of_part:
-        share = f.share(curve.shares[cursor])
-        parts.append(part((share, "stale"), (f" {OF_ITS_RECORDS}", "text"), gap=""))
-    else:
-        share = share_range(preview) if curve.horizon_ms is None else _recent_share_words(curve, cursor)
-        parts.append(part((share or f.UNKNOWN, "stale"), (" late", "text"), gap=""))
-    parts.append(part((of_which, "dim"), rank=2, gap=""))
-    delay = curve.delays[cursor]
+    what, interval = f" {OF_ITS_RECORDS}", ""
+    if not curve.of_part:
+        bound = "≤ " if curve.upper_bound else ""
+        share = bound + share if curve.horizon_ms is not None else share_range(preview) or f.UNKNOWN
+        what = " late"
+        interval = f"; 95 %: {_interval(evidence(curve, edge)[2])}" if curve.records else ""
+    of_which = f" ({f.count(curve.late[cursor])} of {f.count(curve.records)}{interval})"
+    parts = [
+        part((f" │ at {f.setting(edge)} ", "accent")),
+        part((share, "stale"), (what, "text"), gap=""),
+        part((of_which, "dim"), rank=2, gap=""),
+    ]
     if (change := delay_change(preview)) is not None:
         parts.append(part((f"results {change}", "level"), gap=", "))
     if delay is not None:
         parts.append(part((f"{f.duration(delay)} after their window's end", "text"), rank=3, gap=", "))
     return parts
-
-
-def _recent_share_words(curve: Curve, cursor: int) -> str:
-    return ("≤ " if curve.upper_bound else "") + f.share(curve.shares[cursor])
 
 
 def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Span]:
@@ -279,11 +266,8 @@ def _changes(flaps: int) -> str:
 
 
 LINE_NAMES = {
-    "spark": "Spark",
-    "flink_java": "Flink (Java)",
-    "flink_sql": "Flink (SQL)",
-    "kafka_streams": "Kafka Streams",
-}
+    "spark": "Spark", "flink_java": "Flink (Java)", "flink_sql": "Flink (SQL)", "kafka_streams": "Kafka Streams",
+}  # fmt: skip
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:
@@ -319,8 +303,7 @@ def cause_lines(cause: LateCause) -> Iterator[str]:
 
 
 def _cost(advice: Advice, outcome: LatenessOutcome) -> str:
-    bound = "≤ " if advice.upper_bound else ""
-    late = f"{bound}{f.share(outcome.late_share)} late ({f.count(outcome.late)} records;"
+    late = f"{'≤ ' if advice.upper_bound else ''}{f.share(outcome.late_share)} late ({f.count(outcome.late)} records;"
     interval = f" 95 % interval {f.share(outcome.low)} to {f.share(outcome.high)})"
     return late + interval + _result_delay(outcome, advice.current)
 

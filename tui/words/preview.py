@@ -49,14 +49,10 @@ class IdlePreview(Struct, frozen=True):
     """Whether the late count is not exact."""
 
 
-_STEPS_MS = tuple(
-    number * unit
-    for unit, numbers in (
-        (1_000, (0, 1, 2, 5, 10, 20, 30, 45)),
-        (60_000, (1, 2, 5, 10, 15, 30)),
-        (3_600_000, (1, 2, 6, 12, 24)),
-    )
-    for number in numbers
+_STEPS_MS = (
+    *(f.SECOND * number for number in (0, 1, 2, 5, 10, 20, 30, 45)),
+    *(f.MINUTE * number for number in (1, 2, 5, 10, 15, 30)),
+    *(f.HOUR * number for number in (1, 2, 6, 12, 24)),
 )
 """Common values of lateness and idle timeout (ms)."""
 Preview = LatenessPreview | IdlePreview
@@ -262,15 +258,8 @@ def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
     return f"{horizon_name(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
 
 
-def applied_parts(words: str, moved_ms: int | None, *, undoes: bool = False) -> list[Part]:
-    """The effect of a setting that was applied (`undoes`: by undoing another), and how to undo it."""
-    moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else f": {DID_NOT_MOVE}"
-    head, key = (" undone, back to ", " redoes") if undoes else (" applied ", " undoes")
-    return [part((head, "dim"), (words, "strong"), (moved, "preview")), part(("u", "key"), (key, "dim"), gap=" · ")]
-
-
 SHOWN_MS = 120_000
-"""How long (ms of wall clock) it is shown."""
+"""How long (ms of wall clock) the effect of an applied change is shown."""
 
 
 class Applied(Struct, frozen=True):
@@ -309,5 +298,12 @@ class Applied(Struct, frozen=True):
         """Its effect, for a line, as long as it is recent; else nothing."""
         if self.since_ms is None or not self.in_force(snapshot) or snapshot.wall_ms is None:
             return ()
-        recent = snapshot.wall_ms - self.since_ms < SHOWN_MS
-        return applied_parts(self.proposed.words(), self.moved_ms, undoes=self.undoes) if recent else ()
+        if snapshot.wall_ms - self.since_ms >= SHOWN_MS:
+            return ()
+        moved_ms = self.moved_ms
+        moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else f": {DID_NOT_MOVE}"
+        head, key = (" undone, back to ", " redoes") if self.undoes else (" applied ", " undoes")
+        return [
+            part((head, "dim"), (self.proposed.words(), "strong"), (moved, "preview")),
+            part(("u", "key"), (key, "dim"), gap=" · "),
+        ]
