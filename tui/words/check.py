@@ -4,17 +4,17 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 from rich.cells import cell_len
 
 from ...engine.doctor import Diagnosis, Finding, accounts_for
-from ...engine.snapshot import ChannelView, FlinkJob, Snapshot, VerdictName
+from ...engine.snapshot import EngineState, FlinkJob, Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog
-from .verdict import WORDS, speed
-from .watermark import named_facts
+from .verdict import WORDS, WORST, speed
+from .watermark import held_ms, named_facts
 
 Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None
@@ -47,11 +47,6 @@ def _late_share_recent(given: CheckInput) -> Value:
         return None
     records = given.past[-1].records - given.past[0].records
     return (given.past[-1].late - given.past[0].late) / records if records > 0 else None
-
-
-def _holder_for(given: CheckInput) -> Value:
-    holder, now = given.snapshot.level.holder, given.snapshot.now_ms
-    return None if holder is None or now is None else max(now - holder.since_ms, 0)
 
 
 def _stalled_for(given: CheckInput) -> Value:
@@ -92,10 +87,6 @@ def _in_state(state: str) -> Callable[[CheckInput], Value]:
     return count
 
 
-def _backlog_time(given: CheckInput) -> Value:
-    return max((ms for view in given.snapshot.channels if (ms := view.behind_end_ms) is not None), default=None)
-
-
 def _speed(given: CheckInput) -> Value:
     """Event time that the watermark advanced by, per processing time: the verdict's, else that of the last minute."""
     if given.snapshot.verdict.speed is not None:
@@ -112,12 +103,17 @@ FACTS: dict[str, Fact] = {
     "behind_fastest": Fact("duration", lambda given: given.snapshot.level.behind_fastest_ms),
     "late_share": Fact("share", _late_share),
     "late_share_recent": Fact("share", _late_share_recent),
-    "holder_for": Fact("duration", _holder_for),
+    "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
     "stalled_for": Fact("duration", _stalled_for),
     "idle": Fact("count", _in_state("idle")),
     "catching_up": Fact("count", _in_state("catching_up")),
     "backlog": Fact("count", lambda given: backlog(given.snapshot)),
-    "backlog_time": Fact("duration", _backlog_time),
+    "backlog_time": Fact(
+        "duration",
+        lambda given: max(
+            (ms for view in given.snapshot.channels if (ms := view.behind_end_ms) is not None), default=None
+        ),
+    ),
     "open_windows": Fact("count", lambda given: given.snapshot.windows.open_count),
     "state": Fact("word", lambda given: given.snapshot.state),
     "verdict": Fact("word", lambda given: given.verdict),
@@ -125,11 +121,9 @@ FACTS: dict[str, Fact] = {
     "speed": Fact("ratio", _speed),
     "batch_time": Fact("duration", lambda given: given.snapshot.spark.batch_ms),
 }
-WORD_VALUES: dict[str, tuple[str, ...]] = {
-    "state": ("starting", "live", "partial", "stale", "paused", "ended", "failed"),
-    "verdict": ("moving", "slow", "stalled", "waiting", "unknown", "ended"),
-}
-CHANNEL_FACTS: dict[str, Kind] = {"lag": "duration"}
+WORD_VALUES: dict[str, tuple[str, ...]] = {"state": get_args(EngineState), "verdict": get_args(VerdictName)}
+_CHANNEL_FACT = "lag"
+"""The only fact of a channel."""
 
 
 def facts_of(given: CheckInput) -> dict[str, Value]:
@@ -137,36 +131,24 @@ def facts_of(given: CheckInput) -> dict[str, Value]:
     return {**{name: fact.take(given) for name, fact in FACTS.items()}, **dict(named_facts(given.snapshot))}
 
 
-def other_fact(given: CheckInput, name: str) -> Value:
-    """The value of a plug-in's fact (`kind.name`); None if the target does not report it."""
-    return dict(named_facts(given.snapshot)).get(name)
-
-
-def channel_fact(given: CheckInput, pattern: re.Pattern[str]) -> tuple[Value, str | None]:
+def channel_lag(given: CheckInput, pattern: str) -> tuple[Value, str | None]:
     """The greatest lag behind the clock (ms) of the channels whose whole name matches, and that channel.
 
     None if no channel matches, or a matching one has no watermark.
     """
-    found = [view for view in given.snapshot.channels if pattern.fullmatch(view.channel)]
-    lags = [(_lag(view, given.snapshot.now_ms), view.channel) for view in found]
-    known = [(lag, name) for lag, name in lags if lag is not None]
-    if not known or len(known) < len(found):
-        return None, None
-    return max(known)
-
-
-def _lag(view: ChannelView, now_ms: int | None) -> int | None:
-    return None if view.watermark_ms is None or now_ms is None else now_ms - view.watermark_ms
+    now_ms = given.snapshot.now_ms
+    found = [view for view in given.snapshot.channels if re.fullmatch(pattern, view.channel)]
+    lags = [
+        (now_ms - view.watermark_ms, view.channel)
+        for view in found
+        if now_ms is not None and view.watermark_ms is not None
+    ]
+    return max(lags) if lags and len(lags) == len(found) else (None, None)
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
 _TOKEN = re.compile(
     r"\s*(channel\[(?:\\.|\[[^\]]*\]|[^\\\]])*\]\.\w+|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?|>=|<=|==|!=|>|<|[\d.]+\w*%?|\S)"
 )
@@ -197,7 +179,9 @@ class Outcome(Struct, frozen=True):
 
 def parse_fail_if(text: str, plugins: Collection[str] = ()) -> Expression:
     """The expression, with facts of these kinds of plug-ins; ValueError with one line that names what is wrong."""
-    tokens = _tokens(text)
+    if not text.strip():
+        raise ValueError(f"the condition is empty, {_EXAMPLE}")
+    tokens = [match[1] for match in _TOKEN.finditer(text.rstrip())]
     alternatives: list[tuple[Comparison, ...]] = []
     current: list[Comparison] = []
     while True:
@@ -236,11 +220,11 @@ def shown(value: Value, kind: Kind) -> str:
 
 
 def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
-    name, value = comparison.name, None
+    name = comparison.name
     if comparison.pattern is None:
-        value = FACTS[name].take(given) if name in FACTS else other_fact(given, name)
+        value = FACTS[name].take(given) if name in FACTS else dict(named_facts(given.snapshot)).get(name)
     else:
-        value, channel = channel_fact(given, re.compile(comparison.pattern))
+        value, channel = channel_lag(given, comparison.pattern)
         name = f"channel[{comparison.pattern if channel is None else f.clean(channel)}].{name}"
     if value is None or (name == "verdict" and value == "unknown" and comparison.value != "unknown"):
         return Outcome(None, name)
@@ -250,18 +234,12 @@ def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
     return Outcome(met, f"{comparison.text} ({name} is {shown(value, comparison.kind)})")
 
 
-def _tokens(text: str) -> list[str]:
-    if not text.strip():
-        raise ValueError(f"the condition is empty, {_EXAMPLE}")
-    return [match[1] for match in _TOKEN.finditer(text.rstrip())]
-
-
 def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Comparison:
     if len(tokens) < 3 or tokens[1] not in _OPERATORS:
         raise ValueError(f"'{' '.join(tokens) or text}' is not a comparison, {_EXAMPLE}")
     fact, sign, value = tokens
     pattern, name = _fact(fact, plugins)
-    kind = _kind_of(value) if "." in name else FACTS[name].kind if pattern is None else CHANNEL_FACTS[name]
+    kind = _kind_of(value) if "." in name else FACTS[name].kind if pattern is None else "duration"
     if kind == "word" and sign not in ("==", "!="):
         raise ValueError(f"{name} is a word: compare it with == or !=, not {sign}")
     return Comparison(" ".join(tokens), name, sign, _value(value, name, kind), kind, pattern)
@@ -276,8 +254,8 @@ def _fact(text: str, plugins: Collection[str]) -> tuple[str | None, str]:
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(f"'{text}' is not a fact; {hint}facts: {', '.join(FACTS)}, channel[NAME].lag")
     pattern, name = text[len("channel[") :].rsplit("].", 1)
-    if name not in CHANNEL_FACTS:
-        raise ValueError(f"'{name}' is not a fact of a channel; facts: {', '.join(CHANNEL_FACTS)}")
+    if name != _CHANNEL_FACT:
+        raise ValueError(f"'{name}' is not a fact of a channel; facts: {_CHANNEL_FACT}")
     try:
         re.compile(pattern)
     except re.error as error:
@@ -332,7 +310,7 @@ class Checked(Struct, frozen=True):
     """The result for one target; `facts` are durations in ms, shares from 0 to 1, None where not known."""
 
     target: str
-    verdict: str
+    verdict: VerdictName
     reason: str
     findings: list[CheckedFinding]
     facts: dict[str, Value]
@@ -379,7 +357,7 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
         numbers.append(f"{f.duration(level.behind_fastest_ms)} behind the fastest channel")
     if level.behind_clock_ms is not None and given.verdict != "ended":
         numbers.append(f.behind_clock(level.behind_clock_ms))
-    return "; ".join([_REASONS[given.verdict], ", ".join(numbers)] if numbers else [_REASONS[given.verdict]])
+    return "; ".join(text for text in (_REASONS[given.verdict], ", ".join(numbers)) if text)
 
 
 def lines(result: Checked) -> Iterator[str]:
@@ -397,21 +375,18 @@ def lines(result: Checked) -> Iterator[str]:
 
 
 _COLUMNS = ("TARGET", "VERDICT", "LAG", "HELD BACK BY", "LATE", "BACKLOG", "REASON")
-
-
 MIN_REASON = 40
 """Cells for a reason in the table, at least, however narrow the table is."""
 
 
 def table(results: Sequence[Checked], width: int) -> list[str]:
     """All targets, a row each, the worst first, in `width` cells; `check TARGET` has the whole reason."""
-    order = {"stalled": 0, "slow": 1, "unknown": 2, "waiting": 3, "moving": 4, "ended": 5}
-    ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), order.get(one.verdict, 2)))
+    ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), WORST.index(one.verdict)))
     rows = [_COLUMNS, *(_row(result) for result in ranked)]
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(_COLUMNS) - 1)]
     left = max(width - sum(widths) - 2 * len(widths), MIN_REASON)
     return [
-        "  ".join([*(_pad(text, cells) for text, cells in zip(row, widths, strict=False)), f.cut(row[-1], left)])
+        "  ".join([*(f.pad(text, cells) for text, cells in zip(row, widths, strict=False)), f.cut(row[-1], left)])
         for row in rows
     ]
 
@@ -421,10 +396,5 @@ def _row(result: Checked) -> tuple[str, ...]:
     lag = facts["behind_fastest"] if facts["behind_fastest"] is not None else facts["level_lag"]
     held = f.UNKNOWN if result.held_back_by is None else f.clean(result.held_back_by)
     why = result.met or (result.reason if result.not_known is None else f"not known: {result.not_known}")
-    word = next((word for name, word in WORDS.items() if name == result.verdict), result.verdict)
     cells = (shown(lag, "duration"), held, shown(facts["late_share"], "share"), shown(facts["backlog"], "count"))
-    return (f.clean(result.target), word, *cells, why)
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
+    return (f.clean(result.target), WORDS[result.verdict], *cells, why)

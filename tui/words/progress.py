@@ -1,6 +1,7 @@
 """Progress over the kept history as columns to draw, how far a bounded source is read, a replay's position. Pure."""
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -122,6 +123,27 @@ def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list
     return out
 
 
+def lags_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list[int | None]:
+    """The greatest lag (ms) in each of the last `columns` stretches of `cell_ms`.
+
+    Behind the fastest channel; behind the clock where no channel is known.
+    """
+    lags = [[_lag(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
+    return [max((lag for lag in cell if lag is not None), default=None) for cell in lags]
+
+
+def _lag(point: HistoryPoint) -> int | None:
+    if point.behind_fastest_ms is not None or point.holder is not None or point.watermark_ms is None:
+        return point.behind_fastest_ms
+    return max(point.now_ms - point.watermark_ms, 0)
+
+
+def sparkline(lags: Sequence[int | None]) -> str:
+    """The lags as a line of blocks, the greatest as a full one."""
+    greatest = max((lag for lag in lags if lag is not None), default=0)
+    return "".join(" " if lag is None else "▁▂▃▄▅▆▇█"[7 * lag // max(greatest, 1)] for lag in lags)
+
+
 def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
     """All figures, in the order in which they are drawn."""
     return [_rows(snapshot, cells), _results(snapshot, cells), _batches(snapshot, cells),
@@ -139,41 +161,42 @@ def unread(snapshot: Snapshot) -> list[UnreadPosition]:
 def _rows(snapshot: Snapshot, cells: Cells) -> Chart:
     columns = growth(cells, lambda point: point.records or None)
     if not any(columns):
-        columns = each(cells, lambda point: point.rows_in, mean)
-    done, coming = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
-    now = _last(columns) if coming is None else coming
+        columns = each(cells, lambda point: point.rows_in, fmean)
+    done, now = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
+    if now is None:
+        now = next((sum(column) for column in reversed(columns) if column is not None), None)
     could = "" if done is None else f", {f.rate(done)}/s done"
-    return chart_of("rows in", f"{f.rate(now)}/s{could}", columns, lambda value: f"{f.rate(value)}/s", now is None)
+    return chart_of("rows in", f"{_rate(now)}{could}", columns, _rate, now is None)
+
+
+def _rate(per_second: float | None) -> str:
+    return f"{f.rate(per_second)}/s"
 
 
 def _results(snapshot: Snapshot, cells: Cells) -> Chart:
     windows = snapshot.windows
-    columns = growth(cells, lambda point: point.results)
     if windows.fired is None:
         return Chart("results out", "", note=f.ELSEWHERE)
-    return chart_of("results out", f"{f.count(windows.fired + (windows.late_firings or 0))} in all", columns,
-                  lambda value: f"{f.rate(value)}/s", False)  # fmt: skip
+    fired = f"{f.count(windows.fired + (windows.late_firings or 0))} in all"
+    return chart_of("results out", fired, growth(cells, lambda point: point.results), _rate, False)
 
 
 def _batches(snapshot: Snapshot, cells: Cells) -> Chart:
+    """The slowest batch of each column, by the phases of its time."""
     columns: list[Stack | None] = []
     for points in cells:
         slowest = max((point for point in points if point.batch_ms), key=lambda p: p.batch_ms or 0, default=None)
-        columns.append(None if slowest is None else _stack(slowest))
+        if slowest is None or slowest.phases is None:
+            columns.append(None if slowest is None else (float(slowest.batch_ms or 0),))
+            continue
+        parts = [float(getattr(slowest.phases, field)) for field, _ in PHASES]
+        parts[0] += max((slowest.batch_ms or 0) - sum(parts), 0.0)  # time that Spark does not account for
+        columns.append(tuple(parts))
     now, phases = snapshot.spark.batch_ms, phases_of(snapshot.spark.phases_ms)
-    words = "" if now is None else f.duration(now)
+    words = f.UNKNOWN if now is None else f.duration(now)
     if now and phases is not None:
         words += f", {f.share(phases.work_ms / now)} work"
-    return chart_of("batch", words or f.UNKNOWN, columns, f.duration, now is None)
-
-
-def _stack(point: HistoryPoint) -> Stack:
-    total, phases = float(point.batch_ms or 0), point.phases
-    if phases is None:
-        return (total,)
-    parts = [float(getattr(phases, field)) for field, _ in PHASES]
-    parts[0] += max(total - sum(parts), 0.0)  # time that Spark does not account for
-    return tuple(parts)
+    return chart_of("batch", words, columns, f.duration, now is None)
 
 
 def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
@@ -184,7 +207,7 @@ def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
     behind = max((view.behind_end_ms for view in snapshot.channels if view.behind_end_ms is not None), default=None)
     words = "" if behind is None else f", {f.duration(behind)} behind"
     columns = each(cells, lambda point: point.backlog, max)
-    return chart_of("backlog", f"{f.count(now)}{words}", columns, whole, False)
+    return chart_of("backlog", f"{f.count(now)}{words}", columns, lambda value: f.count(int(value)), False)
 
 
 def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> Chart:
@@ -197,11 +220,7 @@ def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
     size = snapshot.spark.state_bytes
     reported += [f.counted(windows, "window")] if windows is not None and size is None else []
     reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
-    return chart_of("state", ", ".join(reported) or f.UNKNOWN, columns, whole, not reported)
-
-
-def whole(value: float) -> str:
-    return f.count(int(value))
+    return chart_of("state", ", ".join(reported) or f.UNKNOWN, columns, lambda value: f.count(int(value)), not reported)
 
 
 def chart_of(
@@ -243,14 +262,6 @@ def growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack
     return out
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _last(columns: Sequence[Stack | None]) -> float | None:
-    return next((sum(column) for column in reversed(columns) if column is not None), None)
-
-
 _TASK_NAME_CELLS = 14
 NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
 
@@ -260,8 +271,8 @@ def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells)
     job = snapshot.job
     sent = job.chosen.sent_per_second if job.chosen is not None else None
     return [
-        _rate("records read", job.read_per_second, each(cells, lambda point: point.rows_in, mean)),
-        _rate("results out", sent, each(cells, lambda point: point.results_in_a_second, mean)),
+        _task_rate("records read", job.read_per_second, each(cells, lambda point: point.rows_in, fmean)),
+        _task_rate("results out", sent, each(cells, lambda point: point.results_in_a_second, fmean)),
         _load("busiest task", job, cells, lambda task: task.busy, lambda point: point.busy),
         _load("back pressure", job, cells, lambda task: task.back_pressured, lambda point: point.back_pressured),
         _event_time(cells),
@@ -278,9 +289,8 @@ def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
     return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)
 
 
-def _rate(name: str, now: float | None, columns: Sequence[Stack | None]) -> Chart:
-    words = f.UNKNOWN if now is None else f"{f.rate(now)}/s"
-    return chart_of(name, words, columns, lambda value: f"{f.rate(value)}/s", now is None)
+def _task_rate(name: str, now: float | None, columns: Sequence[Stack | None]) -> Chart:
+    return chart_of(name, f.UNKNOWN if now is None else _rate(now), columns, _rate, now is None)
 
 
 def _load(
@@ -299,17 +309,10 @@ def _load(
 
 def _event_time(cells: Cells) -> Chart:
     """Event time that the watermark gains per second of the clock."""
-    columns: list[Stack | None] = []
-    last: HistoryPoint | None = None
-    for points in cells:
-        known = [point for point in points if point.watermark_ms is not None]
-        since = last or (known[0] if known else None)
-        if not known or since is None or known[-1].wall_ms <= since.wall_ms:
-            columns.append(None)
-        else:
-            gained = (known[-1].watermark_ms or 0) - (since.watermark_ms or 0)
-            columns.append((max(gained, 0) / (known[-1].wall_ms - since.wall_ms),))
-        last = known[-1] if known else last
+    columns = [
+        None if column is None else (column[0] / f.SECOND,)
+        for column in growth(cells, lambda point: point.watermark_ms)
+    ]
     now = next((column[0] for column in reversed(columns) if column is not None), None)
     return chart_of("event time", f.UNKNOWN if now is None else _speed(now), columns, _speed, now is None)
 
@@ -329,19 +332,12 @@ def _backlog(snapshot: Snapshot, job: FlinkJob, cells: Cells) -> Chart:
 
 def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
     """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
-    age = age_words(snapshot, job.checkpoint_ms)
-    if age is None:
-        words = ["none completed"]
-    else:
-        words = [f"{age} ago"]
-        if job.checkpoint_took_ms is not None:
-            words.append(f"took {f.duration(job.checkpoint_took_ms)}")
-        if job.checkpoint_bytes is not None:
-            words.append(f"state {_size(job.checkpoint_bytes)}")
+    age, took, size = age_words(snapshot, job.checkpoint_ms), job.checkpoint_took_ms, job.checkpoint_bytes
+    words = ["none completed" if age is None else f"{age} ago"]
+    if age is not None and took is not None:
+        words.append(f"took {f.duration(took)}")
+    if age is not None and size is not None:
+        words.append(f"state {size / 1_048_576:,.1f} MiB" if size >= 104_858 else f"state {size / 1024:,.1f} KiB")
     if job.checkpoints_failed:
         words.append(f"{f.count(job.checkpoints_failed)} failed")
     return ", ".join(words)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1_048_576:,.1f} MiB" if size >= 104_858 else f"{size / 1024:,.1f} KiB"

@@ -178,26 +178,6 @@ class Recent:
         records = last.records - first.records
         return max(last.late - first.late, 0) / records if records > 0 else None
 
-    def lags(self, cells: int, cell_ms: int) -> list[int | None]:
-        """The greatest lag (ms) in each of the last `cells` stretches of `cell_ms`.
-
-        Behind the fastest channel; behind the clock where no channel is known.
-        """
-        out: list[int | None] = [None] * cells
-        if not self._points:
-            return out
-        newest = self._points[-1].wall_ms // cell_ms
-        for point in reversed(self._points):
-            place = cells - 1 - (newest - point.wall_ms // cell_ms)
-            if place < 0:
-                break
-            lag = point.behind_fastest_ms
-            if lag is None and point.holder is None and point.watermark_ms is not None:
-                lag = max(point.now_ms - point.watermark_ms, 0)
-            if lag is not None:
-                out[place] = max(lag, out[place] or 0)
-        return out
-
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
         """For an attached query: the record with the greatest event time of each channel, if it is new."""
         now = snapshot.now_ms

@@ -16,7 +16,7 @@ from .keys import LINKS, Hint, hint
 from .lists import OPEN_INSTANCE
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
 from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts
-from .progress import Playback
+from .progress import Playback, lags_of
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
 from .verdict import Offer, offer_of, verdict_parts
@@ -59,7 +59,7 @@ class Shown:
     def adopt(self) -> None:
         """Show the newest snapshot."""
         self.snapshot = self._newest
-        self._lags = self.recent.lags(SPARK_CELLS, SPARK_CELL_MS)
+        self._lags = lags_of(self.recent.points, SPARK_CELLS, SPARK_CELL_MS)
         self._now_share = self.recent.late_share()
         self.diagnose()
 

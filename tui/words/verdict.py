@@ -27,6 +27,7 @@ NAMED_CELLS = 16
 """Cells for their names, at most, except the first."""
 MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
+WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
 WORDS: dict[VerdictName, str] = {
     "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
     "ended": "ENDED",

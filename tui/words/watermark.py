@@ -317,13 +317,16 @@ def cause(snapshot: Snapshot) -> str:
     )
 
 
+def held_ms(snapshot: Snapshot) -> int | None:
+    """How long (ms) the channel has held back the watermark."""
+    holder, now_ms = snapshot.level.holder, snapshot.now_ms
+    return None if holder is None or now_ms is None else max(now_ms - holder.since_ms, 0)
+
+
 def held_for(snapshot: Snapshot) -> str:
     """` for 38s`, ` for ≥ 38s`: how long the channel has held back the watermark; empty if that is not known."""
-    holder = snapshot.level.holder
-    if holder is None or snapshot.now_ms is None:
-        return ""
-    least = "≥ " if holder.at_least else ""
-    return f" for {least}{f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
+    holder, held = snapshot.level.holder, held_ms(snapshot)
+    return "" if holder is None or held is None else f" for {'≥ ' if holder.at_least else ''}{f.duration(held)}"
 
 
 def raised_words(snapshot: Snapshot) -> str | None:
