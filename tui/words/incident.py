@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.doctor import diagnose, explain, verdict_at
-from ...engine.snapshot import ChannelView, Snapshot
+from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
 from ...engine.verdict.history import HistoryPoint
-from .check import FACTS, CheckInput, Value, facts_of
+from .check import FACTS, CheckInput, Value, facts_of, shown
 from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
@@ -71,45 +71,40 @@ def markdown(case: Case) -> str:
 
 
 def _head(case: Case) -> str:
-    snapshot = case.snapshot
-    taken = f.UNKNOWN if snapshot.wall_ms is None else f.stamp(snapshot.wall_ms, UTC)
-    clock = "" if snapshot.now_ms is None else f", processing time {f.stamp(snapshot.now_ms, UTC)}"
-    clip = case.clip
+    snapshot, clip = case.snapshot, case.clip
+    taken = f.UNKNOWN if snapshot.wall_ms is None else _at(snapshot.wall_ms)
+    clock = "" if snapshot.now_ms is None else f", processing time {_at(snapshot.now_ms)}"
+    covered = ""
+    if clip.first_ms is not None and clip.last_ms is not None:
+        length = f.duration(clip.last_ms - clip.first_ms)
+        covered = f" from {_at(clip.first_ms)} to {_at(clip.last_ms)} ({length})"
     lines = [
         f"# Incident: {_text(snapshot.name)}",
         "",
-        f"Snapshot taken at {taken}{clock}. Report written at {f.stamp(case.written_ms, UTC)}.",
+        f"Snapshot taken at {taken}{clock}. Report written at {_at(case.written_ms)}.",
         *(["Names of channels, files and columns are redacted."] if case.redacted else []),
         "",
         f"![The main screen]({PICTURE})",
         "",
-        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{_covered(clip)}; "
-        f"`wmtop replay {RECORDING}` shows them",
-        *_more_than_clip(case),
-        f"- [{SNAPSHOT}]({SNAPSHOT}): this snapshot as JSON",
+        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{covered}; `wmtop replay {RECORDING}` shows them",
     ]
-    return "\n".join(lines)
+    if not case.recorded:  # what is known about the time before a recording that was made for this report
+        first_ms = min((point.wall_ms for point in case.past), default=None)
+        earlier = first_ms is not None and clip.first_ms is not None and first_ms < clip.first_ms
+        known = f"; the timeline below begins at {_at(first_ms or 0)}" if earlier else ""
+        lines.append(
+            f"- what came before was not watched{known}. A run with `--record FILE` keeps all of it: "
+            "`wmtop report FILE --at TIME`"
+        )
+    return "\n".join([*lines, f"- [{SNAPSHOT}]({SNAPSHOT}): this snapshot as JSON"])
 
 
-def _covered(clip: Clip) -> str:
-    """The time that the recording covers."""
-    if clip.first_ms is None or clip.last_ms is None:
-        return ""
-    begin, end = f.stamp(clip.first_ms, UTC), f.stamp(clip.last_ms, UTC)
-    return f" from {begin} to {end} ({f.duration(clip.last_ms - clip.first_ms)})"
+def _at(ms: int) -> str:
+    return f.stamp(ms, UTC)
 
 
-def _more_than_clip(case: Case) -> list[str]:
-    """What is known about the time before a recording that was made for this report."""
-    if case.recorded:
-        return []
-    first_ms = min((point.wall_ms for point in case.past), default=None)
-    earlier = first_ms is not None and case.clip.first_ms is not None and first_ms < case.clip.first_ms
-    known = f"; the timeline below begins at {f.stamp(first_ms or 0, UTC)}" if earlier else ""
-    return [
-        f"- what came before was not watched{known}. A run with `--record FILE` keeps all of it: "
-        "`wmtop report FILE --at TIME`"
-    ]
+def _duration(ms: int | None) -> str:
+    return f.UNKNOWN if ms is None else f.duration(ms)
 
 
 def _verdict(case: Case) -> str:
@@ -118,7 +113,7 @@ def _verdict(case: Case) -> str:
     watermark, holder = _line(watermark_parts(snapshot, UTC)), _line(presenter_of(snapshot).holder(UTC))
     lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, found, lost=case.lost))}**", ""]
     if verdict.since_ms is not None:
-        lines.append(f"- since {f.stamp(verdict.since_ms, UTC)} (processing time)")
+        lines.append(f"- since {_at(verdict.since_ms)} (processing time)")
     if verdict.horizon_ms is not None:
         lines.append(f"- judged over {f.duration(verdict.horizon_ms)}")
     lines += [f"- {_text(watermark)}", *([f"- {_text(holder)}"] if holder else [])]
@@ -157,17 +152,16 @@ def _blockers(snapshot: Snapshot) -> str:
 
 
 def _timeline(case: Case) -> str:
-    near = case.snapshot.now_ms
     rows: list[tuple[str, ...]] = []
     for event in case.events[-MAX_EVENTS:]:
         words = event_words(event)
         at_ms = event.wall_ms if event.now_ms is None else event.now_ms
-        rows.append((f.stamp(at_ms, UTC), ALERTED * event.alert, words.what, words.detail))
+        rows.append((_at(at_ms), ALERTED * event.alert, words.what, words.detail))
+    if not rows:
+        return "## Timeline\n\nNo events in what was seen."
     left = len(case.events) - len(rows)
     text = _table("Timeline", ("processing time", "alert", "event", ""), rows)
-    if not rows:
-        text = "## Timeline\n\nNo events in what was seen."
-    return text if left <= 0 or near is None else f"{text}\n\n{left:,} earlier events are left out."
+    return text if left <= 0 or case.snapshot.now_ms is None else f"{text}\n\n{left:,} earlier events are left out."
 
 
 def _evidence(case: Case) -> str:
@@ -187,34 +181,31 @@ def _evidence(case: Case) -> str:
 
 
 def _fact(name: str, value: Value) -> str:
-    if value is None or isinstance(value, str):
-        return "not known" if value is None else value
     kind = FACTS[name].kind if name in FACTS else "ratio"
-    if kind == "duration":
-        return f.duration(value)
-    return f.share(value) if kind == "share" else f"{value:g}" if kind == "ratio" else f.count(int(value))
+    if value is None:
+        return "not known"
+    return f"{value:g}" if kind == "ratio" and not isinstance(value, str) else shown(value, kind)
 
 
 def _channels(snapshot: Snapshot) -> str:
     behind = sorted(snapshot.channels, key=lambda view: (view.watermark_ms is None, view.watermark_ms or 0))
-    rows = [_channel(view, snapshot) for view in behind[:MAX_CHANNELS]]
+    counts_late = kind_words(snapshot).counts_late
+    rows = [
+        (
+            f.label(view.channel),
+            view.state.replace("_", " "),
+            f.UNKNOWN if view.watermark_ms is None else _at(view.watermark_ms),
+            _duration(view.quiet_ms),
+            f.count(view.records),
+            f.count(view.late if counts_late else None),
+            f.count(view.backlog),
+        )
+        for view in behind[:MAX_CHANNELS]
+    ]
     heads = ("channel", "state", "watermark", "no data for", "records", "late", "backlog")
     text = _table("Channels, most behind first", heads, rows)
     left = len(behind) - len(rows)
     return f"{text}\n\n{left:,} more channels are in {SNAPSHOT}." if left > 0 else text
-
-
-def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
-    late = f.count(view.late) if kind_words(snapshot).counts_late else f.UNKNOWN
-    return (
-        f.label(view.channel),
-        view.state.replace("_", " "),
-        f.UNKNOWN if view.watermark_ms is None else f.stamp(view.watermark_ms, UTC),
-        f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms),
-        f.count(view.records),
-        late,
-        f.count(view.backlog),
-    )
 
 
 def _late_values(snapshot: Snapshot) -> str:
@@ -231,9 +222,9 @@ def _windows(snapshot: Snapshot) -> str:
     windows = snapshot.windows
     rows = [
         (
-            f"{f.stamp(window.start_ms, UTC)} to {f.stamp(window.end_ms, UTC)}",
+            f"{_at(window.start_ms)} to {_at(window.end_ms)}",
             f.count(window.records),
-            f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0)),
+            _duration(None if window.short_ms is None else max(window.short_ms, 0)),
             ", ".join(map(f.label, (window.blockers or [])[:5])) or f.label(window.waits_for or f.UNKNOWN),
         )
         for window in windows.open[:MAX_WINDOWS]
