@@ -253,6 +253,12 @@ def holding_view(snapshot: Snapshot) -> ChannelView | None:
     return channel_named(snapshot, holding(snapshot))
 
 
+def fastest_view(snapshot: Snapshot) -> ChannelView | None:
+    """The channel with the greatest watermark; None: no channel has one."""
+    known = (view for view in snapshot.channels if view.watermark_ms is not None)
+    return max(known, key=lambda view: view.watermark_ms or 0, default=None)
+
+
 def holding_instance(snapshot: Snapshot) -> str | None:
     """The instance that holds back the watermark: the holder itself, or its instance."""
     holder = snapshot.level.holder

@@ -23,7 +23,7 @@ from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords, busy_after, k
 from ...engine.text.formatting import name
 from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding
-from .barrel import holding_view
+from .barrel import fastest_view, holding_view
 from .notes import note_text
 from .spans import Part, Span, part
 
@@ -288,11 +288,6 @@ def _paused_briefly(snapshot: Snapshot) -> bool:
     return _BRIEF * view.quiet_ms <= horizon_ms
 
 
-def words_of(cause: Cause, snapshot: Snapshot) -> CauseWords:
-    """The words for a cause, for this kind of target."""
-    return kind_words(snapshot).causes[cause]
-
-
 def cause(snapshot: Snapshot) -> str:
     """Why the holder holds back the watermark, in words with numbers."""
     holder, level = snapshot.level.holder, snapshot.level
@@ -304,16 +299,24 @@ def cause(snapshot: Snapshot) -> str:
     if holder.cause == "behind" and (raised := raised_words(snapshot)) is not None:
         return raised
     view = holding_view(snapshot)
-    return words_of(holder.cause, snapshot).sentence.format(
-        quiet=f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else "",
-        all_read=", no backlog" if _all_read(snapshot, view) else "",
-        backlog=f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else "",
-        lag=f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else "",
-        behind=behind or "far",
-        fastest=_fastest(snapshot) if holder.cause == "future_elsewhere" else "",
-        busy_after=busy_after(snapshot),
-        stuck=_stuck(snapshot, view),
-        kept_back=kept_back(snapshot),
+    fastest = fastest_view(snapshot) if holder.cause == "future_elsewhere" else None
+    stuck = "does not move"
+    if view is not None and view.since_ms is not None and snapshot.now_ms is not None:
+        stuck = f"has not moved for {f.duration(max(snapshot.now_ms - view.since_ms, 0))}"
+    return (
+        kind_words(snapshot)
+        .causes[holder.cause]
+        .sentence.format(
+            quiet=f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else "",
+            all_read=", no backlog" if _all_read(snapshot, view) else "",
+            backlog=f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else "",
+            lag=f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else "",
+            behind=behind or "far",
+            fastest="another channel" if fastest is None else name(fastest.channel),
+            busy_after=busy_after(snapshot),
+            stuck=stuck,
+            kept_back=kept_back(snapshot),
+        )
     )
 
 
@@ -346,13 +349,6 @@ def raised_words(snapshot: Snapshot) -> str | None:
     return f"lateness was raised; frozen for another {f.duration(left_ms)} of event time"
 
 
-def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
-    """How long the channel's watermark has not moved, if that was seen."""
-    if view is None or view.since_ms is None or snapshot.now_ms is None:
-        return "does not move"
-    return f"has not moved for {f.duration(max(snapshot.now_ms - view.since_ms, 0))}"
-
-
 def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
     """Whether the channel is known to have no backlog: a replay's unread records have not arrived yet."""
     if isinstance(snapshot.target, FlinkJob):
@@ -360,11 +356,6 @@ def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
     if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
         return view is not None and view.backlog == 0
     return True
-
-
-def _fastest(snapshot: Snapshot) -> str:
-    known = [view for view in snapshot.channels if view.watermark_ms is not None]
-    return name(max(known, key=lambda view: view.watermark_ms or 0).channel) if known else "another channel"
 
 
 def window(settings: Settings) -> str:
