@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from msgspec.structs import replace
-
 from ...engine.snapshot import Snapshot
-from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from ...engine.snapshot.flink_job import FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.text.codes import JOB_GONE, NO_LINKS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name
@@ -23,14 +21,11 @@ _NAME_CELLS = 28
 
 def stages_of_job(snapshot: Snapshot) -> list[Stage]:
     """The tasks in the order of the plan; only the chosen operator's link names a channel."""
-    job = snapshot.job
-    tasks = {one.id: one for one in job.vertices}
-    stages = (_stage(snapshot, job, one, tasks) for one in job.vertices)
-    links = (
-        replace(stage, key=key_of(one.id), upstream=_upstream(snapshot, job, one, tasks), alarm=_alarm(one))
-        for stage, one in zip(stages, job.vertices, strict=True)
+    tasks = {task.id: task for task in snapshot.job.vertices}
+    stages = (
+        _stage(snapshot, task, [tasks[id] for id in task.inputs if id in tasks]) for task in snapshot.job.vertices
     )
-    return [clock_stage(snapshot), *links]
+    return [clock_stage(snapshot), *stages]
 
 
 def key_of(id: str) -> str:
@@ -38,56 +33,46 @@ def key_of(id: str) -> str:
     return f"task {id}"
 
 
-def _upstream(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> str | None:
-    """What holds the task back, one step upstream; for the chosen operator and its sources, the channel."""
-    holder = snapshot.level.holder
-    blamed = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
-    if holder is not None and blamed and task.id in (job.operator, job.held_in):
-        return holder.channel
-    inputs = [tasks[one] for one in task.inputs if one in tasks]
-    if not inputs:
-        return None
-    # No watermark yet is the lowest; the end of the stream holds nothing back.
-    open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
-    return key_of(min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0)).id)
-
-
-def _alarm(task: FlinkVertex) -> str:
-    """A load that explains why the task's or an upstream watermark is behind."""
-    loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
-    return ", ".join(f"{word} {f.share(load)}" for holds, word, load in loads if holds)
-
-
-def _stage(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> Stage:
-    inputs = [tasks[one] for one in task.inputs if one in tasks]
-    time_ms = task.input_ms if inputs else task.output_ms
-    stands_for = "ended" if task.status == "FINISHED" else f.NO_DATA
-    label = f.label(task.name, _NAME_CELLS)
-    if not inputs:
-        held_ms = gap(snapshot.now_ms, _fastest(task))
-        return Stage(label, time_ms, _what(task), held_ms, "behind the clock", stands_for=stands_for)
-    fastest = [_fastest(one) for one in inputs]
-    known = [one for one in fastest if one is not None]
-    held_ms = gap(max(known), time_ms) if known and len(known) == len(fastest) else None
-    chosen = task.id == job.operator
-    holder = snapshot.level.holder if chosen else None
+def _stage(snapshot: Snapshot, task: FlinkVertex, inputs: Sequence[FlinkVertex]) -> Stage:
+    """A task; `upstream` is what holds it back, one step upstream: for the chosen operator and its sources the
+    channel.
+    """
+    job, holder = snapshot.job, snapshot.level.holder
     # In flight: the holder is the operator itself, no channel is to blame.
-    blamed = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
-    if holder is not None:
-        by = _which(snapshot) if blamed else ""
-        why = f"held back by {by}: {cause(snapshot)}" if blamed else cause(snapshot)
+    blamed = holder is not None and any(view.channel == holder.channel for view in snapshot.channels)
+    holds, why, upstream = False, _lowest(inputs) if inputs else "behind the clock", None
+    if inputs:
+        # No watermark yet is the lowest; the end of the stream holds nothing back.
+        open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
+        upstream = key_of(min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0)).id)
+        fastest = [_fastest(one) for one in inputs]
+        known = [time for time in fastest if time is not None]
+        before = max(known) if len(known) == len(fastest) else None
     else:
-        why = _lowest(inputs)
-    return Stage(label, time_ms, _what(task), held_ms, why, blamed, stands_for)
-
-
-def _which(snapshot: Snapshot) -> str:
-    """The channel, and its subtask."""
-    holder = snapshot.level.holder
-    assert holder is not None
-    if holder.instance is None or snapshot.instances is None:
-        return name(holder.channel)
-    return f"{name(holder.channel)} in {name(snapshot.instances[holder.instance].channel)}"
+        before = snapshot.now_ms
+    if holder is not None and blamed and task.id in (job.operator, job.held_in):
+        upstream = holder.channel
+    if holder is not None and inputs and task.id == job.operator:
+        holds, why = blamed, cause(snapshot)
+        if blamed:
+            subtask = ""
+            if holder.instance is not None and snapshot.instances is not None:
+                subtask = f" in {name(snapshot.instances[holder.instance].channel)}"
+            why = f"held back by {name(holder.channel)}{subtask}: {why}"
+    time_ms = task.input_ms if inputs else task.output_ms
+    loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
+    return Stage(
+        f.label(task.name, _NAME_CELLS),
+        time_ms,
+        _what(task),
+        gap(before, time_ms if inputs else _fastest(task)),
+        why,
+        holds,
+        stands_for="ended" if task.status == "FINISHED" else f.NO_DATA,
+        alarm=", ".join(f"{word} {f.share(load)}" for explains, word, load in loads if explains),
+        key=key_of(task.id),
+        upstream=upstream,
+    )
 
 
 def _lowest(inputs: Sequence[FlinkVertex]) -> str:
@@ -152,7 +137,6 @@ def delay_words(snapshot: Snapshot) -> str | None:
 NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
 NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
 _LINE = "Keys + - and [ ] choose a value on the main screen, Enter gives the line to change in the job."
-_JOB_NAME_CELLS = 28
 _SKEW_MS = 30_000
 """Smallest clock difference (ms) that is shown."""
 
@@ -201,7 +185,14 @@ class FlinkJobWords(Presenter):
             ]
         is_known = snapshot.totals.late is not None
         parts = [part((" dropped as late ", "dim"), (late_drops(snapshot), "strong" if is_known else "dim"))]
-        parts += [*_ages(snapshot), *_clock_skew(snapshot)]
+        age = age_words(snapshot, job.sampled_ms)
+        every = "" if job.interval_ms is None else f", every {f.setting(job.interval_ms)}"
+        metrics = part(("metrics ", "dim"), (f"{age} old", "strong"), (every, "dim"), rank=1)
+        parts.append(part(("no metrics yet", "dim"), rank=1) if age is None else metrics)
+        ahead_ms = 0 if job.clock_ms is None or snapshot.now_ms is None else job.clock_ms - snapshot.now_ms
+        if abs(ahead_ms) >= _SKEW_MS:
+            words = f"{f.duration(abs(ahead_ms))} {'ahead of' if ahead_ms > 0 else 'behind'} this machine"
+            parts.append(part(("JobManager's clock ", "dim"), (words, "stale"), rank=2))
         if job.restarts:
             parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
         at = age_words(snapshot, job.checkpoint_ms)
@@ -223,7 +214,6 @@ class FlinkJobWords(Presenter):
         return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
-        """The job's graph."""
         return stages_of_job(self._snapshot)
 
     def empty_barrel(self) -> str:
@@ -236,19 +226,15 @@ class FlinkJobWords(Presenter):
         return "no subtask reports a watermark yet"
 
     def no_channels(self) -> str:
-        """As `empty_barrel`."""
         return self.empty_barrel()
 
     def no_windows(self) -> str:
-        """Windows are not in the REST API."""
         return f"{f.ELSEWHERE}: {unknown_text('not_in_rest', {})}"
 
     def no_lateness(self) -> str:
-        """There are no event times."""
         return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
 
     def no_idle_ladder(self) -> str:
-        """As `no_lateness`."""
         return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
 
     def _source(self) -> str:
@@ -256,7 +242,7 @@ class FlinkJobWords(Presenter):
         holder = self._snapshot.level.holder
         assert holder is not None
         task = next((task for task in self._job.vertices if task.id == self._job.held_in), None)
-        return name(holder.channel) if task is None else f.label(task.name, _JOB_NAME_CELLS)
+        return name(holder.channel) if task is None else f.label(task.name, _NAME_CELLS)
 
     def _who_answers(self) -> str:
         """The command that reads the event times itself, as complete as possible."""
@@ -266,11 +252,9 @@ class FlinkJobWords(Presenter):
         return f"{where}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
-        """Rates, load and checkpoints instead of batches."""
         return job_charts(self._snapshot, points, cells)
 
     def not_judged(self) -> str | None:
-        """What the REST API does not have."""
         return "A Flink job is attached: what its REST API does not show is not judged."
 
     def _no_holder(self) -> str:
@@ -280,23 +264,3 @@ class FlinkJobWords(Presenter):
         if not snapshot.channels:
             return self.empty_barrel()
         return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"
-
-
-def _ages(snapshot: Snapshot) -> list[Part]:
-    """The age of the metrics, and their interval."""
-    job = snapshot.job
-    age = age_words(snapshot, job.sampled_ms)
-    if age is None:
-        return [part(("no metrics yet", "dim"), rank=1)]
-    every = "" if job.interval_ms is None else f", every {f.setting(job.interval_ms)}"
-    return [part(("metrics ", "dim"), (f"{age} old", "strong"), (every, "dim"), rank=1)]
-
-
-def _clock_skew(snapshot: Snapshot) -> list[Part]:
-    """The difference between the JobManager's clock and this machine's, if it is large enough to show."""
-    clock_ms = snapshot.job.clock_ms
-    if clock_ms is None or snapshot.now_ms is None or abs(clock_ms - snapshot.now_ms) < _SKEW_MS:
-        return []
-    ahead_ms = clock_ms - snapshot.now_ms
-    words = f"{f.duration(abs(ahead_ms))} {'ahead of' if ahead_ms > 0 else 'behind'} this machine"
-    return [part(("JobManager's clock ", "dim"), (words, "stale"), rank=2)]
