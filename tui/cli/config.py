@@ -16,7 +16,7 @@ from ...engine.system.errors import UsageError
 from ...engine.text.formatting import clean, setting
 from ...engine.watermarks.settings import TUNABLE
 from ..words.keys import binds_by_name, chosen_keys, key_label, use_keys
-from ..words.lists import Appearance
+from ..words.texts import Appearance
 from .config_file import (
     RUN_OPTIONS,
     UI_KEYS,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...engine.text.formatting import clean
 from ..words.keys import BIND_NAMES, check_keys
-from ..words.lists import ALERTS, THEMES, ZONES
+from ..words.texts import ALERTS, THEMES, ZONES
 from .options import EngineArguments, parse_condition, parse_duration, parse_duration_or_off
 
 _HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?")

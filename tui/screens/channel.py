@@ -15,9 +15,9 @@ from ..words.channels import facts, story
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
-from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
 from ..words.recent import Moment
 from ..words.spans import Span, part
+from ..words.texts import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
 from .detail import DetailScreen
 
 _BESIDE = 48

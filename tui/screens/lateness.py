@@ -18,11 +18,11 @@ from ..words import lateness as words
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.lateness import moments_line, reading_line, targets_line, timeout_words
-from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
+from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.shown import Shown
 from ..words.spans import Span, clip
+from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
 from .detail import DetailScreen
 
 _BAR = 16

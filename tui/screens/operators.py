@@ -13,10 +13,10 @@ from ..widgets.rows import Item, column_cells, heading
 from ..words.channels import reference_ms
 from ..words.flink import delay_words
 from ..words.keys import Hint, hint
-from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.operators import Row, Stage, held_instance, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
+from ..words.texts import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.watermark import channels_known, fact_text, facts_of_plugin
 from .detail import DetailScreen
 

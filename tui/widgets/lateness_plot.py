@@ -10,8 +10,8 @@ from textual.message import Message
 
 from ...engine.text.formatting import count, duration, horizon_words, pad, setting
 from ..words.lateness import Curve, place_of
-from ..words.lists import OF_THIS_CHANNEL, SHARE_BEHIND
 from ..words.spans import Span
+from ..words.texts import OF_THIS_CHANNEL, SHARE_BEHIND
 from .barrel import EIGHTHS
 from .canvas import Canvas, Dots
 from .rows import wrapped

@@ -13,9 +13,9 @@ from ...engine.text.formatting import horizon_words, name
 from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
 from ...engine.watermarks.lateness import FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
 from . import preview as what_if
-from .lists import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
 from .preview import changes_delay, delay_change, share_range
 from .spans import Part, Span, part
+from .texts import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 """The shares of records on time for which a lateness is recommended."""

@@ -12,7 +12,7 @@ from ...engine.text.codes import CHANNEL_STATES, OPERATORS, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank
-from .lists import NO_OPEN_WINDOW
+from .texts import NO_OPEN_WINDOW
 from .watermark import cause, output_words, window
 
 MAX_ROWS = 300

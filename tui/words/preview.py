@@ -12,8 +12,8 @@ from ...engine.text.formatting import horizon_name, name
 from ...engine.verdict.preview import AppliedNow, ProposedSetting
 from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
-from .lists import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
 from .spans import Part, part
+from .texts import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
 from .watermark import kind_words
 
 
@@ -262,6 +262,12 @@ SHOWN_MS = 120_000
 """How long (ms of wall clock) the effect of an applied change is shown."""
 
 
+def setting_in_force(snapshot: Snapshot, proposed: ProposedSetting) -> ProposedSetting:
+    """The setting that the proposed one would replace."""
+    settings = snapshot.settings
+    return ProposedSetting(proposed.idle, settings.idle_after_ms if proposed.idle else settings.lateness_ms)
+
+
 class Applied(Struct, frozen=True):
     """A change sent to the engine; it is shown from the first snapshot after the emit that applied it."""
 
@@ -278,8 +284,7 @@ class Applied(Struct, frozen=True):
 
     def in_force(self, snapshot: Snapshot) -> bool:
         """Whether the engine has the setting now."""
-        settings = snapshot.settings
-        return self.proposed.value_ms == (settings.idle_after_ms if self.proposed.idle else settings.lateness_ms)
+        return self.proposed == setting_in_force(snapshot, self.proposed)
 
     def seen(self, snapshot: Snapshot) -> "Applied":
         """The change with its effect, once a snapshot has it."""

@@ -9,12 +9,12 @@ from ...engine.text.codes import unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from .barrel import holding
-from .lists import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
 from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
+from .texts import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .watermark import (
     ahead_elsewhere,
     cause,

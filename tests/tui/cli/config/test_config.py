@@ -12,7 +12,7 @@ from wmtop.tui.cli import config
 from wmtop.tui.cli.config import line_of
 from wmtop.tui.cli.config_file import ConfigError, parse_config
 from wmtop.tui.words import keys
-from wmtop.tui.words.lists import THEMES
+from wmtop.tui.words.texts import THEMES
 
 from ..commands import run
 

@@ -1,4 +1,4 @@
-"""Texts of empty lists, what can be copied or saved from a list, and the user's choices for the look. Pure."""
+"""Texts that several screens show, the rows to copy or save, and the choices for the look. Pure."""
 
 import re
 from collections.abc import Sequence

@@ -13,12 +13,12 @@ from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
 from .channels import ChannelRow, View, by_name, ordered, preview_of
 from .keys import LINKS, Hint, hint
-from .lists import OPEN_INSTANCE
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
-from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts
+from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
 from .progress import Playback, lags_of
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
+from .texts import OPEN_INSTANCE
 from .verdict import Offer, offer_of, verdict_parts
 from .watermark import kind_words, watermark_parts
 
@@ -105,18 +105,14 @@ class Shown:
 
     def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""
-        settings = self.snapshot.settings
-        if proposed is not None and proposed.value_ms == (
-            settings.idle_after_ms if proposed.idle else settings.lateness_ms
-        ):
-            proposed = None
-        self.look(proposed=proposed)
+        self.look(
+            proposed=None if proposed is None or proposed == setting_in_force(self.snapshot, proposed) else proposed
+        )
 
     def apply(self, proposed: ProposedSetting, *, undoes: bool = False) -> None:
         """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
-        settings = self.snapshot.settings
-        before = ProposedSetting(proposed.idle, settings.idle_after_ms if proposed.idle else settings.lateness_ms)
-        self.applied = Applied(proposed, before, settings.version, undoes=undoes)
+        before = setting_in_force(self.snapshot, proposed)
+        self.applied = Applied(proposed, before, self.snapshot.settings.version, undoes=undoes)
 
     @property
     def is_replay(self) -> bool:
@@ -233,21 +229,10 @@ def hints(
     out += further
     if snapshot.channels:
         axis = hint("axis", "linear" if view.logarithmic else "log")
-        out += [
-            hint("channel-right"),
-            hint("sort"),
-            hint("filter"),
-            axis,
-            hint("heat", "barrel" if view.heat else None),
-        ]
+        heat = hint("heat", "barrel" if view.heat else None)
+        out += [hint("channel-right"), hint("sort"), hint("filter"), axis, heat]
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
-    return [
-        *out,
-        *([] if replay else [freeze]),
-        hint("zone", "local" if view.zone else "UTC"),
-        hint("theme"),
-        hint("svg"),
-        *([] if replay else [hint("record")]),
-        hint("help"),
-        hint("quit"),
-    ]
+    zone = hint("zone", "local" if view.zone else "UTC")
+    if replay:
+        return [*out, zone, hint("theme"), hint("svg"), hint("help"), hint("quit")]
+    return [*out, freeze, zone, hint("theme"), hint("svg"), hint("record"), hint("help"), hint("quit")]
