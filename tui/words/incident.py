@@ -7,7 +7,7 @@ from datetime import UTC
 import msgspec
 from msgspec import Struct
 
-from ...engine.doctor import diagnose, explain, verdict_at
+from ...engine.doctor import Finding, diagnose, explain, verdict_at
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import Event
@@ -50,6 +50,11 @@ class Case(Struct, frozen=True, kw_only=True):
     redacted: bool = False
     recorded: bool = False
     """Whether it is about a moment in a recording, not a running target."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """The doctor's findings, the worst first."""
+        return diagnose(self.snapshot, self.past, lost=self.lost)
 
 
 def markdown(case: Case) -> str:
@@ -109,9 +114,8 @@ def _duration(ms: int | None) -> str:
 
 def _verdict(case: Case) -> str:
     snapshot, verdict = case.snapshot, case.snapshot.verdict
-    found = diagnose(snapshot, case.past, lost=case.lost)
     watermark, holder = _line(watermark_parts(snapshot, UTC)), _line(presenter_of(snapshot).holder(UTC))
-    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, found, lost=case.lost))}**", ""]
+    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, case.findings, lost=case.lost))}**", ""]
     if verdict.since_ms is not None:
         lines.append(f"- since {_at(verdict.since_ms)} (processing time)")
     if verdict.horizon_ms is not None:
@@ -131,12 +135,13 @@ def _line(parts: Sequence[Part]) -> str:
 
 def _findings(case: Case) -> str:
     lines = ["## Findings"]
-    for finding in diagnose(case.snapshot, case.past, lost=case.lost):
+    findings = case.findings
+    for finding in findings:
         said = explain(finding, case.snapshot, UTC)
         lines += ["", f"### {said.severity}: {_text(said.title)}", "", f"{_text(said.impact)}", ""]
         lines += [f"- cause: {_text(said.cause)}", *(f"- evidence: {_text(line)}" for line in said.evidence)]
         lines += [f"- fix: {_text(fix)}" for fix in said.fixes]
-    if len(lines) == 1:
+    if not findings:
         lines += ["", "None, as far as can be judged from here."]
         if (limits := presenter_of(case.snapshot).not_judged()) is not None:
             lines.append(_text(limits))
@@ -160,14 +165,13 @@ def _timeline(case: Case) -> str:
     if not rows:
         return "## Timeline\n\nNo events in what was seen."
     left = len(case.events) - len(rows)
-    text = _table("Timeline", ("processing time", "alert", "event", ""), rows)
-    return text if left <= 0 or case.snapshot.now_ms is None else f"{text}\n\n{left:,} earlier events are left out."
+    more = f"{left:,} earlier events are left out." if left > 0 else ""
+    return _table("Timeline", ("processing time", "alert", "event", ""), rows, more)
 
 
 def _evidence(case: Case) -> str:
     snapshot, past = case.snapshot, case.past
-    found = diagnose(snapshot, past, lost=case.lost)
-    given = CheckInput(snapshot, past, verdict_at(snapshot, past, lost=case.lost), found)
+    given = CheckInput(snapshot, past, verdict_at(snapshot, past, lost=case.lost), case.findings)
     rows = [(name, _fact(name, value)) for name, value in facts_of(given).items()]
     totals = snapshot.totals
     rows += [
@@ -203,9 +207,9 @@ def _channels(snapshot: Snapshot) -> str:
         for view in behind[:MAX_CHANNELS]
     ]
     heads = ("channel", "state", "watermark", "no data for", "records", "late", "backlog")
-    text = _table("Channels, most behind first", heads, rows)
     left = len(behind) - len(rows)
-    return f"{text}\n\n{left:,} more channels are in {SNAPSHOT}." if left > 0 else text
+    more = f"{left:,} more channels are in {SNAPSHOT}." if left > 0 else ""
+    return _table("Channels, most behind first", heads, rows, more)
 
 
 def _late_values(snapshot: Snapshot) -> str:
@@ -229,9 +233,9 @@ def _windows(snapshot: Snapshot) -> str:
         )
         for window in windows.open[:MAX_WINDOWS]
     ]
-    text = _table("Open windows", ("window", "records", "event time missing", "waits for"), rows)
     left = (windows.open_count or len(windows.open)) - len(rows)
-    return f"{text}\n\n{left:,} more are open." if text and left > 0 else text
+    more = f"{left:,} more are open." if left > 0 else ""
+    return _table("Open windows", ("window", "records", "event time missing", "waits for"), rows, more)
 
 
 def _settings(snapshot: Snapshot) -> str:
@@ -257,12 +261,13 @@ def _flat(values: dict[str, object], above: str = "") -> list[tuple[str, str]]:
     return out
 
 
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A section with a table; nothing without rows."""
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], more: str = "") -> str:
+    """A section with a table and a line on what is left out; nothing without rows."""
     lines = ["| " + " | ".join(_text(cell) for cell in row) + " |" for row in rows]
     if not lines:
         return ""
-    return "\n".join([f"## {title}", "", f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *lines])
+    heading = [f"## {title}", "", f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+    return "\n".join([*heading, *lines, *(["", more] if more else [])])
 
 
 def _text(text: str) -> str:

@@ -70,12 +70,9 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost |
     if (state_override := presenter_of(snapshot).state_override()) is not None:
         word, note = state_override
         return Condition(word, "stale", note)
-    note = recent_note(snapshot)
-    return {
-        "starting": Condition("STARTING", "stale"),
-        "stale": Condition("STALE", "stale", note),
-        "partial": Condition("PARTIAL", "stale", "Some channels are unknown"),
-    }.get(snapshot.state, Condition("LIVE", "good", note))
+    if snapshot.state == "starting":
+        return Condition("STARTING", "stale")
+    return Condition("LIVE", "good", recent_note(snapshot))
 
 
 def recent_note(snapshot: Snapshot) -> str | None:

@@ -6,18 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ...engine.snapshot import (
-    Cause,
-    ChannelView,
-    FlinkJob,
-    Other,
-    OtherFact,
-    OwnRun,
-    Snapshot,
-    SparkQuery,
-    TargetPart,
-    WatermarkNode,
-)
+from ...engine.snapshot import Cause, FlinkJob, Other, OtherFact, OwnRun, Snapshot, SparkQuery, TargetPart
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords, busy_after, kept_back
 from ...engine.text.formatting import name
@@ -163,23 +152,21 @@ def unclosed_words(snapshot: Snapshot) -> str | None:
 
 def node_lines(snapshot: Snapshot) -> list[str]:
     """If there are several watermarks, each with its delay and its effect on the query's, a line each."""
-    nodes = snapshot.spark.nodes or []
-    return [_node_line(snapshot, node) for node in nodes] if len(nodes) > 1 else []
-
-
-def _node_line(snapshot: Snapshot, node: WatermarkNode) -> str:
-    at = f.ELSEWHERE if node.reached_ms is None else f.stamp(node.reached_ms, None)
-    if node.watermark_ms is None and node.at_least_ms is not None:
-        at = f"at least {at}"
-    words = {
-        "no_input": "stuck at 1970, its input has no records",
-        "own_output": "stuck at 1970, it waits for the query's own output",
-        None: at + (", sets the watermark of the query" if node.holds else ""),
-    }[node.pinned]
-    feeds = [f.clean(snapshot.sources[place].description) for place in node.sources or () if snapshot.sources]
-    source = f" from {feeds[0]}" if len(feeds) == 1 else ""
-    column, delay = f.clean(node.column or "an unknown column"), delay_words(node.delay_ms)
-    return f"watermark on {column}{source}, delay {delay}: {words}"
+    lines: list[str] = []
+    for node in snapshot.spark.nodes or ():
+        at = f.ELSEWHERE if node.reached_ms is None else f.stamp(node.reached_ms, None)
+        if node.watermark_ms is None and node.at_least_ms is not None:
+            at = f"at least {at}"
+        words = {
+            "no_input": "stuck at 1970, its input has no records",
+            "own_output": "stuck at 1970, it waits for the query's own output",
+            None: at + (", sets the watermark of the query" if node.holds else ""),
+        }[node.pinned]
+        feeds = [f.clean(snapshot.sources[place].description) for place in node.sources or () if snapshot.sources]
+        source = f" from {feeds[0]}" if len(feeds) == 1 else ""
+        column = f.clean(node.column or "an unknown column")
+        lines.append(f"watermark on {column}{source}, delay {delay_words(node.delay_ms)}: {words}")
+    return lines if len(lines) > 1 else []
 
 
 def sibling_lines(snapshot: Snapshot) -> list[str]:
@@ -264,28 +251,25 @@ def is_close(snapshot: Snapshot) -> bool:
 
     Also if it is not known whether event time moves: an old snapshot does not prove a lag.
     """
-    level, lateness_ms = snapshot.level, snapshot.settings.lateness_ms
-    return (
-        (snapshot.verdict.verdict in ("moving", "unknown") or moves_again(snapshot))
-        and level.holder is not None
-        and (level.holder.cause == "behind" or (level.holder.cause == "quiet" and _paused_briefly(snapshot)))
-        and level.behind_fastest_ms is not None
-        and level.behind_fastest_ms <= (lateness_ms or 0)
-    )
+    level, verdict = snapshot.level, snapshot.verdict
+    if level.holder is None or level.behind_fastest_ms is None:
+        return False
+    if level.behind_fastest_ms > (snapshot.settings.lateness_ms or 0):
+        return False
+    if verdict.verdict not in ("moving", "unknown") and not moves_again(snapshot):
+        return False
+    if level.holder.cause == "quiet":  # a small part of the verdict's horizon, as between two batches
+        view = holding_view(snapshot)
+        if view is None or view.quiet_ms is None or verdict.horizon_ms is None:
+            return False
+        return _BRIEF * view.quiet_ms <= verdict.horizon_ms
+    return level.holder.cause == "behind"
 
 
 def ahead_elsewhere(snapshot: Snapshot) -> bool:
     """Whether the slowest channel is on time, and the fastest ahead of the clock."""
     holder = snapshot.level.holder
     return holder is not None and holder.cause == "future_elsewhere"
-
-
-def _paused_briefly(snapshot: Snapshot) -> bool:
-    """Whether the holder's pause is a small part of the verdict's horizon, as between two batches."""
-    view, horizon_ms = holding_view(snapshot), snapshot.verdict.horizon_ms
-    if view is None or view.quiet_ms is None or horizon_ms is None:
-        return False
-    return _BRIEF * view.quiet_ms <= horizon_ms
 
 
 def cause(snapshot: Snapshot) -> str:
@@ -300,6 +284,12 @@ def cause(snapshot: Snapshot) -> str:
         return raised
     view = holding_view(snapshot)
     fastest = fastest_view(snapshot) if holder.cause == "future_elsewhere" else None
+    if isinstance(snapshot.target, FlinkJob):
+        all_read = False  # its REST API does not show what is unread
+    elif snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
+        all_read = view is not None and view.backlog == 0
+    else:
+        all_read = True  # a replay's unread records have not arrived yet
     stuck = "does not move"
     if view is not None and view.since_ms is not None and snapshot.now_ms is not None:
         stuck = f"has not moved for {f.duration(max(snapshot.now_ms - view.since_ms, 0))}"
@@ -308,7 +298,7 @@ def cause(snapshot: Snapshot) -> str:
         .causes[holder.cause]
         .sentence.format(
             quiet=f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else "",
-            all_read=", no backlog" if _all_read(snapshot, view) else "",
+            all_read=", no backlog" if all_read else "",
             backlog=f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else "",
             lag=f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else "",
             behind=behind or "far",
@@ -347,15 +337,6 @@ def raised_words(snapshot: Snapshot) -> str | None:
     if (level.behind_fastest_ms or 0) > left_ms + settings.lateness_ms:
         return None  # it is much further behind than that
     return f"lateness was raised; frozen for another {f.duration(left_ms)} of event time"
-
-
-def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
-    """Whether the channel is known to have no backlog: a replay's unread records have not arrived yet."""
-    if isinstance(snapshot.target, FlinkJob):
-        return False  # its REST API does not show what is unread
-    if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
-        return view is not None and view.backlog == 0
-    return True
 
 
 def window(settings: Settings) -> str:
