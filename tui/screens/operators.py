@@ -11,9 +11,8 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, column_cells, heading
 from ..words.channels import reference_ms
-from ..words.flink import delay_words
 from ..words.keys import Hint, hint
-from ..words.operators import Row, Stage, held_instance, rows
+from ..words.operators import Row, Stage, delay_words, held_instance, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
 from ..words.texts import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind

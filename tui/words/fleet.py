@@ -16,7 +16,7 @@ from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput
 from .progress import lags_of, sparkline
-from .spans import Part, Span, cells, clip, part
+from .spans import Part, Span, clip, part
 from .verdict import MOVES_AGAIN, STYLES, WORDS, WORST, blame, is_over
 from .watermark import is_close
 
@@ -239,8 +239,8 @@ def header_line(columns: Sequence[FleetColumn], sort: str, width: int, *, revers
     spans: list[Span] = [(" ", "dim")]
     for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
         arrow = ("▴" if reverse else "▾") if title == sort else ""
-        style = "strong" if arrow else "dim"
-        spans.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, style))
+        text = f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow
+        spans.append((text, "strong" if arrow else "dim"))
     return clip(spans, width)
 
 
@@ -257,15 +257,11 @@ def title_at(columns: Sequence[FleetColumn], x: int) -> str:
 def row_line(row: FleetRow, columns: Sequence[FleetColumn], width: int) -> list[Span]:
     """A target's line."""
     spans: list[Span] = [(" ", "text")]
-    for column in columns:
-        text = f.cut(column.text(row), column.cells)
-        spans.append((f.pad(text, column.cells, right=column.right) + "  ", column.style(row)))
-    held = "" if row.held_back_by is None else shown_name(row.held_back_by)
-    left = max(width - cells(spans), 0)
+    spans += [(f.pad(c.text(row), c.cells, right=c.right) + "  ", c.style(row)) for c in columns]
     if row.reason:
-        spans.append((f.cut(f.clean(row.reason), left), "stale" if row.lost else "text"))
-    else:
-        spans.append((f.cut(held, left), "holder"))
+        spans.append((f.clean(row.reason), "stale" if row.lost else "text"))
+    elif row.held_back_by is not None:
+        spans.append((shown_name(row.held_back_by), "holder"))
     return clip(spans, width)
 
 

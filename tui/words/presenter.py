@@ -1,17 +1,256 @@
-"""The words of a snapshot by its kind of target, the target's state, and the status line. Pure."""
+"""The words of each attached kind of target, the choice by kind, the state of the target, the status line. Pure."""
 
+from collections.abc import Sequence
 from datetime import tzinfo
 
 from msgspec import Struct
 
-from ...engine.snapshot import ConsumerGroup, FlinkJob, KafkaTopic, Other, OwnRun, Snapshot, SparkQuery, TargetPart
+from ...engine.snapshot import (
+    STATE_SCHEMA,
+    ConsumerGroup,
+    FlinkJob,
+    KafkaTopic,
+    Other,
+    OwnRun,
+    Snapshot,
+    SparkQuery,
+    TargetPart,
+)
 from ...engine.text import formatting as f
+from ...engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
 from ...engine.text.formatting import name
-from .flink import FlinkJobWords
+from ...engine.verdict.history import HistoryPoint
 from .notes import note_text
-from .progress import Playback, share_read
+from .operators import Stage, stages_of_job
+from .preview import LatenessPreview, Preview
+from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
-from .targets import OtherWords, OwnRunWords, Presenter, SparkQueryWords, TopicWords
+from .targets import HOW_TO_SEE, ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, barrel_parts, held_back_by
+from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, moved, window, without_watermark
+
+_MAX_FACTS = 4
+"""Facts of a plug-in on the main screen, at most."""
+
+
+class SparkQueryWords(Presenter):
+    """An attached Spark query."""
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        """Its watermark delay and windows."""
+        snapshot = self._snapshot
+        if snapshot.spark.has_watermark is False:
+            return [part((" watermark delay ", "dim"), ("none", "strong"))]
+        delays = [node.delay_ms for node in snapshot.spark.nodes or ()]
+        if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
+            each = ", ".join(delay_words(delay) for delay in delays)
+            return [part((" watermark delays ", "dim"), (each, "strong"))]
+        parts = [self._delay("watermark delay", preview)]
+        if snapshot.settings.lateness_ms is None:
+            parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
+        elif preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA:
+            parts.append(part(("as first started", "dim"), rank=6, gap=" "))
+        return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
+
+    def empty_barrel(self) -> str:
+        """Spark's one clock, when it moved, how far it is behind."""
+        level = self._snapshot.level
+        if level.watermark_ms is None:
+            return f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
+        reported = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
+        if level.behind_clock_ms is not None:
+            reported.append(f.behind_clock(level.behind_clock_ms))
+        return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
+
+    def no_holders(self) -> str:
+        """With Spark's one clock no channel ever holds the watermark back; one of several inputs may."""
+        if self._snapshot.has_several_inputs:
+            return self._no_holder()
+        return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
+
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        """What the slowest channel would give, if it is known; else what sets the watermark."""
+        barrel = self._snapshot.barrel
+        if barrel is None or self._snapshot.ended or held_back_by(self._snapshot):
+            return super().holder(zone)
+        return barrel_parts(barrel, level_ms=self._snapshot.level.watermark_ms, zone=zone)
+
+    def _no_holder(self) -> str:
+        spark, several = self._snapshot.spark, self._snapshot.has_several_inputs
+        if self._snapshot.channels and not several:
+            return ONE_CLOCK_FOLLOWS
+        if spark.has_watermark is False:
+            return "no watermark, nothing to hold back"
+        if spark.frozen_ms is not None:
+            return f"{ONE_CLOCK}: frozen until its records have caught up after the restart"
+        holding = [
+            f"{f.label(node.column or 'window', 24)} (delay {delay_words(node.delay_ms)})"
+            for node in spark.nodes or ()
+            if node.holds
+        ]
+        if holding:
+            return f"{ONE_CLOCK}: the watermark on {' and '.join(holding)} sets it"
+        return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
+
+
+class TopicWords(Presenter):
+    """A topic or a consumer group, whose watermark is computed here."""
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        return [
+            self._delay("lateness", preview),
+            part(("assumed here", "dim"), rank=6, gap=" "),
+            part(("idle after ", "dim"), (f.setting(self._snapshot.settings.idle_after_ms), "strong"), rank=4),
+        ]
+
+
+class OtherWords(Presenter):
+    """A plug-in's target."""
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        """Its first facts."""
+        return [
+            part((f" {f.label(fact.name)} ", "dim"), (fact_text(fact), "strong"), rank=4)
+            for fact in facts_of_plugin(self._snapshot)[:_MAX_FACTS]
+        ]
+
+    def empty_barrel(self) -> str:
+        return "no channel has records"
+
+    def no_channels(self) -> str:
+        return "The plug-in reports no channels"
+
+
+NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
+NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
+_LINE = "Keys + - and [ ] choose a value on the main screen, Enter gives the line to change in the job."
+_TASK_CELLS = 28
+_SKEW_MS = 30_000
+"""Smallest clock difference (ms) that is shown."""
+
+
+class FlinkJobWords(Presenter):
+    """The words for a job whose subtasks report their watermarks; a `Presenter`."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._job = snapshot.job
+
+    def untunable(self) -> str | None:
+        """None: the line to change in the job can be given for any lateness."""
+        return None
+
+    def no_steps(self) -> str:
+        """Why there is no what-if, which command has it, and how to get the line."""
+        return f"{NO_WHAT_IF}. {self._who_answers()}"
+
+    def state_override(self) -> tuple[str, str | None] | None:
+        """The job's own state if it does not run, else the age of its metrics or that some are missing."""
+        snapshot, job = self._snapshot, self._job
+        if snapshot.state not in ("stale", "partial", "starting"):
+            return None
+        error = None if snapshot.error is None else f.first_line(snapshot.error)
+        if job.state not in ("RUNNING", "UNKNOWN") and not job.unanswered:
+            return job.state, error
+        if snapshot.state == "partial":
+            return "PARTIAL", "Metrics of some subtasks are missing"
+        if snapshot.state == "starting":
+            return "STARTING", "The JobManager has no metrics of the job yet"
+        if job.state == "UNKNOWN" and error is None:
+            error = JOB_GONE
+        age = age_words(snapshot, job.sampled_ms)
+        return "STALE" if age is None else f"STALE {age}", error
+
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        """Late records, the age of the metrics, restarts, checkpoints; the settings are not in the REST API."""
+        snapshot, job = self._snapshot, self._job
+        if preview is not None:
+            value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
+            what = "lateness" if isinstance(preview, LatenessPreview) else "idle after"
+            return [
+                part((f" {what} ", "dim"), (f"▸ {f.setting(value)}?", "preview")),
+                part((NO_WHAT_IF_HERE, "dim"), rank=1),
+            ]
+        is_known = snapshot.totals.late is not None
+        parts = [part((" dropped as late ", "dim"), (late_drops(snapshot), "strong" if is_known else "dim"))]
+        age = age_words(snapshot, job.sampled_ms)
+        every = "" if job.interval_ms is None else f", every {f.setting(job.interval_ms)}"
+        metrics = part(("metrics ", "dim"), (f"{age} old", "strong"), (every, "dim"), rank=1)
+        parts.append(part(("no metrics yet", "dim"), rank=1) if age is None else metrics)
+        ahead_ms = 0 if job.clock_ms is None or snapshot.now_ms is None else job.clock_ms - snapshot.now_ms
+        if abs(ahead_ms) >= _SKEW_MS:
+            words = f"{f.duration(abs(ahead_ms))} {'ahead of' if ahead_ms > 0 else 'behind'} this machine"
+            parts.append(part(("JobManager's clock ", "dim"), (words, "stale"), rank=2))
+        if job.restarts:
+            parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
+        at = age_words(snapshot, job.checkpoint_ms)
+        parts.append(part(("checkpoint ", "dim"), ("none" if at is None else f"{at} ago", "strong"), rank=4))
+        parts.append(part((f"lateness and idle timeout {f.ELSEWHERE}", "dim"), rank=5))
+        return parts
+
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        """Which channel holds back the watermark; records in flight blame none."""
+        snapshot = self._snapshot
+        holder = snapshot.level.holder
+        is_channel = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
+        if holder is not None and is_channel and holder.cause == "no_watermark":
+            return [part((f" {self._source()}", "holder"), (f": {cause(snapshot)}", "text"))]
+        if holder is not None and not is_channel:
+            return [part((f" {cause(snapshot)}", "text"))]
+        if (found := held_back_by(snapshot)) or holder is None or holder.cause != "kept_back":
+            return found or super().holder(zone)
+        return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
+
+    def stages(self, zone: tzinfo | None) -> list[Stage]:
+        return stages_of_job(self._snapshot)
+
+    def empty_barrel(self) -> str:
+        """Before a subtask reports a watermark, or if the metrics disappeared with the job."""
+        job = self._job
+        if job.state in ("FINISHED", "CANCELED", "FAILED"):
+            return f"the job is {job.state}: Flink keeps no metrics of it"
+        if job.vertices and not job.has_links:
+            return f"{NO_LINKS}: all its operators are chained to the sources"
+        return "no subtask reports a watermark yet"
+
+    def no_channels(self) -> str:
+        return self.empty_barrel()
+
+    def no_windows(self) -> str:
+        return f"{f.ELSEWHERE}: {unknown_text('not_in_rest', {})}"
+
+    def no_lateness(self) -> str:
+        return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
+
+    def no_idle_ladder(self) -> str:
+        return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
+
+    def _source(self) -> str:
+        """The task of the channel that holds the watermark back; all splits of a source may be alike."""
+        holder = self._snapshot.level.holder
+        assert holder is not None
+        task = next((task for task in self._job.vertices if task.id == self._job.held_in), None)
+        return name(holder.channel) if task is None else f.label(task.name, _TASK_CELLS)
+
+    def _who_answers(self) -> str:
+        """The command that reads the event times itself, as complete as possible."""
+        topics = " ".join(self._job.topics) or "TOPIC"
+        where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
+        bootstrap = self._job.bootstrap or "BOOTSTRAP"
+        return f"{where}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
+
+    def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+        return job_charts(self._snapshot, points, cells)
+
+    def not_judged(self) -> str | None:
+        return "A Flink job is attached: what its REST API does not show is not judged."
+
+    def _no_holder(self) -> str:
+        snapshot = self._snapshot
+        if self._job.state != "RUNNING":
+            return JOB_GONE if self._job.state == "UNKNOWN" else f"The job is {self._job.state}"
+        if not snapshot.channels:
+            return self.empty_barrel()
+        return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"
 
 
 def presenter_of(snapshot: Snapshot) -> Presenter:

@@ -1,9 +1,9 @@
-"""The words in which kinds of target differ: a base with those of an attached one, and a class for each kind. Pure."""
+"""The words in which kinds of target differ: a base with those of an attached one, and those of an own run. Pure."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from ...engine.snapshot import STATE_SCHEMA, BarrelRule, Snapshot, SourcePosition, WhatIf
+from ...engine.snapshot import BarrelRule, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
 from ...engine.text.formatting import name
@@ -15,20 +15,7 @@ from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
 from .texts import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
-from .watermark import (
-    ahead_elsewhere,
-    cause,
-    channels_known,
-    delay_words,
-    fact_text,
-    facts_of_plugin,
-    held_for,
-    is_close,
-    late_drops,
-    moved,
-    window,
-    without_watermark,
-)
+from .watermark import ahead_elsewhere, cause, channels_known, delay_words, held_for, is_close, late_drops, window
 from .windows import short_staircase
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
@@ -36,8 +23,6 @@ ONE_CLOCK = "one clock for the whole query"
 HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
-_MAX_FACTS = 4
-"""Facts of a plug-in on the main screen, at most."""
 
 
 class Presenter:
@@ -243,94 +228,6 @@ class OwnRunWords(Presenter):
         if all(view.state == "never_seen" for view in self._snapshot.channels) and not self._snapshot.level.idle:
             return "no channel has had data yet"
         return super()._no_holder()
-
-
-class SparkQueryWords(Presenter):
-    """An attached Spark query."""
-
-    def _settings(self, preview: Preview | None) -> list[Part]:
-        """Its watermark delay and windows."""
-        snapshot = self._snapshot
-        if snapshot.spark.has_watermark is False:
-            return [part((" watermark delay ", "dim"), ("none", "strong"))]
-        delays = [node.delay_ms for node in snapshot.spark.nodes or ()]
-        if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
-            each = ", ".join(delay_words(delay) for delay in delays)
-            return [part((" watermark delays ", "dim"), (each, "strong"))]
-        parts = [self._delay("watermark delay", preview)]
-        if snapshot.settings.lateness_ms is None:
-            parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
-        elif preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA:
-            parts.append(part(("as first started", "dim"), rank=6, gap=" "))
-        return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
-
-    def empty_barrel(self) -> str:
-        """Spark's one clock, when it moved, how far it is behind."""
-        level = self._snapshot.level
-        if level.watermark_ms is None:
-            return f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
-        reported = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
-        if level.behind_clock_ms is not None:
-            reported.append(f.behind_clock(level.behind_clock_ms))
-        return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
-
-    def no_holders(self) -> str:
-        """With Spark's one clock no channel ever holds the watermark back; one of several inputs may."""
-        if self._snapshot.has_several_inputs:
-            return self._no_holder()
-        return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
-
-    def holder(self, zone: tzinfo | None) -> list[Part]:
-        """What the slowest channel would give, if it is known; else what sets the watermark."""
-        barrel = self._snapshot.barrel
-        if barrel is None or self._snapshot.ended or held_back_by(self._snapshot):
-            return super().holder(zone)
-        return barrel_parts(barrel, level_ms=self._snapshot.level.watermark_ms, zone=zone)
-
-    def _no_holder(self) -> str:
-        spark, several = self._snapshot.spark, self._snapshot.has_several_inputs
-        if self._snapshot.channels and not several:
-            return ONE_CLOCK_FOLLOWS
-        if spark.has_watermark is False:
-            return "no watermark, nothing to hold back"
-        if spark.frozen_ms is not None:
-            return f"{ONE_CLOCK}: frozen until its records have caught up after the restart"
-        holding = [
-            f"{f.label(node.column or 'window', 24)} (delay {delay_words(node.delay_ms)})"
-            for node in spark.nodes or ()
-            if node.holds
-        ]
-        if holding:
-            return f"{ONE_CLOCK}: the watermark on {' and '.join(holding)} sets it"
-        return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
-
-
-class TopicWords(Presenter):
-    """A topic or a consumer group, whose watermark is computed here."""
-
-    def _settings(self, preview: Preview | None) -> list[Part]:
-        return [
-            self._delay("lateness", preview),
-            part(("assumed here", "dim"), rank=6, gap=" "),
-            part(("idle after ", "dim"), (f.setting(self._snapshot.settings.idle_after_ms), "strong"), rank=4),
-        ]
-
-
-class OtherWords(Presenter):
-    """A plug-in's target."""
-
-    def _settings(self, preview: Preview | None) -> list[Part]:
-        """Its first facts."""
-        return [
-            part((f" {f.label(fact.name)} ", "dim"), (fact_text(fact), "strong"), rank=4)
-            for fact in facts_of_plugin(self._snapshot)[:_MAX_FACTS]
-        ]
-
-    def empty_barrel(self) -> str:
-        return "no channel has records"
-
-    def no_channels(self) -> str:
-        return "The plug-in reports no channels"
 
 
 def held_back_by(snapshot: Snapshot) -> list[Part]:
