@@ -17,7 +17,7 @@ from . import preview as what_if
 from .barrel import Kind, channel_named, holding, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
-from .watermark import cause, held_for, kind_words
+from .watermark import cause, held_for, kind_words, share
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
@@ -58,10 +58,6 @@ def ordered(
     return [entry for _, entry in [*known, *(pair for pair in found if pair[0] is None)]]
 
 
-def _share(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else part / whole
-
-
 def next_sort(sort: Sort) -> Sort:
     """The next order that the key steps to after `sort`."""
     return SORTS[(SORTS.index(sort) + 1) % len(SORTS)] if sort in SORTS else SORTS[0]
@@ -71,7 +67,7 @@ _ORDERS: dict[Sort, tuple[Callable[[ChannelRow], Any], bool]] = {
     "behind": (lambda entry: rank(entry.kind, entry.view.watermark_ms), False),
     "name": (lambda entry: entry.view.channel, False),
     "rate": (lambda entry: entry.view.rate, True),
-    "late": (lambda entry: _share(entry.view.late, entry.view.records), True),
+    "late": (lambda entry: share(entry.view.late, entry.view.records), True),
     "state": (
         lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)), False
     ),

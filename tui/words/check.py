@@ -14,7 +14,7 @@ from ...engine.snapshot import EngineState, FlinkJob, Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog
 from .verdict import WORDS, WORST, speed
-from .watermark import held_ms, named_facts
+from .watermark import held_ms, named_facts, share
 
 Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None
@@ -36,17 +36,12 @@ class Fact(Struct, frozen=True):
     take: Callable[[CheckInput], Value]
 
 
-def _late_share(given: CheckInput) -> Value:
-    totals = given.snapshot.totals
-    return None if totals.late is None or not totals.records else totals.late / totals.records
-
-
 def _late_share_recent(given: CheckInput) -> Value:
     """The late share of the history (at most 15 min)."""
     if given.snapshot.totals.late is None or len(given.past) < 2:
         return None
-    records = given.past[-1].records - given.past[0].records
-    return (given.past[-1].late - given.past[0].late) / records if records > 0 else None
+    first, last = given.past[0], given.past[-1]
+    return share(last.late - first.late, max(last.records - first.records, 0))
 
 
 def _stalled_for(given: CheckInput) -> Value:
@@ -101,7 +96,7 @@ def _speed(given: CheckInput) -> Value:
 FACTS: dict[str, Fact] = {
     "level_lag": Fact("duration", lambda given: given.snapshot.level.behind_clock_ms),
     "behind_fastest": Fact("duration", lambda given: given.snapshot.level.behind_fastest_ms),
-    "late_share": Fact("share", _late_share),
+    "late_share": Fact("share", lambda given: share(given.snapshot.totals.late, given.snapshot.totals.records)),
     "late_share_recent": Fact("share", _late_share_recent),
     "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
     "stalled_for": Fact("duration", _stalled_for),

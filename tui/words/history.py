@@ -313,7 +313,15 @@ def _words(event: Event) -> EventWords:
     if isinstance(event, EngineBack):
         return EventWords("×", "engine back", "good", "snapshots come again")
     if isinstance(event, HolderChanged):
-        return _takeover(event)
+        held = f"for {f.duration(event.held_ms)}"
+        if event.channel is None:
+            return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
+        does = ["holds back the watermark", *([CAUSES[event.cause].short] if event.cause is not None else [])]
+        if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
+            does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
+        after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
+        detail = " · ".join([*does, held, *after])
+        return EventWords("◆", f.label(event.channel, _NAME), "holder", detail, event.channel)
     if isinstance(event, SettingChanged):
         who = event.change.who
         by = "from a screen" if who == "screen" else f"by {f.label(who, _NAME)}" if who else ""
@@ -366,18 +374,6 @@ def _late(event: LateBurst | LateBurstEnded) -> str:
         return "no records in the last minute"
     numbers = f"({f.count(event.late)} of {f.count(event.records)})"
     return f"{f.share(event.share)} of the last minute's records late {numbers}"
-
-
-def _takeover(event: HolderChanged) -> EventWords:
-    held = f"for {f.duration(event.held_ms)}"
-    if event.channel is None:
-        return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
-    if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
-        does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
-    else:
-        does = ["holds back the watermark", *([CAUSES[event.cause].short] if event.cause is not None else [])]
-    after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
-    return EventWords("◆", f.label(event.channel, _NAME), "holder", " · ".join([*does, held, *after]), event.channel)
 
 
 def change_words(change: SettingsChange) -> str:

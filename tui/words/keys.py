@@ -264,7 +264,8 @@ def key_name(key: str) -> str:
     prefix = match[0] if (match := _MODIFIED.match(key)) else ""
     rest = key[len(prefix) :]
     if len(rest) == 1:
-        return prefix + (rest if rest.isalnum() else _of_character(rest))
+        long = re.sub(r"[ -]", "_", unicodedata.name(rest, "").lower())
+        return prefix + (rest if rest.isalnum() else _TEXTUAL.get(long, long))
     if rest in _SPECIAL or _character(rest) is not None:
         return prefix + rest
     raise ValueError(f"'{key}' is not a key, e.g. x, +, f2, ctrl+r, space")
@@ -275,11 +276,6 @@ def key_label(name: str) -> str:
     prefix = match[0] if (match := _MODIFIED.match(name)) else ""
     rest = name[len(prefix) :]
     return prefix + (_SPECIAL.get(rest) or _character(rest) or rest)
-
-
-def _of_character(character: str) -> str:
-    name = re.sub(r"[ -]", "_", unicodedata.name(character, "").lower())
-    return _TEXTUAL.get(name, name)
 
 
 def _character(name: str) -> str | None:
@@ -341,13 +337,13 @@ def links() -> list[Link]:
 
 def _meet(ones: tuple[Place, ...], others: tuple[Place, ...]) -> bool:
     """Whether there is a screen on which keys of both places work."""
-    return any(one == other or _around(one, other) or _around(other, one) for one in ones for other in others)
 
+    def around(one: Place, other: Place) -> bool:
+        if other == "list":
+            return one in ("app", "replay", "main", "detail", "Fleet", *LISTS)
+        return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
 
-def _around(one: Place, other: Place) -> bool:
-    if other == "list":
-        return one in ("app", "replay", "main", "detail", "Fleet", *LISTS)
-    return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
+    return any(one == other or around(one, other) or around(other, one) for one in ones for other in others)
 
 
 def _in_force(row: KeyRow) -> KeyRow:
@@ -385,16 +381,15 @@ def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
 
 def readme_table() -> str:
     """The keys of the main screen as the README's table (Markdown)."""
-    linked = {link.key for link in LINKS}
+    linked = [link.key for link in LINKS]
     lines = ["| keys | |", "|---|---|"]
     for row in rows("main", "app"):
-        if row.shown not in linked:
-            lines.append(f"| {' '.join(f'`{key}`' for key in row.shown.split())} | {row.help} |")
-        elif row.shown == LINKS[0].key:
-            names = ", ".join(link.name.lower() for link in LINKS)
-            lines.append(
-                f"| {' '.join(f'`{key}`' for key in (link.key for link in LINKS))} | {names}; `Esc` comes back |"
-            )
+        keys, words = row.shown.split(), row.help
+        if row.shown == linked[0]:
+            keys, words = linked, f"{', '.join(link.name.lower() for link in LINKS)}; `Esc` comes back"
+        elif row.shown in linked:
+            continue
+        lines.append(f"| {' '.join(f'`{key}`' for key in keys)} | {words} |")
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snap
 from ...engine.text import formatting as f
 from .channels import reference_ms
 from .spans import Span, clip
-from .watermark import kind_words
+from .watermark import kind_words, share
 
 _NAME = (8, 28)
 _NUMBERS = 64
@@ -170,12 +170,7 @@ class ValueFacts(Struct, frozen=True):
 def value_facts(column: ExplainedColumn) -> list[ValueFacts]:
     """The values of a column, the surest first."""
     return [
-        ValueFacts(
-            value,
-            value.late / column.late if column.late else None,
-            value.records / column.records if column.records else None,
-            column.approximate,
-        )
+        ValueFacts(value, share(value.late, column.late), share(value.records, column.records), column.approximate)
         for value in column.values
     ]
 
@@ -242,14 +237,14 @@ def all_line(facts: ValueFacts, width: int) -> list[Span]:
     return clip([(" " * (_value_name(width) + 1), "text"), *bar], width)
 
 
-def _bar(what: str, cells: int, count: str, share: float | None, width: int, styles: tuple[str, str]) -> list[Span]:
+def _bar(what: str, cells: int, count: str, part: float | None, width: int, styles: tuple[str, str]) -> list[Span]:
     """A number of records with its share, also as a bar if there is room."""
-    numbers = f"  {what} {f.pad(count, cells, right=True)} {f.pad(f.share(share), 7, right=True)}  "
+    numbers = f"  {what} {f.pad(count, cells, right=True)} {f.pad(f.share(part), 7, right=True)}  "
     room = width - _value_name(width) - _VALUE_NUMBERS - 18
     if room < _MIN_BAR:
         return [(numbers, styles[0])]
-    full = round(min(share or 0, 1) * room)
-    return [(numbers, styles[0]), (f.pad("▇" * max(full, 1 if share else 0), room + 1), styles[1])]
+    full = round(min(part or 0, 1) * room)
+    return [(numbers, styles[0]), (f.pad("▇" * max(full, 1 if part else 0), room + 1), styles[1])]
 
 
 def _value_name(width: int) -> int:

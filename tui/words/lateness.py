@@ -16,6 +16,7 @@ from . import preview as what_if
 from .preview import changes_delay, delay_change, share_range
 from .spans import Part, Span, part
 from .texts import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
+from .watermark import share
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 """The shares of records on time for which a lateness is recommended."""
@@ -90,7 +91,7 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
         return None
     counts = [*part.behind, *[0] * len(rows)][: len(rows)]
     late = [sum(counts[place:]) for place in range(len(counts))]
-    shares = [number / part.records if part.records else None for number in late]
+    shares = [share(number, part.records) for number in late]
     of_part = {"records": part.records, "channel": channel, "upper_bound": False}
     return replace(whole, counts=counts, shares=shares, late=late, **of_part)
 
@@ -211,18 +212,18 @@ def moments_line(curve: Curve) -> list[Part]:
 
 def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     """The curve's values at the cursor."""
-    edge, share, delay = curve.edges[cursor], f.share(curve.shares[cursor]), curve.delays[cursor]
+    edge, late, delay = curve.edges[cursor], f.share(curve.shares[cursor]), curve.delays[cursor]
     preview = what_if.lateness(snapshot, edge)
     what, interval = f" {OF_ITS_RECORDS}", ""
     if not curve.of_part:
         bound = "≤ " if curve.upper_bound else ""
-        share = bound + share if curve.horizon_ms is not None else share_range(preview) or f.UNKNOWN
+        late = bound + late if curve.horizon_ms is not None else share_range(preview) or f.UNKNOWN
         what = " late"
         interval = f"; 95 %: {_interval(evidence(curve, edge)[2])}" if curve.records else ""
     of_which = f" ({f.count(curve.late[cursor])} of {f.count(curve.records)}{interval})"
     parts = [
         part((f" │ at {f.setting(edge)} ", "accent")),
-        part((share, "stale"), (what, "text"), gap=""),
+        part((late, "stale"), (what, "text"), gap=""),
         part((of_which, "dim"), rank=2, gap=""),
     ]
     if (change := delay_change(preview)) is not None:
@@ -297,8 +298,8 @@ def cause_lines(cause: LateCause) -> Iterator[str]:
         f"  cause         {column} {value} is {f.share(cause.late_share)} of the late records and {about}"
         f"{f.share(cause.share)} of all ({cause.lift:.1f} times its share)"
     )
-    for also, of, share in cause.also:
-        yield f"                Also {f.clean(also)} {f.clean(of)}: {f.share(share)}"
+    for also, of, late in cause.also:
+        yield f"                Also {f.clean(also)} {f.clean(of)}: {f.share(late)}"
     yield "                Fix what delays those records"
 
 

@@ -289,11 +289,13 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
 def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
     """The total state as reported; `counted`: its rows are shown already."""
     spark = snapshot.spark
-    reported = [] if spark.state_rows is None or counted else [f.counted(spark.state_rows, "row")]
-    reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
-    lost = spark.dropped_at_least
-    reported += [] if lost is None else [f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}"]
-    return ", ".join(reported)
+    rows, size, lost = None if counted else spark.state_rows, spark.state_bytes, spark.dropped_at_least
+    reported = [
+        None if rows is None else f.counted(rows, "row"),
+        None if size is None else f"{size / 1_048_576:,.1f} MiB of memory",
+        None if lost is None else f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}",
+    ]
+    return ", ".join(words for words in reported if words is not None)
 
 
 _NAME_CELLS = 28
@@ -374,7 +376,8 @@ def _what(task: FlinkVertex) -> str:
     if task.status != "RUNNING":
         parts.append(task.status)
     if task.drift_ms is not None:
-        parts.append(alignment_words(task.drift_ms))
+        apart, paused = f.duration(abs(task.drift_ms)), task.drift_ms > 0
+        parts.append(f"paused by alignment, {apart} past its limit" if paused else f"{apart} below its alignment limit")
     rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
     parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
     if task.late or task.late_at_least:
@@ -388,13 +391,6 @@ def _what(task: FlinkVertex) -> str:
     if task.output_ms is None and task.status == "RUNNING":
         parts.append("sends no watermark yet")
     return ", ".join(parts)
-
-
-def alignment_words(drift_ms: int) -> str:
-    """How far a source is from the limit of watermark alignment."""
-    if drift_ms > 0:
-        return f"paused by alignment, {f.duration(drift_ms)} past its limit"
-    return f"{f.duration(-drift_ms)} below its alignment limit"
 
 
 def _fastest(task: FlinkVertex) -> int | None:

@@ -44,7 +44,7 @@ class SparkQueryWords(Presenter):
         if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
             each = ", ".join(delay_words(delay) for delay in delays)
             return [part((" watermark delays ", "dim"), (each, "strong"))]
-        parts = [self._delay("watermark delay", preview)]
+        parts = [self._lateness("watermark delay", delay_words(snapshot.settings.lateness_ms), preview)]
         if snapshot.settings.lateness_ms is None:
             parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
         elif preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA:
@@ -96,10 +96,11 @@ class TopicWords(Presenter):
     """A topic or a consumer group, whose watermark is computed here."""
 
     def _settings(self, preview: Preview | None) -> list[Part]:
+        settings = self._snapshot.settings
         return [
-            self._delay("lateness", preview),
+            self._lateness("lateness", delay_words(settings.lateness_ms), preview),
             part(("assumed here", "dim"), rank=6, gap=" "),
-            part(("idle after ", "dim"), (f.setting(self._snapshot.settings.idle_after_ms), "strong"), rank=4),
+            part(("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong"), rank=4),
         ]
 
 

@@ -14,7 +14,7 @@ from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
 from .spans import Part, part
 from .texts import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
-from .watermark import kind_words
+from .watermark import kind_words, share
 
 
 class Range(Struct, frozen=True):
@@ -125,7 +125,7 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
         holder=row.holder,
         flaps=row.flaps,
         late=row.late,
-        share=row.late / records if records else None,
+        share=share(row.late, records),
         about=row.late_error > 0,
     )
 
@@ -230,15 +230,14 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     moved = None if preview.level_ms is None or level is None else preview.level_ms - level
     parts.append(part((f.UNKNOWN if moved is None else f.signed(moved), "preview"), gap=""))
     if isinstance(preview, LatenessPreview):
-        share = share_range(preview)
-        parts.append(part((f"{share} late" if share else SHARE_UNKNOWN, "preview"), gap=", "))
+        late = share_range(preview)
+        parts.append(part((f"{late} late" if late else SHARE_UNKNOWN, "preview"), gap=", "))
         if (recent := _recent_share(snapshot, preview)) is not None:
             parts.append(part((f" ({recent})", "preview"), rank=1, gap=""))
         if (delay := delay_change(preview)) is not None:
             parts.append(part((f"results {delay}", "preview"), rank=1, gap=", "))
         return parts
-    share = ("≈ " if preview.about else "") + f.share(preview.share)
-    parts.append(part((f"{share} late", "preview"), gap=", "))
+    parts.append(part((f"{'≈ ' * preview.about}{f.share(preview.share)} late", "preview"), gap=", "))
     if preview.holder is not None:
         parts.append(part((f"held back by {name(preview.holder)}", "preview"), rank=1, gap=", "))
     if preview.flaps is not None:

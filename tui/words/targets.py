@@ -142,11 +142,11 @@ class Presenter:
             return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
         return ALL_IDLE if self._snapshot.level.idle else "no channel holds back the watermark"
 
-    def _delay(self, what: str, preview: Preview | None) -> Part:
-        spans: list[Span] = [(f" {what} ", "dim"), (delay_words(self._snapshot.settings.lateness_ms), "strong")]
+    def _lateness(self, what: str, in_force: str, preview: Preview | None, rank: int = 0) -> Part:
+        spans: list[Span] = [(f" {what} ", "dim"), (in_force, "strong")]
         if isinstance(preview, LatenessPreview):
             spans.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
-        return part(*spans)
+        return part(*spans, rank=rank)
 
 
 class OwnRunWords(Presenter):
@@ -167,14 +167,11 @@ class OwnRunWords(Presenter):
         else:
             strategy = "" if settings.strategy == "bounded" else f" ({settings.strategy})"
             in_force = f.setting(settings.lateness_ms) + strategy
-        lateness: list[Span] = [(" lateness ", "dim"), (in_force, "strong")]
         idle: list[Span] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
-        if isinstance(preview, LatenessPreview):
-            lateness.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
-        elif isinstance(preview, IdlePreview):
+        if isinstance(preview, IdlePreview):
             idle.append((f" ▸ {f.setting(preview.idle_after_ms)}?", "preview"))
         parts = [
-            part(*lateness, rank=5 if previews_idle else 0),
+            self._lateness("lateness", in_force, preview, rank=5 if previews_idle else 0),
             part(*idle, rank=0 if previews_idle else 4),
             part(("window ", "dim"), (window(settings), "strong"), rank=6),
         ]

@@ -149,7 +149,9 @@ def blame(snapshot: Snapshot) -> str | None:
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
-    return f"{_named_shortly([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
+    count = count_of(same)
+    who = _named_shortly([channel for step in same for channel in step.channels], count)
+    return f"{who} {does(steps[0].cause, count)}"
 
 
 def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
@@ -159,7 +161,7 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
         return blame(snapshot)
     count = len(silent.channels)
     cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
-    return f"{_named_shortly(silent.channels, count)} {_does(cause, count)}"
+    return f"{_named_shortly(silent.channels, count)} {does(cause, count)}"
 
 
 def is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
@@ -171,14 +173,9 @@ def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
     return next((found for found in findings if isinstance(found, SilentChannels)), None)
 
 
-def does(steps: Sequence[Blocker]) -> str:
-    """What channels with one cause do: `has no data`, `have no data`."""
-    return _does(steps[0].cause, count_of(steps))
-
-
-def _does(cause: Cause, count: int) -> str:
-    words = CAUSES[cause]
-    return words.several if count > 1 else words.one
+def does(cause: Cause, count: int) -> str:
+    """What channels with a cause do: `has no data`, `have no data`."""
+    return CAUSES[cause].several if count > 1 else CAUSES[cause].one
 
 
 def count_of(steps: Sequence[Blocker]) -> int:

@@ -95,8 +95,17 @@ def steps(snapshot: Snapshot) -> list[StepFacts]:
             frees = _frees_quiet(views.get(step.channels[0]) if step.channels else None, snapshot)
         else:
             frees = kind_words(snapshot).causes[step.cause].ends_with
-        who = named(step.channels, step.channel_count)
-        out.append(StepFacts(step, who, _why(step, known, close=close), frees))
+        quiet = [view.quiet_ms for view in known if view.quiet_ms is not None]
+        backlog = [view.backlog for view in known if view.backlog is not None]
+        if step.cause == "quiet" and quiet:
+            why = f"no data for {f.span(f.duration(min(quiet)), f.duration(max(quiet)))}"
+        elif step.cause == "backlog" and backlog:
+            why = f"backlog of {f.counted(sum(backlog), 'record')}"
+        elif step.cause == "behind" and close:
+            why = "no further behind than lateness allows"
+        else:
+            why = does(step.cause, count) if (count := count_of([step])) else ""
+        out.append(StepFacts(step, named(step.channels, step.channel_count), why, frees))
     return out
 
 
@@ -108,20 +117,6 @@ def short_staircase(snapshot: Snapshot) -> list[Part]:
         who, gain = named(step.channels, step.channel_count, 1), f.signed(step.gain_ms or 0)
         parts.append(part((lead, "dim"), (who, "text"), (f" {gain}", "strong"), rank=2 + len(parts), gap=gap))
     return parts
-
-
-def _why(step: Blocker, views: Sequence[ChannelView], *, close: bool) -> str:
-    """The cause with its number: `no data for 1d04h`, `backlog of 1,204 records`."""
-    quiet = [view.quiet_ms for view in views if view.quiet_ms is not None]
-    backlog = [view.backlog for view in views if view.backlog is not None]
-    if step.cause == "quiet" and quiet:
-        times = {f.duration(min(quiet)), f.duration(max(quiet))}
-        return "no data for " + "–".join(sorted(times, key=lambda text: text != f.duration(min(quiet))))
-    if step.cause == "backlog" and backlog:
-        return f"backlog of {f.counted(sum(backlog), 'record')}"
-    if step.cause == "behind" and close:
-        return "no further behind than lateness allows"
-    return does([step]) if count_of([step]) else ""
 
 
 def _frees_quiet(view: ChannelView | None, snapshot: Snapshot) -> str:
