@@ -137,8 +137,7 @@ class FlinkJobWords(Presenter):
         self._job = snapshot.job
 
     def untunable(self) -> str | None:
-        """None: the line to change in the job can be given for any lateness."""
-        return None
+        return None  # the line to change in the job can be given for any lateness
 
     def no_steps(self) -> str:
         """Why there is no what-if, which command has it, and how to get the line."""

@@ -140,23 +140,25 @@ def late_at(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> Range | Non
     """
     if not rows or lateness_ms < rows[0].lateness_ms:
         return None
-    place = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
-    if place == len(rows):
-        return Range(0, rows[-1].late)
-    if rows[place].lateness_ms == lateness_ms:
-        return Range(rows[place].late, rows[place].late)
-    return Range(rows[place].late, rows[max(place - 1, 0)].late)
+    below, at = _around(rows, lateness_ms)
+    return Range(0 if at is None else rows[at].late, rows[below].late)
+
+
+def _around(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> tuple[int, int | None]:
+    """The places of the edges at or below and at or above a lateness (ms); None: it is beyond the last."""
+    at = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
+    if at == len(rows):
+        return at - 1, None
+    return at if rows[at].lateness_ms == lateness_ms else max(at - 1, 0), at
 
 
 def _delay(rows: list[WhatIf], lateness_ms: int | None) -> Range | None:
     if lateness_ms is None:
         return None
-    place = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
-    if place == len(rows):
-        return None
-    below = place if rows[place].lateness_ms == lateness_ms else place - 1
-    low, high = rows[max(below, 0)].delay_ms, rows[place].delay_ms
-    return None if low is None or high is None else Range(min(low, high), max(low, high))
+    below, at = _around(rows, lateness_ms)
+    delays = () if at is None else (rows[below].delay_ms, rows[at].delay_ms)
+    known = [delay for delay in delays if delay is not None]
+    return Range(min(known), max(known)) if len(known) == 2 else None
 
 
 def preview_title(preview: Preview) -> str:
@@ -176,8 +178,7 @@ def share_range(preview: LatenessPreview) -> str | None:
 
 def changes_delay(preview: LatenessPreview) -> bool:
     """Whether the result delay would change, as far as known."""
-    change = preview.delay_change_ms
-    return change is not None and not _same(change)
+    return delay_change(preview) not in (None, SAME_TIME)
 
 
 def delay_change(preview: LatenessPreview) -> str | None:
@@ -185,16 +186,12 @@ def delay_change(preview: LatenessPreview) -> str | None:
     change = preview.delay_change_ms
     if change is None:
         return None
-    if _same(change):
+    if round(change.low) == 0 == round(change.high):
         return SAME_TIME
     if change.low < 0 < change.high:
         return f"{f.duration(-change.low)} sooner to {f.duration(change.high)} later"
     low, high = sorted((abs(change.low), abs(change.high)))
     return f"{f.span(f.duration(low), f.duration(high))} {'later' if change.high > 0 else 'sooner'}"
-
-
-def _same(change: Range) -> bool:
-    return round(change.low) == 0 == round(change.high)
 
 
 def now_parts(snapshot: Snapshot, now: AppliedNow | None, *, can_apply: bool) -> list[Part]:
