@@ -122,8 +122,6 @@ def kind_of(kind: str, snapshot: Snapshot) -> str:
 
 # Order and filter
 
-Key = Callable[[FleetRow], Any]
-
 
 def _worst(row: FleetRow) -> tuple[Any, ...]:
     """A lost target is worse than one that has been watched for too short a time."""
@@ -137,7 +135,7 @@ def _greatest(value: float | None) -> tuple[bool, float]:
     return value is None, -(value or 0)
 
 
-SORTS: dict[str, Key] = {
+SORTS: dict[str, Callable[[FleetRow], Any]] = {
     "verdict": _worst,
     "target": lambda row: row.target.casefold(),
     "kind": lambda row: row.kind,

@@ -105,9 +105,8 @@ class Shown:
 
     def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""
-        self.look(
-            proposed=None if proposed is None or proposed == setting_in_force(self.snapshot, proposed) else proposed
-        )
+        is_in_force = proposed is not None and proposed == setting_in_force(self.snapshot, proposed)
+        self.look(proposed=None if is_in_force else proposed)
 
     def apply(self, proposed: ProposedSetting, *, undoes: bool = False) -> None:
         """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""

@@ -81,33 +81,24 @@ def _held_back(given: CheckInput) -> Iterator[Sample]:
         yield (holder.channel, holder.cause), 1.0
 
 
-def _channels_by_lag(given: CheckInput) -> tuple[list[ChannelView], list[ChannelView]]:
-    """The channels with series of their own, most behind first, and the others."""
+def _by_channel(
+    given: CheckInput, of: Callable[[ChannelView], int | None], combined: Callable[[list[int]], int], per: int = 1
+) -> Iterator[Sample]:
+    """The known values of the channels most behind, and of all others combined, if all of theirs are known."""
     known = [view for view in given.snapshot.channels if view.watermark_ms is not None]
     ranked = sorted((view for view in known if view.channel != OTHER), key=lambda view: view.watermark_ms or 0)
-    return ranked[:TOP_CHANNELS], ranked[TOP_CHANNELS:] + [view for view in known if view.channel == OTHER]
+    for view in ranked[:TOP_CHANNELS]:
+        if (value := of(view)) is not None:
+            yield (view.channel,), value / per
+    others = [of(view) for view in (*ranked[TOP_CHANNELS:], *(view for view in known if view.channel == OTHER))]
+    values = [value for value in others if value is not None]
+    if values and len(values) == len(others):
+        yield (OTHER,), combined(values) / per
 
 
 def _channel_lags(given: CheckInput) -> Iterator[Sample]:
-    """Lags behind the clock; for the other channels the greatest."""
     now = given.snapshot.now_ms
-    if now is None:
-        return
-    top, others = _channels_by_lag(given)
-    for view in top:
-        yield (view.channel,), (now - (view.watermark_ms or 0)) / 1_000
-    if others:
-        yield (OTHER,), max(now - (view.watermark_ms or 0) for view in others) / 1_000
-
-
-def _channel_backlogs(given: CheckInput) -> Iterator[Sample]:
-    """Backlogs; for the other channels the sum, if all of them are known."""
-    top, others = _channels_by_lag(given)
-    for view in top:
-        if view.backlog is not None:
-            yield (view.channel,), float(view.backlog)
-    if others and all(view.backlog is not None for view in others):
-        yield (OTHER,), float(sum(view.backlog or 0 for view in others))
+    return _by_channel(given, lambda view: None if now is None else now - (view.watermark_ms or 0), max, 1_000)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -163,7 +154,8 @@ METRICS: tuple[Metric, ...] = (
            f"How far a channel's watermark is behind the clock: the {TOP_CHANNELS} most behind, and the worst of the "
            f"{OTHER}.", _channel_lags, "seconds", labels=("channel",), panel="Channels: lag behind the clock"),
     Metric("channel_backlog_records", "gauge",
-           f"Unread records of the same channels, and of all {OTHER}.", _channel_backlogs, "records",
+           f"Unread records of the same channels, and of all {OTHER}.",
+           lambda given: _by_channel(given, lambda view: view.backlog, sum), "records",
            labels=("channel",)),
     Metric("other_fact", "gauge", "A fact that only a plug-in's target has, in the plug-in's unit.",
            lambda given: (((name,), value) for name, value in named_facts(given.snapshot)

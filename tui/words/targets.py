@@ -338,7 +338,5 @@ def _costs(snapshot: Snapshot) -> list[Part]:
 
 def _share(snapshot: Snapshot, rows: list[WhatIf] | None, delay_ms: int | None) -> str | None:
     """The greatest share that may be late at a delay."""
-    if not rows or delay_ms is None:
-        return None
-    found = late_at(rows, delay_ms)
-    return None if found is None else f.share_of(int(found.high), snapshot.totals.records)
+    late = None if not rows or delay_ms is None else late_at(rows, delay_ms)
+    return None if late is None else f.share_of(int(late.high), snapshot.totals.records)
