@@ -5,7 +5,7 @@ from wmtop.engine.verdict.preview import lines_in_jobs
 from wmtop.engine.verdict.recommendation import advice, known_horizons
 from wmtop.engine.watermarks.lateness import HOUR, MINUTE
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.words.check import advice_lines
+from wmtop.tui.words.lateness import advice_lines
 
 from tests.snapshots import replace
 

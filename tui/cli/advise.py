@@ -20,7 +20,7 @@ from ...engine.text.formatting import NO_DATA, clean, duration, setting, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words import preview as from_start
-from ..words.check import LINE_NAMES, advice_lines, cause_lines
+from ..words.lateness import LINE_NAMES, advice_lines, cause_lines
 from .options import (
     AtTime,
     duration_option,

@@ -19,9 +19,8 @@ from msgspec import Struct
 from ...engine.system.errors import UsageError
 from ...engine.text.formatting import clean, setting
 from ...engine.watermarks.settings import TUNABLE
-from ..words.key_names import key_label
-from ..words.keys import BIND_NAMES, binds_by_name, check_keys, chosen_keys, use_keys
-from ..words.lists import ALERTS, THEMES, ZONES, Appearance
+from ..words.keys import BIND_NAMES, binds_by_name, check_keys, chosen_keys, key_label, use_keys
+from ..words.texts import ALERTS, THEMES, ZONES, Appearance
 from .options import TARGET_OPTIONS, EngineArguments, flag, parse_condition, parse_duration
 
 FILE_VARIABLE = "WMTOP_CONFIG"

@@ -4,21 +4,20 @@ from ...engine.doctor import diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
 from ...engine.watermarks.lateness import recommended_lateness_ms
-from ..words.attached import barrel_parts, position
-from ..words.kinds import kind_words
 from ..words.notes import note_text
+from ..words.presenter import in_flight, whole_identity
 from ..words.spans import lay
+from ..words.targets import barrel_parts, position
 from ..words.verdict import verdict_line
-from ..words.wording import (
+from ..words.watermark import (
     cause,
-    in_flight,
+    kind_words,
     late_drops,
     moved,
     no_watermark,
     node_lines,
     output_words,
     sibling_lines,
-    whole_identity,
     window,
 )
 

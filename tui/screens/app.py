@@ -22,10 +22,10 @@ from ...engine.text.formatting import clean, first_line
 from ...engine.verdict.history import LOST_AFTER_MS
 from ..words.history import Severity, alert_severity, alert_text, alert_title
 from ..words.keys import chosen_keys
-from ..words.lists import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from ..words.presenter import Lost
 from ..words.recent import Recent
 from ..words.spans import Top
+from ..words.texts import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from .base_app import BaseApp, TooSmallScreen
 from .exports import Recorder
 from .incident_report import Incident, LastMinutes, write_new

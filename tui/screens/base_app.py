@@ -20,8 +20,8 @@ from textual.widget import Widget
 from ...engine.text.formatting import cut
 from ..widgets.lines import Prompt, TextLine, TopLines, bindings
 from ..widgets.themes import DARK, THEMES
-from ..words.lists import HOW_TO_FILTER, Chosen, TableRecords, as_csv, as_json
 from ..words.spans import Top, part
+from ..words.texts import HOW_TO_FILTER, Chosen, TableRecords, as_csv, as_json
 from .exports import file_name, save_new, self_contained
 from .preferences import Preferences, read_preferences, write_preferences
 

@@ -10,9 +10,9 @@ from ...engine.text import formatting as f
 from ..widgets.rows import Item, column_cells, heading, paragraph, titles
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
-from ..words.lists import IN_FLIGHT, TableRecords
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
+from ..words.texts import IN_FLIGHT, TableRecords
 from ..words.windows import StepFacts, WindowGroup, steps, waits_for, window_groups
 from .detail import DetailScreen
 

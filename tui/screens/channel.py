@@ -10,14 +10,14 @@ from ..widgets.barrel import EIGHTHS
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.text import FactList, Prose
-from ..words.barrel import holding, kind_of, rank
-from ..words.channels import channel_named, facts, story
+from ..words.barrel import channel_named, holding, kind_of, rank
+from ..words.channels import facts, story
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
-from ..words.preview import TARGETS, curve_of, place_of, recommended, shown
+from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
 from ..words.recent import Moment
 from ..words.spans import Span, part
+from ..words.texts import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
 from .detail import DetailScreen
 
 _BESIDE = 48

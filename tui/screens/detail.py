@@ -20,12 +20,12 @@ from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines, 
 from ..widgets.rows import Item, Sheet
 from ..words.keys import LINKS, LISTS, Hint, hint
 from ..words.late_records import About
-from ..words.lists import Chosen, TableRecords, pattern_of
+from ..words.main_screen import Shown, apply_words
 from ..words.presenter import takes_changes
 from ..words.preview import Preview
 from ..words.recent import Recent
-from ..words.shown import Shown, apply_words
 from ..words.spans import Span, Top
+from ..words.texts import Chosen, TableRecords, pattern_of
 from .base_app import app_of, has_widgets
 from .preferences import allowed
 from .target_screen import TargetScreen, loaded

@@ -14,11 +14,11 @@ from ..widgets.rows import Item, Sheet
 from ..widgets.text import Section, SectionedText
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.lists import NO_FIX, TableRecords
+from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
-from ..words.shown import Shown
 from ..words.spans import Span, clip
+from ..words.texts import NO_FIX, TableRecords
 from .base_app import app_of
 from .detail import DetailScreen
 from .target_screen import FURTHER

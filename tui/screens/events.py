@@ -11,9 +11,9 @@ from ...engine.verdict.history import Event
 from ..widgets.rows import Item, heading, paragraph, titles
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.keys import Hint, hint
-from ..words.lists import MOMENT_SHOWN, TableRecords
-from ..words.shown import Shown
+from ..words.main_screen import Shown
 from ..words.spans import Span, clip
+from ..words.texts import MOMENT_SHOWN, TableRecords
 from .detail import DetailScreen
 
 _WHAT = (8, 24)

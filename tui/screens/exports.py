@@ -11,7 +11,7 @@ from ...engine.feed.messages import Header
 from ...engine.feed.recording_writer import BackgroundWriter, RecordingWriter
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError
-from ..words.lists import recorded
+from ..words.texts import recorded
 
 _FONT_FACE = re.compile(r"\s*@font-face\s*\{[^}]*\}")
 

@@ -18,8 +18,8 @@ from ..words import fleet as words
 from ..words import keys
 from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
-from ..words.lists import Appearance, Chosen, TableRecords, pattern_of
 from ..words.spans import Span, part
+from ..words.texts import Appearance, Chosen, TableRecords, pattern_of
 from .base_app import BaseApp, PromptScreen
 from .help import HelpScreen
 from .palette import AT_THE_END, EVERYWHERE, HERE, commands

@@ -13,10 +13,10 @@ from ..widgets.holds import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, column_cells, heading, titles
 from ..words.history import Hold, change_words
 from ..words.keys import Hint, hint
-from ..words.lists import SETTINGS_CHANGED, TableRecords
+from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
-from ..words.shown import Shown
 from ..words.spans import Span, clip
+from ..words.texts import SETTINGS_CHANGED, TableRecords
 from .detail import DetailScreen
 
 _NAMES = (7, 24)

@@ -12,9 +12,9 @@ from ..widgets.text import Section, SectionedText
 from ..words import late_records as words
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
-from ..words.lists import Chosen, TableRecords
-from ..words.shown import Shown
+from ..words.main_screen import Shown
 from ..words.spans import Span
+from ..words.texts import Chosen, TableRecords
 from .detail import DetailScreen
 
 

@@ -14,15 +14,15 @@ from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..widgets.text import Prose
-from ..words import preview as words
+from ..words import lateness as words
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
-from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
+from ..words.lateness import moments_line, reading_line, targets_line, timeout_words
+from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
-from ..words.shown import Shown
 from ..words.spans import Span, clip
+from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
 from .detail import DetailScreen
 
 _BAR = 16

@@ -23,12 +23,12 @@ from ..widgets.windows import WindowTable
 from ..words.barrel import holding
 from ..words.channels import next_sort, stave_of
 from ..words.keys import main_commands
-from ..words.lists import Chosen, TableRecords, pattern_of
+from ..words.main_screen import Shown, hints, link_hints
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
-from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
+from ..words.texts import Chosen, TableRecords, pattern_of
 from ..words.windows import WindowGroup
 from . import main_parts as parts
 from .base_app import app_of, has_widgets

@@ -13,15 +13,13 @@ from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindowTable
 from ..words.barrel import Stave
 from ..words.channels import ChannelRow, View, fastest_ms, stave_of
-from ..words.kinds import channel_facts
-from ..words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.presenter import presenter_of
-from ..words.preview import Preview
-from ..words.preview_words import preview_title
+from ..words.preview import Preview, preview_title
 from ..words.recent import Recent
 from ..words.spans import Span, cells
+from ..words.texts import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
+from ..words.watermark import ahead_elsewhere, channel_facts, is_close, unclosed_words
 from ..words.windows import taking_part
-from ..words.wording import ahead_elsewhere, is_close, unclosed_words
 
 
 def scene(snapshot: Snapshot, view: View, preview: Preview | None, staves: Sequence[Stave]) -> BarrelScene:

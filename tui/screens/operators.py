@@ -11,14 +11,12 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, column_cells, heading
 from ..words.channels import reference_ms
-from ..words.flink import delay_words
 from ..words.keys import Hint, hint
-from ..words.kinds import channels_known
-from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
-from ..words.operators import Row, Stage, held_instance, rows
-from ..words.other import fact_text, facts_of_plugin
+from ..words.operators import Row, Stage, delay_words, held_instance, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
+from ..words.texts import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
+from ..words.watermark import channels_known, fact_text, facts_of_plugin
 from .detail import DetailScreen
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12

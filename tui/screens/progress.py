@@ -7,11 +7,11 @@ from textual.events import Resize
 
 from ...engine.snapshot import Snapshot
 from ..widgets.charts import Charts, Pictures, legend
-from ..words.kinds import kind_words
-from ..words.lists import TableRecords
 from ..words.presenter import presenter_of
 from ..words.progress import cells_of, step_ms, unread
 from ..words.spans import Span
+from ..words.texts import TableRecords
+from ..words.watermark import kind_words
 from .base_app import app_of
 from .detail import DetailScreen
 

@@ -16,9 +16,9 @@ from textual.widgets import Static
 from ...engine.snapshot import Snapshot, Step
 from ...engine.text.formatting import clean, cut, first_line, pad
 from ..widgets.canvas import Canvas
-from ..words.lists import CONNECTING
 from ..words.presenter import Lost
 from ..words.spans import Span
+from ..words.texts import CONNECTING
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WIDTH, _LEAST = 64, 30

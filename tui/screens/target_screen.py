@@ -13,11 +13,11 @@ from ...engine.feed.messages import Change
 from ...engine.text.formatting import parse_duration
 from ...engine.verdict.preview import ProposedSetting, line_in_job
 from ..words import preview as what_if
-from ..words.attached import restart_words
 from ..words.keys import SCREENS, hint
-from ..words.lists import HOW_TO_PREVIEW
+from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
-from ..words.shown import Shown
+from ..words.targets import restart_words
+from ..words.texts import HOW_TO_PREVIEW
 from .base_app import PromptScreen, app_of
 from .preferences import CHANGES_ENGINE, READ_ONLY
 

@@ -11,12 +11,12 @@ from ...engine.text.formatting import name
 from ..widgets.charts import TimeCanvas, TimeScene
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
-from ..words.kinds import kind_words
-from ..words.lists import TableRecords, not_in_sample, sample_of
+from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import LatenessPreview
-from ..words.shown import Shown
 from ..words.spans import Span
+from ..words.texts import TableRecords, not_in_sample, sample_of
+from ..words.watermark import kind_words
 from .base_app import app_of
 from .detail import DetailScreen
 

@@ -12,14 +12,14 @@ from ...engine.text.codes import unknown_text
 from ..widgets import windows as rows
 from ..widgets.rows import Item, Sheet, column_cells, heading, titles
 from ..widgets.text import Prose
-from ..words import lists
+from ..words import texts as lists
 from ..words.barrel import STATES, holding
 from ..words.channels import fastest_ms, reference_ms
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.lists import TableRecords
-from ..words.shown import Shown
+from ..words.main_screen import Shown
 from ..words.spans import Span, clip
+from ..words.texts import TableRecords
 from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace, waits_for, window_groups
 from .detail import DetailScreen
 

@@ -12,8 +12,8 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
 from ..words.channels import ChannelRow, Sort
-from ..words.kinds import ChannelFacts
 from ..words.spans import Span
+from ..words.watermark import ChannelFacts
 from .rows import Rows, column_cells, text_of, wrapped
 
 _NAME = (7, 40)

@@ -10,10 +10,10 @@ from textual.message import Message
 
 from ...engine.text import formatting as f
 from ..words.barrel import LEFT_OUT, Order, Stave
-from ..words.lists import BACKLOG_BY_SOURCE, LESS_BEHIND
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition
 from ..words.recent import Moment, heat_lags
 from ..words.spans import Span, cells, clip, joined
+from ..words.texts import BACKLOG_BY_SOURCE, LESS_BEHIND
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
 from .barrel import EIGHTHS
 from .canvas import Canvas

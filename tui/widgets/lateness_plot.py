@@ -9,9 +9,9 @@ from textual.events import Click
 from textual.message import Message
 
 from ...engine.text.formatting import count, duration, horizon_words, pad, setting
-from ..words.lists import OF_THIS_CHANNEL, SHARE_BEHIND
-from ..words.preview import Curve, place_of
+from ..words.lateness import Curve, place_of
 from ..words.spans import Span
+from ..words.texts import OF_THIS_CHANNEL, SHARE_BEHIND
 from .barrel import EIGHTHS
 from .canvas import Canvas, Dots
 from .rows import wrapped

@@ -17,8 +17,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..words.lists import NOTHING_MATCHES
 from ..words.spans import Span, cells, clip
+from ..words.texts import NOTHING_MATCHES
 from .canvas import Palette, differ
 from .lines import bindings
 

@@ -10,8 +10,8 @@ from textual.message import Message
 
 from ...engine.snapshot import FiredWindow, OpenWindow
 from ...engine.text import formatting as f
-from ..words.lists import windows_wait
 from ..words.spans import Span, cells, clip
+from ..words.texts import windows_wait
 from ..words.windows import WindowGroup, waits_for, window_groups
 from .rows import Rows, marked, text_of, wrapped
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from math import ceil, floor, log
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...engine.snapshot import ChannelState, ChannelView, Snapshot
 from ...engine.text.codes import CHANNEL_STATES
@@ -31,23 +32,6 @@ class Tick(Struct, frozen=True):
     time_ms: int
 
 
-class Scale(Protocol):
-    """Maps a time to its row."""
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        ...
-
-    def height(self, time_ms: int) -> float:
-        """Rows from the bottom up to `time_ms`: below 0 or above `rows` if it is outside."""
-        ...
-
-    def ticks(self) -> list[Tick]:
-        """The labelled rows, from the bottom up."""
-        ...
-
-
 class Axis(Struct, frozen=True):
     """Linear event time: `low_ms` is the bottom edge, a row is `row_ms` high, every `per_tick`-th row has a label."""
 
@@ -62,7 +46,7 @@ class Axis(Struct, frozen=True):
         return self.row_ms * self.per_tick
 
     def height(self, time_ms: int) -> float:
-        """Rows from the bottom up to `time_ms`."""
+        """Rows from the bottom up to `time_ms`: below 0 or above `rows` if it is outside."""
         return (time_ms - self.low_ms) / self.row_ms
 
     def ticks(self) -> list[Tick]:
@@ -91,15 +75,19 @@ class LogAxis(Struct, frozen=True):
     def ticks(self) -> list[Tick]:
         """Round distances, one row apart at least."""
         out: list[Tick] = []
-        for step in (s for s in reversed(STEPS) if s in _ROUND):
+        for step in reversed(_ROUND):
             row = int(self.height(self.fastest_ms - step))
             if self.near_ms < step < self.far_ms and 0 <= row < self.rows and (not out or row > out[-1].row + 1):
                 out.append(Tick(row, step))
         return out
 
 
-_SHORT_ROUND = frozenset((1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR))
-_ROUND = _SHORT_ROUND | {DAY * days for days in (1, 7, 30, 365, 3_650)}
+Scale = Axis | LogAxis
+"""Maps a time to its row."""
+_ROUND = (
+    1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR,
+    *(DAY * days for days in (1, 7, 30, 365, 3_650)),
+)  # fmt: skip
 
 
 def top_of(times: list[int], level_ms: int) -> int:
@@ -117,7 +105,10 @@ def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: in
     """
     need = max(high_ms - low_ms, least_ms)
     if last is not None and last.rows == rows and need > 0.25 * _FULL * last.row_ms * rows:
-        moved = _moved(last, low_ms, high_ms)
+        bottom, top = last.height(low_ms), last.height(high_ms)
+        up = max(ceil(bottom - _DEEP * rows), min(ceil(top - rows + 0.5), floor(bottom - _SHALLOW * rows)), 0)
+        by = up if up else -max(ceil(_SHALLOW * rows - bottom), 0)  # as few whole rows as bring both into view
+        moved = replace(last, low_ms=last.low_ms + by * last.row_ms) if by else last
         if moved.height(low_ms) >= 0 and moved.height(high_ms) <= rows:
             return moved
     water = max(round(_WATER * rows), 1)
@@ -125,15 +116,6 @@ def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: in
     fitting = sorted((step // n, n) for step in STEPS for n in (4, 3, 2) if not step % n)
     row_ms, per_tick = next(((row, n) for row, n in fitting if need / row <= room), fitting[-1])
     return Axis((low_ms // row_ms - water) * row_ms - row_ms // 2, row_ms, per_tick, rows)
-
-
-def _moved(axis: Axis, low_ms: int, high_ms: int) -> Axis:
-    """The axis moved by as few whole rows as bring the water line and the top back into view."""
-    bottom, top, rows = axis.height(low_ms), axis.height(high_ms), axis.rows
-    up = max(ceil(bottom - _DEEP * rows), min(ceil(top - rows + 0.5), floor(bottom - _SHALLOW * rows)), 0)
-    down = ceil(_SHALLOW * rows - bottom) if not up else 0
-    by = up - max(down, 0)
-    return axis if not by else Axis(axis.low_ms + by * axis.row_ms, axis.row_ms, axis.per_tick, rows)
 
 
 _WIDEST, _ALONE = 14, 40
@@ -237,10 +219,25 @@ def holding(snapshot: Snapshot) -> str | None:
     instance = next((i.instance for i in snapshot.instances or () if i.channel == holder.channel), None)
     if instance is None:
         return holder.channel
-    inside = [view for view in snapshot.channels if view.instance == instance]
-    taking_part = [view for view in inside if view.state not in ("idle", "finished")]
-    behind = min(taking_part, key=lambda view: rank("active", view.watermark_ms), default=None)
+    inside = [v for v in snapshot.channels if v.instance == instance and v.state not in ("idle", "finished")]
+    behind = min(inside, key=lambda view: rank("active", view.watermark_ms), default=None)
     return behind.channel if behind else None
+
+
+def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
+    """The channel of that name."""
+    return next((view for view in snapshot.channels if view.channel == channel), None)
+
+
+def holding_view(snapshot: Snapshot) -> ChannelView | None:
+    """The channel that `holding` names."""
+    return channel_named(snapshot, holding(snapshot))
+
+
+def fastest_view(snapshot: Snapshot) -> ChannelView | None:
+    """The channel with the greatest watermark; None: no channel has one."""
+    known = (view for view in snapshot.channels if view.watermark_ms is not None)
+    return max(known, key=lambda view: view.watermark_ms or 0, default=None)
 
 
 def holding_instance(snapshot: Snapshot) -> str | None:
@@ -295,7 +292,7 @@ def fold(found: Sequence[Stave], per_cell: int) -> FoldedStaves:
     ]
     return FoldedStaves(
         cells=cells,
-        lowest=[min(cell, key=lambda s: _BELOW_ALL if s.watermark_ms is None else s.watermark_ms) for cell in cells],
+        lowest=[min(cell, key=lambda stave: rank("active", stave.watermark_ms)) for cell in cells],
         keys=frozenset(stave.key for stave in found),
         count=len(found),
         left_out=sum(stave.kind in LEFT_OUT for stave in found),
@@ -318,31 +315,20 @@ class Order:
         by_rank = sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))
         first, rest = by_rank[:most], by_rank[len(by_rank) if most is None else most :]
         by_key = {stave.key: stave for stave in first}
-        ranked = list(by_key)
-        ranks = {key: place for place, key in enumerate(ranked)}
+        ranks = {key: place for place, key in enumerate(by_key)}
         known = set(self._places)
         places = [key for key in self._places if key in by_key]
-        restless = self._restless(places, ranks, now_s)
+        since: dict[str, tuple[bool, float]] = {}
+        for place, key in enumerate(places):  # since when each is out of place, to the same side
+            if ranks[key] != place:
+                above = ranks[key] > place
+                side, start = self._since.get(key, (above, now_s))
+                since[key] = (above, start if side == above else now_s)
+        restless = {key for key, (_, start) in since.items() if now_s - start >= self._patience}
+        self._since = {key: value for key, value in since.items() if key not in restless}
         places = [key for key in places if key not in restless]
-        for key in ranked:
+        for key, place in ranks.items():
             if key in restless or key not in known:
-                places.insert(ranks[key], key)
-        for key in restless:
-            del self._since[key]
+                places.insert(place, key)
         self._places = places
         return [*(by_key[key] for key in places), *rest]
-
-    def _restless(self, places: list[str], ranks: dict[str, int], now_s: float) -> set[str]:
-        """The staves that have long been out of place; stores since when others are."""
-        since: dict[str, tuple[bool, float]] = {}
-        moving: set[str] = set()
-        for place, key in enumerate(places):
-            if ranks[key] == place:
-                continue
-            above = ranks[key] > place
-            side, start = self._since.get(key, (above, now_s))
-            since[key] = (above, start if side == above else now_s)
-            if now_s - since[key][1] >= self._patience:
-                moving.add(key)
-        self._since = since
-        return moving

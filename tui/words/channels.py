@@ -3,21 +3,21 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
+from operator import itemgetter
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from ...engine.snapshot import ChannelView, Offender, Snapshot
+from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import name
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
-from .barrel import Kind, holding, kind_of, rank, under_one_clock
-from .kinds import kind_words
+from .barrel import Kind, channel_named, holding, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
-from .wording import cause, held_for
+from .watermark import cause, held_for, kind_words, share
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
@@ -32,13 +32,6 @@ class ChannelRow(Struct, frozen=True, gc=False):
 
     view: ChannelView
     kind: Kind
-
-
-class _Order(Struct, frozen=True):
-    """The value that an order compares (None: not known, always last), and whether the greatest comes first."""
-
-    value: Callable[[ChannelRow], Any]
-    descending: bool = True
 
 
 def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
@@ -58,13 +51,11 @@ def ordered(
     named: Sequence[ChannelRow], pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
 ) -> list[ChannelRow]:
     """The entries, given by name, whose name `pattern` finds, in the order of `sort` or in reverse."""
-    order = _ORDERS[sort]
-    found = named if pattern is None else [entry for entry in named if pattern.search(entry.view.channel)]
-    values = [order.value(entry) for entry in found]
-    known = [place for place, value in enumerate(values) if value is not None]
-    known.sort(key=values.__getitem__, reverse=order.descending != reverse)
-    unknown = (entry for entry, value in zip(found, values, strict=True) if value is None)
-    return [*(found[place] for place in known), *unknown]
+    value, descending = _ORDERS[sort]
+    found = [(value(entry), entry) for entry in named if pattern is None or pattern.search(entry.view.channel)]
+    known = [pair for pair in found if pair[0] is not None]
+    known.sort(key=itemgetter(0), reverse=descending != reverse)
+    return [entry for _, entry in [*known, *(pair for pair in found if pair[0] is None)]]
 
 
 def next_sort(sort: Sort) -> Sort:
@@ -72,27 +63,22 @@ def next_sort(sort: Sort) -> Sort:
     return SORTS[(SORTS.index(sort) + 1) % len(SORTS)] if sort in SORTS else SORTS[0]
 
 
-def _late_share(entry: ChannelRow) -> float | None:
-    late, records = entry.view.late, entry.view.records
-    return None if late is None or not records else late / records
-
-
-_ORDERS: dict[Sort, _Order] = {
-    "behind": _Order(lambda entry: rank(entry.kind, entry.view.watermark_ms), descending=False),
-    "name": _Order(lambda entry: entry.view.channel, descending=False),
-    "rate": _Order(lambda entry: entry.view.rate),
-    "late": _Order(_late_share),
-    "state": _Order(
-        lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)),
-        descending=False,
+_ORDERS: dict[Sort, tuple[Callable[[ChannelRow], Any], bool]] = {
+    "behind": (lambda entry: rank(entry.kind, entry.view.watermark_ms), False),
+    "name": (lambda entry: entry.view.channel, False),
+    "rate": (lambda entry: entry.view.rate, True),
+    "late": (lambda entry: share(entry.view.late, entry.view.records), True),
+    "state": (
+        lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)), False
     ),
-    "records": _Order(lambda entry: entry.view.records),
-    "late n": _Order(lambda entry: entry.view.late),
-    "backlog": _Order(lambda entry: entry.view.backlog),
-    "event lag": _Order(lambda entry: entry.view.behind_end_ms),
-    "no data": _Order(lambda entry: entry.view.quiet_ms),
-    "flaps": _Order(lambda entry: entry.view.flaps),
-}
+    "records": (lambda entry: entry.view.records, True),
+    "late n": (lambda entry: entry.view.late, True),
+    "backlog": (lambda entry: entry.view.backlog, True),
+    "event lag": (lambda entry: entry.view.behind_end_ms, True),
+    "no data": (lambda entry: entry.view.quiet_ms, True),
+    "flaps": (lambda entry: entry.view.flaps, True),
+}  # fmt: skip
+"""The value that an order compares (None: not known, always last), and whether the greatest comes first."""
 
 
 class View(Struct, frozen=True):
@@ -124,16 +110,12 @@ def preview_of(snapshot: Snapshot, proposed: ProposedSetting | None) -> Preview 
     return None if proposed.value_ms is None else what_if.lateness(snapshot, proposed.value_ms)
 
 
-def instance_of(snapshot: Snapshot, channel: str | None) -> int | None:
-    """The source instance of a channel."""
-    return next((view.instance for view in snapshot.channels if view.channel == channel), None)
-
-
 def stave_of(snapshot: Snapshot, view: View) -> str | None:
     """The stave of the selected channel: its own, or its instance's."""
     if snapshot.instances is None or view.inside is not None:
         return view.selected
-    instance = instance_of(snapshot, view.selected)
+    selected = channel_named(snapshot, view.selected)
+    instance = None if selected is None else selected.instance
     return next((i.channel for i in snapshot.instances if i.instance == instance), None)
 
 
@@ -154,50 +136,59 @@ Fact = tuple[str, list[Span]]
 """A label, and the known value."""
 
 
-def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
-    """The channel of that name."""
-    return next((view for view in snapshot.channels if view.channel == channel), None)
-
-
 def story(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     """The channel's state, in a sentence."""
-    who: Span = (name(view.channel), "strong")
     if holding(snapshot) == view.channel and snapshot.level.holder is not None:
-        return [(who[0], "holder"), (f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}.", "text")]
-    return [who, (f" {_standing(snapshot, view)}.", "text")]
-
-
-def _standing(snapshot: Snapshot, view: ChannelView) -> str:
+        blamed = f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}."
+        return [(name(view.channel), "holder"), (blamed, "text")]
     ahead = _ahead(snapshot, view)
     if view.state != "active":
         quiet = "" if view.quiet_ms is None else f", no data for {f.duration(view.quiet_ms)}"
         behind = "" if ahead is None or ahead >= 0 else f", {f.duration(-ahead)} behind the watermark"
-        return CHANNEL_STATES[view.state].sentence.format(quiet=quiet, behind=behind)
-    if ahead is None:
-        return "is active, and has no watermark yet" if view.watermark_ms is None else "is active"
-    return (
-        f"is active, {f.duration(ahead)} ahead of the watermark"
-        if ahead >= 0
-        else f"is {f.duration(-ahead)} behind the watermark"
-    )
+        state = CHANNEL_STATES[view.state].sentence.format(quiet=quiet, behind=behind)
+    elif ahead is None:
+        state = "is active, and has no watermark yet" if view.watermark_ms is None else "is active"
+    else:
+        active, side = ("active, ", "ahead of") if ahead >= 0 else ("", "behind")
+        state = f"is {active}{f.duration(abs(ahead))} {side} the watermark"
+    return [(name(view.channel), "strong"), (f" {state}.", "text")]
 
 
 def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
     """All known facts, the most important first; many are unknown for an attached query."""
-    out: list[Fact] = [
-        ("watermark", _watermark(snapshot, view, zone)),
-        *_own_watermark(snapshot, view, zone),
-        ("newest record", _time(view.max_event_ms, snapshot, zone)),
+    out: list[Fact] = [("watermark", _watermark(snapshot, view, zone))]
+    delay_ms = snapshot.job.delays.get(view.channel)
+    if delay_ms and view.watermark_ms is not None:  # Flink tasks on the way send it later
+        own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
+        way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
+        out.append(("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")]))
+    newest = view.max_event_ms
+    set_aside: list[Span] = []
+    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
+        style = "stale" if number else "text"
+        set_aside += [(", " if set_aside else "", "dim"), (f.count(number), style), (f" {word}", "dim")]
+    out += [
+        ("newest record", [(f.UNKNOWN, "dim") if newest is None else (f.clock(newest, zone, snapshot.now_ms), "text")]),
         ("no data for", _quiet(snapshot, view)),
         ("idleness", _idleness(snapshot, view)),
         ("records", _records(snapshot, view)),
         ("late", _late(view)),
         ("backlog", _backlog(snapshot, view)),
-        ("set aside", _set_aside(view)),
+        ("set aside", set_aside),
     ]
-    offenders = (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future))
-    out += [(what, _offender(found, zone)) for what, found in offenders if found and found.channel == view.channel]
-    if windows := _windows(snapshot, view, zone):
+    for what, found in (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future)):
+        if found is not None and found.channel == view.channel:
+            where = "" if found.offset is None else f"offset {found.offset:,}"
+            where += "" if found.part is None else f" of {f.label(found.part, 40)}"
+            claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
+            out.append((what, [(f"{where}{': ' if where else ''}{claims}", "text")]))
+    windows: list[Span] = []  # those among whose fullest channels it is
+    for window in snapshot.windows.open:
+        records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
+        if records is not None:
+            span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
+            windows += [(", " if windows else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
+    if windows:
         out.append(("open windows", windows))
     if view.instance is not None:
         out.append(("source instance", [(f"#{view.instance}", "text")]))
@@ -220,20 +211,6 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
         side = "ahead of" if ahead > 0 else "behind"
         spans += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
     return spans
-
-
-def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
-    """The watermark it sends, if Flink tasks on the way send it later."""
-    delay_ms = snapshot.job.delays.get(view.channel)
-    if not delay_ms or view.watermark_ms is None:
-        return []
-    own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
-    way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
-    return [("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")])]
-
-
-def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Span]:
-    return [(f.UNKNOWN, "dim")] if time_ms is None else [(f.clock(time_ms, zone, snapshot.now_ms), "text")]
 
 
 def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Span]:
@@ -289,30 +266,4 @@ def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Span]:
         spans.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
     if view.held_back:
         spans.append((f", paused by {kind_words(snapshot).paused_by}", "stale"))
-    return spans
-
-
-def _set_aside(view: ChannelView) -> list[Span]:
-    spans: list[Span] = []
-    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
-        style = "stale" if number else "text"
-        spans += [(", " if spans else "", "dim"), (f.count(number), style), (f" {word}", "dim")]
-    return spans
-
-
-def _offender(found: Offender, zone: tzinfo | None) -> list[Span]:
-    where = "" if found.offset is None else f"offset {found.offset:,}"
-    part = "" if found.part is None else f" of {f.label(found.part, 40)}"
-    claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
-    return [(f"{where}{part}{': ' if where or part else ''}{claims}", "text")]
-
-
-def _windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
-    """Its records in the open windows, if it is among the fullest channels there."""
-    spans: list[Span] = []
-    for window in snapshot.windows.open:
-        records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
-        if records is not None:
-            span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
-            spans += [(", " if spans else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
     return spans

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,20 +14,17 @@ from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
-from .check import BAD
-from .fail_if import FACTS, CheckInput
-from .spans import Part, Span, cells, clip, part
-from .verdict import MOVES_AGAIN, STYLES, WORDS, blame, is_over
-from .wording import is_close
+from .check import BAD, FACTS, CheckInput
+from .progress import lags_of, sparkline
+from .spans import Part, Span, clip, part
+from .verdict import MOVES_AGAIN, STYLES, WORDS, WORST, blame, is_over
+from .watermark import is_close
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which a target's verdict is not known."""
-WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
 RECORDING = "recording"
 """The kind of a target that never becomes stale: its verdict is that of its end."""
 SPARK_CELLS, SPARK_CELL_MS = 12, 10_000
-_EIGHTHS = "▁▂▃▄▅▆▇█"
-_OVER = ("ended", "failed")
 
 
 class FleetRow(Struct, frozen=True, kw_only=True):
@@ -62,8 +59,7 @@ def fleet_row(
     """The row of a target by its last snapshot (None: there was none yet) and its history."""
     if snapshot is None:
         return FleetRow(target=target, kind=kind, reason=lost or "no answer yet", lost=lost)
-    over = snapshot.ended or snapshot.state in _OVER
-    gone = None if over else lost
+    gone = None if snapshot.ended or snapshot.state in ("ended", "failed") else lost
     findings = diagnose(snapshot, past, lost=gone)
     verdict = verdict_at(snapshot, past, lost=gone)
     given = CheckInput(snapshot, past, verdict, findings)
@@ -81,9 +77,9 @@ def fleet_row(
         held_back_by=held_back_by(snapshot),
         late_share_recent=late if isinstance(late, float) else None,
         backlog=backlog if isinstance(backlog, int) else None,
-        findings={level: sum(one.severity == level for one in findings) for level in ("critical", "warning", "info")},
+        findings={level: sum(one.severity == level for one in findings) for level in get_args(Severity)},
         lost=gone or failed,
-        lags=_lags(past),
+        lags=tuple(lags_of(past, SPARK_CELLS, SPARK_CELL_MS)),
     )
 
 
@@ -124,60 +120,31 @@ def kind_of(kind: str, snapshot: Snapshot) -> str:
     return kind if source is None or kind == RECORDING else source.kind if snapshot.is_attached else "run"
 
 
-def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:
-    out: list[int | None] = [None] * SPARK_CELLS
-    if not past:
-        return tuple(out)
-    newest = past[-1].wall_ms // SPARK_CELL_MS
-    for point in reversed(past):
-        place = SPARK_CELLS - 1 - (newest - point.wall_ms // SPARK_CELL_MS)
-        if place < 0:
-            break
-        lag = point.behind_fastest_ms
-        if lag is None and point.watermark_ms is not None:
-            lag = max(point.now_ms - point.watermark_ms, 0)
-        if lag is not None:
-            out[place] = max(lag, out[place] or 0)
-    return tuple(out)
-
-
 # Order and filter
-
-Key = Callable[[FleetRow], Any]
 
 
 def _worst(row: FleetRow) -> tuple[Any, ...]:
     """A lost target is worse than one that has been watched for too short a time."""
-    found = row.findings or {}
-    return (
-        WORST.index(row.verdict),
-        row.lost is None,
-        -found.get("critical", 0),
-        -found.get("warning", 0),
-        -(row.lag_ms or 0),
-    )
+    found = row.findings or {"critical": 0, "warning": 0}
+    findings = -found["critical"], -found["warning"]
+    return WORST.index(row.verdict), row.lost is None, *findings, -(row.lag_ms or 0)
 
 
-def _greatest(of: Callable[[FleetRow], float | None]) -> Key:
-    """A sort key; unknown values come last."""
-
-    def key(row: FleetRow) -> tuple[bool, float]:
-        value = of(row)
-        return (value is None, -(value or 0))
-
-    return key
+def _greatest(value: float | None) -> tuple[bool, float]:
+    """The sort key of a value, the greatest first; unknown values come last."""
+    return value is None, -(value or 0)
 
 
-SORTS: dict[str, Key] = {
+SORTS: dict[str, Callable[[FleetRow], Any]] = {
     "verdict": _worst,
     "target": lambda row: row.target.casefold(),
     "kind": lambda row: row.kind,
-    "lag": _greatest(lambda row: row.lag_ms),
+    "lag": lambda row: _greatest(row.lag_ms),
     "held back by": lambda row: (row.held_back_by is None, row.held_back_by or ""),
-    "late": _greatest(lambda row: row.late_share_recent),
-    "backlog": _greatest(lambda row: row.backlog),
+    "late": lambda row: _greatest(row.late_share_recent),
+    "backlog": lambda row: _greatest(row.backlog),
     "findings": _worst,
-    "age": _greatest(lambda row: row.age_ms),
+    "age": lambda row: _greatest(row.age_ms),
 }
 """The sort orders of the rows, by the column's title; ties by the worst, then by name."""
 
@@ -215,28 +182,21 @@ class FleetColumn(Struct, frozen=True):
     style: Callable[[FleetRow], str] = lambda row: "text"
 
 
-def _spark(row: FleetRow) -> str:
-    greatest = max((lag for lag in row.lags if lag is not None), default=0)
-    return "".join(" " if lag is None else _EIGHTHS[7 * lag // max(greatest, 1)] for lag in row.lags)
-
-
 def _findings(row: FleetRow) -> str:
     found = row.findings
     if found is None:
         return f.UNKNOWN
-    return (
-        " ".join(f"{count}{mark}" for mark, count in (("!", found["critical"]), ("?", found["warning"])) if count)
-        or "0"
-    )
+    marks = [(found["critical"], "!"), (found["warning"], "?")]
+    return " ".join(f"{count}{mark}" for count, mark in marks if count) or "0"
 
 
 def _duration(ms: int | None) -> str:
     return f.UNKNOWN if ms is None else f.duration(ms)
 
 
-def _age(ms: int | None) -> str:
+def _age(row: FleetRow) -> str:
     """In whole seconds, so that it does not flicker."""
-    return f.UNKNOWN if ms is None else f.duration(ms // f.SECOND * f.SECOND)
+    return _duration(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
 
 
 COLUMNS: tuple[FleetColumn, ...] = (
@@ -244,12 +204,12 @@ COLUMNS: tuple[FleetColumn, ...] = (
     FleetColumn("target", 16, lambda row: f.clean(row.target), style=lambda row: "strong"),
     FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim"),
     FleetColumn("lag", 7, lambda row: _duration(row.lag_ms), right=True),
-    FleetColumn("last 2 min", SPARK_CELLS, _spark, rank=4, style=lambda row: "holder"),
+    FleetColumn("last 2 min", SPARK_CELLS, lambda row: sparkline(row.lags), rank=4, style=lambda row: "holder"),
     FleetColumn("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
     FleetColumn("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
     FleetColumn("findings", 8, _findings, rank=1, right=True,
            style=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
-    FleetColumn("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, style=lambda row: "dim"),
+    FleetColumn("age", 6, _age, rank=6, right=True, style=lambda row: "dim"),
 )  # fmt: skip
 LAST = "held back by"
 """The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
@@ -265,7 +225,9 @@ def layout(rows: Sequence[FleetRow], width: int) -> list[FleetColumn]:
         replace(column, cells=max(6, min(longest, _MAX_TARGET))) if column.title == "target" else column
         for column in COLUMNS
     ]
-    while _cells(columns) + _MIN_LAST > width and any(column.rank for column in columns):
+    while 1 + sum(column.cells + 2 for column in columns) + _MIN_LAST > width and any(
+        column.rank for column in columns
+    ):
         columns.remove(max(columns, key=lambda column: column.rank))
     return columns
 
@@ -275,8 +237,8 @@ def header_line(columns: Sequence[FleetColumn], sort: str, width: int, *, revers
     spans: list[Span] = [(" ", "dim")]
     for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
         arrow = ("▴" if reverse else "▾") if title == sort else ""
-        style = "strong" if arrow else "dim"
-        spans.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, style))
+        text = f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow
+        spans.append((text, "strong" if arrow else "dim"))
     return clip(spans, width)
 
 
@@ -293,15 +255,11 @@ def title_at(columns: Sequence[FleetColumn], x: int) -> str:
 def row_line(row: FleetRow, columns: Sequence[FleetColumn], width: int) -> list[Span]:
     """A target's line."""
     spans: list[Span] = [(" ", "text")]
-    for column in columns:
-        text = f.cut(column.text(row), column.cells)
-        spans.append((f.pad(text, column.cells, right=column.right) + "  ", column.style(row)))
-    held = "" if row.held_back_by is None else shown_name(row.held_back_by)
-    left = max(width - cells(spans), 0)
+    spans += [(f.pad(c.text(row), c.cells, right=c.right) + "  ", c.style(row)) for c in columns]
     if row.reason:
-        spans.append((f.cut(f.clean(row.reason), left), "stale" if row.lost else "text"))
-    else:
-        spans.append((f.cut(held, left), "holder"))
+        spans.append((f.clean(row.reason), "stale" if row.lost else "text"))
+    elif row.held_back_by is not None:
+        spans.append((shown_name(row.held_back_by), "holder"))
     return clip(spans, width)
 
 
@@ -315,7 +273,3 @@ def about(row: FleetRow) -> list[Part]:
         clock = "" if row.behind_clock_ms is None else f", {f.behind_clock(row.behind_clock_ms)}"
         parts.append(part((f"watermark {f.stamp(row.watermark_ms, UTC)}{clock}", "dim"), rank=1))
     return parts
-
-
-def _cells(columns: Sequence[FleetColumn]) -> int:
-    return 1 + sum(column.cells + 2 for column in columns)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
+from itertools import pairwise
 from math import ceil
 from typing import Literal
 
@@ -77,31 +78,23 @@ class Holders:
         last, self._last = self._last, point
         if last is not None and (point.now_ms < last.now_ms or point.wall_ms < last.wall_ms):
             self._holds.clear()
-        if self._holds and _continues(self._holds[-1], point):
-            self._holds[-1] = _longer(self._holds[-1], point)
-            return
+        before = self._holds[-1] if self._holds else None
         since = point.now_ms if point.held_since_ms is None else min(point.held_since_ms, point.now_ms)
-        if self._holds:
-            before = self._holds[-1]
+        if before is not None:
+            is_same = before.channel == point.holder
+            if is_same and (point.held_since_ms is None or point.held_since_ms <= before.until_ms):
+                self._holds[-1] = _longer(before, point)
+                return
             since = max(since, before.until_ms)
-            self._holds[-1] = _released(before, point, since)
+            # At a takeover the watermark jumps because the old holder let go: the jump ends the old holder's hold.
+            level = before.level_to_ms if point.watermark_ms is None else point.watermark_ms
+            self._holds[-1] = replace(before, until_ms=before.until_ms if is_same else since, level_to_ms=level)
         new = Hold(point.holder, since, point.now_ms, point.wall_ms, level_from_ms=point.watermark_ms)
         self._holds = [*self._holds[-MAX_HOLDS + 1 :], _longer(new, point)]
 
     def until(self, wall_ms: int | None) -> Sequence[Hold]:
         """The holds up to a moment of the wall clock (epoch ms), for a frozen picture."""
         return [hold for hold in self._holds if wall_ms is None or hold.wall_ms <= wall_ms]
-
-
-def _continues(hold: Hold, point: HistoryPoint) -> bool:
-    """Whether the same channel still holds, with no other seen in between."""
-    return hold.channel == point.holder and (point.held_since_ms is None or point.held_since_ms <= hold.until_ms)
-
-
-def _released(hold: Hold, point: HistoryPoint, until_ms: int) -> Hold:
-    """At a takeover the watermark jumps because the old holder let go: the jump ends the old holder's hold."""
-    level = hold.level_to_ms if point.watermark_ms is None else point.watermark_ms
-    return replace(hold, until_ms=until_ms if point.holder != hold.channel else hold.until_ms, level_to_ms=level)
 
 
 def _longer(hold: Hold, point: HistoryPoint) -> Hold:
@@ -216,9 +209,18 @@ class EventLog:
             if change.version not in self._versions:
                 self._versions.add(change.version)
                 self._events.append(SettingChanged(wall_ms=change.wall_ms, now_ms=change.now_ms, change=change))
-        self._add_notes(snapshot.notes)
-        if snapshot.is_attached:
-            self._see_delay(snapshot, wall_ms)
+        # Some notes stay as long as their condition. By names, not by numbers: a longer duration is not another event.
+        keys = [(n.code, *(str(arg) for arg in n.args.values() if isinstance(arg, str))) for n in snapshot.notes]
+        for key, note in zip(keys, snapshot.notes, strict=True):
+            if key not in self._notes:
+                self._events.append(Noted(wall_ms=note.wall_ms, note=note))
+        self._notes = frozenset(keys)
+        before, now = self._delay_ms, snapshot.settings.lateness_ms
+        if snapshot.is_attached and now is not None:
+            if before is not None and now != before:
+                event = DelayChanged(wall_ms=wall_ms, now_ms=snapshot.now_ms, before_ms=before, now_delay_ms=now)
+                self._events.append(event)
+            self._delay_ms = now
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> None:
         """Note that the engine is lost; call it again while it is."""
@@ -245,41 +247,16 @@ class EventLog:
         self._events.extend(events)
         self._alerts += [event for event in events if event.alert]
 
-    def _add_notes(self, notes: Sequence[Note]) -> None:
-        """Add the notes that are new in this snapshot: some stay as long as their condition."""
-        # By names, not by numbers: a longer duration is not another event.
-        keys = [(note.code, *(str(arg) for arg in note.args.values() if isinstance(arg, str))) for note in notes]
-        for key, note in zip(keys, notes, strict=True):
-            if key not in self._notes:
-                self._events.append(Noted(wall_ms=note.wall_ms, note=note))
-        self._notes = frozenset(keys)
-
-    def _see_delay(self, snapshot: Snapshot, wall_ms: int) -> None:
-        before, now = self._delay_ms, snapshot.settings.lateness_ms
-        if now is None:
-            return
-        if before is not None and now != before:
-            event = DelayChanged(wall_ms=wall_ms, now_ms=snapshot.now_ms, before_ms=before, now_delay_ms=now)
-            self._events.append(event)
-        self._delay_ms = now
-
     def _takeovers(self, brief_ms: int) -> list[Event]:
-        found: list[Event] = []
-        before: str | None = None
-        first = True
-        for hold in self._holders.until(None):
-            if hold.length_ms < brief_ms or (hold.channel == before and not first):
-                continue
-            if not first:
-                found.append(
-                    HolderChanged(
-                        wall_ms=hold.wall_ms, now_ms=hold.since_ms, channel=hold.channel, before=before,
-                        cause=hold.causes[-1] if hold.causes else None, held_ms=hold.length_ms,
-                        lag_ms=hold.lag_ms,
-                    )
-                )  # fmt: skip
-            before, first = hold.channel, False
-        return found
+        holds = [hold for hold in self._holders.until(None) if hold.length_ms >= brief_ms]
+        return [
+            HolderChanged(
+                wall_ms=hold.wall_ms, now_ms=hold.since_ms, channel=hold.channel, before=before.channel,
+                cause=hold.causes[-1] if hold.causes else None, held_ms=hold.length_ms, lag_ms=hold.lag_ms,
+            )
+            for before, hold in pairwise(holds)
+            if hold.channel != before.channel
+        ]  # fmt: skip
 
 
 def moment_of(event: Event) -> tuple[int, int]:
@@ -324,9 +301,9 @@ class EventWords(Struct, frozen=True):
 def event_words(event: Event) -> EventWords:
     """An event in words; for a delayed alert, that it still holds."""
     words = _words(event)
-    if isinstance(event, VerdictChanged):
+    if isinstance(event, VerdictChanged) or not event.delayed:
         return words
-    return replace(words, detail=f"still · {words.detail}" if words.detail else "still") if event.delayed else words
+    return replace(words, detail=f"still · {words.detail}" if words.detail else "still")
 
 
 def _words(event: Event) -> EventWords:
@@ -340,20 +317,27 @@ def _words(event: Event) -> EventWords:
     if isinstance(event, LateBurstEnded):
         return EventWords("!", "late burst over", "good", _late(event))
     if isinstance(event, EngineLost):
-        return EventWords("×", "engine lost", "bad", _lost(event))
+        silent = "it stopped" if event.silent_ms is None else f"no snapshot for {f.duration(event.silent_ms)}"
+        return EventWords("×", "engine lost", "bad", silent if event.why is None else f.first_line(event.why))
     if isinstance(event, EngineBack):
         return EventWords("×", "engine back", "good", "snapshots come again")
     if isinstance(event, HolderChanged):
-        return _takeover(event)
+        held = f"for {f.duration(event.held_ms)}"
+        if event.channel is None:
+            return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
+        does = ["holds back the watermark", *([CAUSES[event.cause].short] if event.cause is not None else [])]
+        if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
+            does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
+        after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
+        detail = " · ".join([*does, held, *after])
+        return EventWords("◆", f.label(event.channel, _NAME), "holder", detail, event.channel)
     if isinstance(event, SettingChanged):
-        return _setting(event)
+        who = event.change.who
+        by = "from a screen" if who == "screen" else f"by {f.label(who, _NAME)}" if who else ""
+        return EventWords("=", "setting", "accent", f"{change_words(event.change)} {by}".strip())
     if isinstance(event, DelayChanged):
-        return EventWords(
-            "=",
-            "setting",
-            "accent",
-            f"watermark delay {f.setting(event.now_delay_ms)}, was {f.setting(event.before_ms)}",
-        )
+        delay = f"watermark delay {f.setting(event.now_delay_ms)}, was {f.setting(event.before_ms)}"
+        return EventWords("=", "setting", "accent", delay)
     if isinstance(event, Noted):
         return EventWords("i", "source", "text", note_text(event.note))
     return EventWords(" ", event.code, "text")
@@ -397,34 +381,8 @@ def _why(event: VerdictChanged) -> str:
 def _late(event: LateBurst | LateBurstEnded) -> str:
     if event.share is None:
         return "no records in the last minute"
-    return (
-        f"{f.share(event.share)} of the last minute's records late ({f.count(event.late)} of {f.count(event.records)})"
-    )
-
-
-def _lost(event: EngineLost) -> str:
-    if event.why is not None:
-        return f.first_line(event.why)
-    return "it stopped" if event.silent_ms is None else f"no snapshot for {f.duration(event.silent_ms)}"
-
-
-def _takeover(event: HolderChanged) -> EventWords:
-    held = f"for {f.duration(event.held_ms)}"
-    if event.channel is None:
-        return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
-    if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
-        does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
-    else:
-        does = ["holds back the watermark", *([CAUSES[event.cause].short] if event.cause is not None else [])]
-    after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
-    return EventWords("◆", f.label(event.channel, _NAME), "holder", " · ".join([*does, held, *after]), event.channel)
-
-
-def _setting(event: SettingChanged) -> EventWords:
-    change = event.change
-    by = f"by {f.label(change.who, _NAME)}" if change.who else ""
-    who = "from a screen" if change.who == "screen" else by
-    return EventWords("=", "setting", "accent", f"{change_words(change)} {who}".strip())
+    numbers = f"({f.count(event.late)} of {f.count(event.records)})"
+    return f"{f.share(event.share)} of the last minute's records late {numbers}"
 
 
 def change_words(change: SettingsChange) -> str:

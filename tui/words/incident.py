@@ -7,19 +7,18 @@ from datetime import UTC
 import msgspec
 from msgspec import Struct
 
-from ...engine.doctor import diagnose, explain, verdict_at
-from ...engine.snapshot import ChannelView, Snapshot
+from ...engine.doctor import Finding, diagnose, explain, verdict_at
+from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import Event, HistoryPoint
-from .fail_if import FACTS, CheckInput, Value, facts_of
+from .check import FACTS, CheckInput, Value, facts_of, shown
 from .history import ALERTED, event_words
-from .kinds import kind_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
 from .verdict import verdict_line
+from .watermark import kind_words, late_drops, watermark_parts
 from .windows import steps
-from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
 """The files of an incident."""
@@ -51,6 +50,11 @@ class Case(Struct, frozen=True, kw_only=True):
     recorded: bool = False
     """Whether it is about a moment in a recording, not a running target."""
 
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """The doctor's findings, the worst first."""
+        return diagnose(self.snapshot, self.past, lost=self.lost)
+
 
 def markdown(case: Case) -> str:
     """The whole text."""
@@ -71,54 +75,48 @@ def markdown(case: Case) -> str:
 
 
 def _head(case: Case) -> str:
-    snapshot = case.snapshot
-    taken = f.UNKNOWN if snapshot.wall_ms is None else f.stamp(snapshot.wall_ms, UTC)
-    clock = "" if snapshot.now_ms is None else f", processing time {f.stamp(snapshot.now_ms, UTC)}"
-    clip = case.clip
+    snapshot, clip = case.snapshot, case.clip
+    taken = f.UNKNOWN if snapshot.wall_ms is None else _at(snapshot.wall_ms)
+    clock = "" if snapshot.now_ms is None else f", processing time {_at(snapshot.now_ms)}"
+    covered = ""
+    if clip.first_ms is not None and clip.last_ms is not None:
+        length = f.duration(clip.last_ms - clip.first_ms)
+        covered = f" from {_at(clip.first_ms)} to {_at(clip.last_ms)} ({length})"
     lines = [
         f"# Incident: {_text(snapshot.name)}",
         "",
-        f"Snapshot taken at {taken}{clock}. Report written at {f.stamp(case.written_ms, UTC)}.",
+        f"Snapshot taken at {taken}{clock}. Report written at {_at(case.written_ms)}.",
         *(["Names of channels, files and columns are redacted."] if case.redacted else []),
         "",
         f"![The main screen]({PICTURE})",
         "",
-        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{_covered(clip)}; "
-        f"`wmtop replay {RECORDING}` shows them",
-        *_more_than_clip(case),
-        f"- [{SNAPSHOT}]({SNAPSHOT}): this snapshot as JSON",
+        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{covered}; `wmtop replay {RECORDING}` shows them",
     ]
-    return "\n".join(lines)
+    if not case.recorded:  # what is known about the time before a recording that was made for this report
+        first_ms = min((point.wall_ms for point in case.past), default=None)
+        earlier = first_ms is not None and clip.first_ms is not None and first_ms < clip.first_ms
+        known = f"; the timeline below begins at {_at(first_ms or 0)}" if earlier else ""
+        lines.append(
+            f"- what came before was not watched{known}. A run with `--record FILE` keeps all of it: "
+            "`wmtop report FILE --at TIME`"
+        )
+    return "\n".join([*lines, f"- [{SNAPSHOT}]({SNAPSHOT}): this snapshot as JSON"])
 
 
-def _covered(clip: Clip) -> str:
-    """The time that the recording covers."""
-    if clip.first_ms is None or clip.last_ms is None:
-        return ""
-    begin, end = f.stamp(clip.first_ms, UTC), f.stamp(clip.last_ms, UTC)
-    return f" from {begin} to {end} ({f.duration(clip.last_ms - clip.first_ms)})"
+def _at(ms: int) -> str:
+    return f.stamp(ms, UTC)
 
 
-def _more_than_clip(case: Case) -> list[str]:
-    """What is known about the time before a recording that was made for this report."""
-    if case.recorded:
-        return []
-    first_ms = min((point.wall_ms for point in case.past), default=None)
-    earlier = first_ms is not None and case.clip.first_ms is not None and first_ms < case.clip.first_ms
-    known = f"; the timeline below begins at {f.stamp(first_ms or 0, UTC)}" if earlier else ""
-    return [
-        f"- what came before was not watched{known}. A run with `--record FILE` keeps all of it: "
-        "`wmtop report FILE --at TIME`"
-    ]
+def _duration(ms: int | None) -> str:
+    return f.UNKNOWN if ms is None else f.duration(ms)
 
 
 def _verdict(case: Case) -> str:
     snapshot, verdict = case.snapshot, case.snapshot.verdict
-    found = diagnose(snapshot, case.past, lost=case.lost)
     watermark, holder = _line(watermark_parts(snapshot, UTC)), _line(presenter_of(snapshot).holder(UTC))
-    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, found, lost=case.lost))}**", ""]
+    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, case.findings, lost=case.lost))}**", ""]
     if verdict.since_ms is not None:
-        lines.append(f"- since {f.stamp(verdict.since_ms, UTC)} (processing time)")
+        lines.append(f"- since {_at(verdict.since_ms)} (processing time)")
     if verdict.horizon_ms is not None:
         lines.append(f"- judged over {f.duration(verdict.horizon_ms)}")
     lines += [f"- {_text(watermark)}", *([f"- {_text(holder)}"] if holder else [])]
@@ -136,12 +134,13 @@ def _line(parts: Sequence[Part]) -> str:
 
 def _findings(case: Case) -> str:
     lines = ["## Findings"]
-    for finding in diagnose(case.snapshot, case.past, lost=case.lost):
+    findings = case.findings
+    for finding in findings:
         said = explain(finding, case.snapshot, UTC)
         lines += ["", f"### {said.severity}: {_text(said.title)}", "", f"{_text(said.impact)}", ""]
         lines += [f"- cause: {_text(said.cause)}", *(f"- evidence: {_text(line)}" for line in said.evidence)]
         lines += [f"- fix: {_text(fix)}" for fix in said.fixes]
-    if len(lines) == 1:
+    if not findings:
         lines += ["", "None, as far as can be judged from here."]
         if (limits := presenter_of(case.snapshot).not_judged()) is not None:
             lines.append(_text(limits))
@@ -157,23 +156,21 @@ def _blockers(snapshot: Snapshot) -> str:
 
 
 def _timeline(case: Case) -> str:
-    near = case.snapshot.now_ms
     rows: list[tuple[str, ...]] = []
     for event in case.events[-MAX_EVENTS:]:
         words = event_words(event)
         at_ms = event.wall_ms if event.now_ms is None else event.now_ms
-        rows.append((f.stamp(at_ms, UTC), ALERTED * event.alert, words.what, words.detail))
-    left = len(case.events) - len(rows)
-    text = _table("Timeline", ("processing time", "alert", "event", ""), rows)
+        rows.append((_at(at_ms), ALERTED * event.alert, words.what, words.detail))
     if not rows:
-        text = "## Timeline\n\nNo events in what was seen."
-    return text if left <= 0 or near is None else f"{text}\n\n{left:,} earlier events are left out."
+        return "## Timeline\n\nNo events in what was seen."
+    left = len(case.events) - len(rows)
+    more = f"{left:,} earlier events are left out." if left > 0 else ""
+    return _table("Timeline", ("processing time", "alert", "event", ""), rows, more)
 
 
 def _evidence(case: Case) -> str:
     snapshot, past = case.snapshot, case.past
-    found = diagnose(snapshot, past, lost=case.lost)
-    given = CheckInput(snapshot, past, verdict_at(snapshot, past, lost=case.lost), found)
+    given = CheckInput(snapshot, past, verdict_at(snapshot, past, lost=case.lost), case.findings)
     rows = [(name, _fact(name, value)) for name, value in facts_of(given).items()]
     totals = snapshot.totals
     rows += [
@@ -187,34 +184,31 @@ def _evidence(case: Case) -> str:
 
 
 def _fact(name: str, value: Value) -> str:
-    if value is None or isinstance(value, str):
-        return "not known" if value is None else value
     kind = FACTS[name].kind if name in FACTS else "ratio"
-    if kind == "duration":
-        return f.duration(value)
-    return f.share(value) if kind == "share" else f"{value:g}" if kind == "ratio" else f.count(int(value))
+    if value is None:
+        return "not known"
+    return f"{value:g}" if kind == "ratio" and not isinstance(value, str) else shown(value, kind)
 
 
 def _channels(snapshot: Snapshot) -> str:
     behind = sorted(snapshot.channels, key=lambda view: (view.watermark_ms is None, view.watermark_ms or 0))
-    rows = [_channel(view, snapshot) for view in behind[:MAX_CHANNELS]]
+    counts_late = kind_words(snapshot).counts_late
+    rows = [
+        (
+            f.label(view.channel),
+            view.state.replace("_", " "),
+            f.UNKNOWN if view.watermark_ms is None else _at(view.watermark_ms),
+            _duration(view.quiet_ms),
+            f.count(view.records),
+            f.count(view.late if counts_late else None),
+            f.count(view.backlog),
+        )
+        for view in behind[:MAX_CHANNELS]
+    ]
     heads = ("channel", "state", "watermark", "no data for", "records", "late", "backlog")
-    text = _table("Channels, most behind first", heads, rows)
     left = len(behind) - len(rows)
-    return f"{text}\n\n{left:,} more channels are in {SNAPSHOT}." if left > 0 else text
-
-
-def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
-    late = f.count(view.late) if kind_words(snapshot).counts_late else f.UNKNOWN
-    return (
-        f.label(view.channel),
-        view.state.replace("_", " "),
-        f.UNKNOWN if view.watermark_ms is None else f.stamp(view.watermark_ms, UTC),
-        f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms),
-        f.count(view.records),
-        late,
-        f.count(view.backlog),
-    )
+    more = f"{left:,} more channels are in {SNAPSHOT}." if left > 0 else ""
+    return _table("Channels, most behind first", heads, rows, more)
 
 
 def _late_values(snapshot: Snapshot) -> str:
@@ -231,16 +225,16 @@ def _windows(snapshot: Snapshot) -> str:
     windows = snapshot.windows
     rows = [
         (
-            f"{f.stamp(window.start_ms, UTC)} to {f.stamp(window.end_ms, UTC)}",
+            f"{_at(window.start_ms)} to {_at(window.end_ms)}",
             f.count(window.records),
-            f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0)),
+            _duration(None if window.short_ms is None else max(window.short_ms, 0)),
             ", ".join(map(f.label, (window.blockers or [])[:5])) or f.label(window.waits_for or f.UNKNOWN),
         )
         for window in windows.open[:MAX_WINDOWS]
     ]
-    text = _table("Open windows", ("window", "records", "event time missing", "waits for"), rows)
     left = (windows.open_count or len(windows.open)) - len(rows)
-    return f"{text}\n\n{left:,} more are open." if text and left > 0 else text
+    more = f"{left:,} more are open." if left > 0 else ""
+    return _table("Open windows", ("window", "records", "event time missing", "waits for"), rows, more)
 
 
 def _settings(snapshot: Snapshot) -> str:
@@ -266,12 +260,13 @@ def _flat(values: dict[str, object], above: str = "") -> list[tuple[str, str]]:
     return out
 
 
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A section with a table; nothing without rows."""
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], more: str = "") -> str:
+    """A section with a table and a line on what is left out; nothing without rows."""
     lines = ["| " + " | ".join(_text(cell) for cell in row) + " |" for row in rows]
     if not lines:
         return ""
-    return "\n".join([f"## {title}", "", f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *lines])
+    heading = [f"## {title}", "", f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+    return "\n".join([*heading, *lines, *(["", more] if more else [])])
 
 
 def _text(text: str) -> str:

@@ -1,11 +1,11 @@
 """The keys: one table from which bindings, footers, the help, the palette and the README's table are made. Pure."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
-
-from .key_names import key_label, key_name
 
 Place = str
 """`app` (everywhere), `main`, `detail` (every further screen), `replay`, `list` (every list), or a screen's name."""
@@ -31,9 +31,9 @@ class KeyRow(Struct, frozen=True):
     places: tuple[Place, ...]
     shown: str
     help: str
-    binds: tuple[Bind, ...] = ()
     label: str = ""
     rank: int = 9
+    binds: tuple[Bind, ...] = ()
     writes: bool = False
 
 
@@ -81,216 +81,212 @@ LISTS: tuple[Place, ...] = (*(link.name for link in SCREENS if link.is_list), "W
 
 ROWS: tuple[KeyRow, ...] = (
     # Tuning
-    KeyRow(_BOTH, "+ -", "preview a longer or shorter lateness", (
-        Bind("lateness-longer", "plus", "lateness(1)", "longer lateness"),
-        Bind("lateness-shorter", "minus", "lateness(-1)", "shorter lateness"),
-    ), "lateness", 4),
-    KeyRow(("main",), "=", "type a lateness: 45m, 1h30m, 90s", (
-        Bind("lateness-type", "equals_sign", "type_lateness", "type a lateness"),
-    ), "type", 12),
-    KeyRow(_BOTH, "[ ]", "preview a shorter or longer idle timeout", (
-        Bind("idle-shorter", "left_square_bracket", "idle(-1)", "shorter idle timeout"),
-        Bind("idle-longer", "right_square_bracket", "idle(1)", "longer idle timeout"),
-    ), "idle", 5),
-    KeyRow(_BOTH, "v", "preview the fix that the verdict's line names", (
-        Bind("verdict-fix", "v", "fix", "preview the fix"),
-    ), "fix", 3),
-    KeyRow(_BOTH, "Enter", "apply the preview to the running engine", (
-        Bind("apply", "enter", "apply", "apply the preview", priority=True),
-    ), "apply", 0, writes=True),
-    KeyRow(_BOTH, "u", "undo the last change of a setting", (
-        Bind("undo", "u", "undo", "undo the last change"),
-    ), "undo", 3, writes=True),
-    KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", (
-        Bind("drop", "escape", "drop", "drop the preview", priority=True),
-        Bind("back", "escape", "back", "back"),
-    ), "back", 0),
+    KeyRow(_BOTH, "+ -", "preview a longer or shorter lateness", "lateness", 4,
+           (Bind("lateness-longer", "plus", "lateness(1)", "longer lateness"),
+            Bind("lateness-shorter", "minus", "lateness(-1)", "shorter lateness"))),
+    KeyRow(("main",), "=", "type a lateness: 45m, 1h30m, 90s", "type", 12,
+           (Bind("lateness-type", "equals_sign", "type_lateness", "type a lateness"),)),
+    KeyRow(_BOTH, "[ ]", "preview a shorter or longer idle timeout", "idle", 5,
+           (Bind("idle-shorter", "left_square_bracket", "idle(-1)", "shorter idle timeout"),
+            Bind("idle-longer", "right_square_bracket", "idle(1)", "longer idle timeout"))),
+    KeyRow(_BOTH, "v", "preview the fix that the verdict's line names", "fix", 3,
+           (Bind("verdict-fix", "v", "fix", "preview the fix"),)),
+    KeyRow(_BOTH, "Enter", "apply the preview to the running engine", "apply", 0,
+           (Bind("apply", "enter", "apply", "apply the preview", priority=True),), writes=True),
+    KeyRow(_BOTH, "u", "undo the last change of a setting", "undo", 3,
+           (Bind("undo", "u", "undo", "undo the last change"),), writes=True),
+    KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", "back", 0,
+           (Bind("drop", "escape", "drop", "drop the preview", priority=True),
+            Bind("back", "escape", "back", "back"))),
     # Looking
-    KeyRow(("main",), "← →", "select a channel in the barrel; the table follows", (
-        Bind("channel-left", "left", "stave(-1)", "channel to the left"),
-        Bind("channel-right", "right", "stave(1)", "channel to the right"),
-    ), "select", 15),
-    KeyRow(("list",), "↑ ↓ j k", "select a row; on the main screen the barrel follows (also PgUp, PgDn, Home, End)", (
-        Bind("row-up", "up,k", "by(-1)", "the row above"),
-        Bind("row-down", "down,j", "by(1)", "the row below"),
-        Bind("page-up", "pageup", "by(-1, True)", "a page up"),
-        Bind("page-down", "pagedown", "by(1, True)", "a page down"),
-        Bind("row-first", "home", "by(-1_000_000_000)", "the first row"),
-        Bind("row-last", "end", "by(1_000_000_000)", "the last row"),
-    )),
+    KeyRow(("main",), "← →", "select a channel in the barrel; the table follows", "select", 15,
+           (Bind("channel-left", "left", "stave(-1)", "channel to the left"),
+            Bind("channel-right", "right", "stave(1)", "channel to the right"))),
+    KeyRow(("list",), "↑ ↓ j k", "select a row; on the main screen the barrel follows (also PgUp, PgDn, Home, End)",
+           "", 9,
+           (Bind("row-up", "up,k", "by(-1)", "the row above"),
+            Bind("row-down", "down,j", "by(1)", "the row below"),
+            Bind("page-up", "pageup", "by(-1, True)", "a page up"),
+            Bind("page-down", "pagedown", "by(1, True)", "a page down"),
+            Bind("row-first", "home", "by(-1_000_000_000)", "the first row"),
+            Bind("row-last", "end", "by(1_000_000_000)", "the last row"))),
     KeyRow(("main",), "Tab", "go to the other table"),
-    KeyRow(("main",), "Enter", "open the channel's page, the window's, or the channels inside an instance", (
-        Bind("open", "enter", "open", "open the channel, the window, or the channels inside"),
-    ), "channel", 13),
-    KeyRow(("main",), "s r", "sort the channels by the next column, reverse the order (or click a column's title)", (
-        Bind("sort", "s", "sort", "sort"),
-        Bind("sort-reverse", "r", "reverse", "reverse the order"),
-    ), "sort", 11),
-    KeyRow(("main", *LISTS), "/", "filter the list by a regular expression", (
-        Bind("filter", "slash", "filter", "filter"),
-    ), "filter", 11),
-    KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", (
-        Bind("axis", "x", "axis", "linear or log axis"),
-    ), "log", 16),
-    KeyRow(("main",), "m", "heat map: how far each channel was behind, over time; again: the barrel", (
-        Bind("heat", "m", "heat", "heat map or barrel"),
-    ), "heat map", 14),
-    KeyRow(_BOTH, "p", "freeze the picture; data keeps coming", (Bind("freeze", "p", "freeze", "freeze"),),
-           "freeze", 10),
-    KeyRow(_BOTH, "T", "UTC or local time", (Bind("zone", "T", "zone", "UTC or local time"),), "local", 17),
+    KeyRow(("main",), "Enter", "open the channel's page, the window's, or the channels inside an instance",
+           "channel", 13,
+           (Bind("open", "enter", "open", "open the channel, the window, or the channels inside"),)),
+    KeyRow(("main",), "s r", "sort the channels by the next column, reverse the order (or click a column's title)",
+           "sort", 11,
+           (Bind("sort", "s", "sort", "sort"),
+            Bind("sort-reverse", "r", "reverse", "reverse the order"))),
+    KeyRow(("main", *LISTS), "/", "filter the list by a regular expression", "filter", 11,
+           (Bind("filter", "slash", "filter", "filter"),)),
+    KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", "log", 16,
+           (Bind("axis", "x", "axis", "linear or log axis"),)),
+    KeyRow(("main",), "m", "heat map: how far each channel was behind, over time; again: the barrel", "heat map", 14,
+           (Bind("heat", "m", "heat", "heat map or barrel"),)),
+    KeyRow(_BOTH, "p", "freeze the picture; data keeps coming", "freeze", 10,
+           (Bind("freeze", "p", "freeze", "freeze"),)),
+    KeyRow(_BOTH, "T", "UTC or local time", "local", 17, (Bind("zone", "T", "zone", "UTC or local time"),)),
     *(
-        KeyRow(_BOTH, link.key, f"{link.name}: {link.about}", (
-            Bind(link.name.lower(), link.key, f"detail('{link.name}')", link.name),
-        ), link.name.lower(), 0 if link.name == "Doctor" else 6 + place)
+        KeyRow(_BOTH, link.key, f"{link.name}: {link.about}", link.name.lower(),
+               0 if link.name == "Doctor" else 6 + place,
+               (Bind(link.name.lower(), link.key, f"detail('{link.name}')", link.name),))
         for place, link in enumerate(LINKS)
     ),
     # Everywhere
-    KeyRow(("app",), "c", "dark, light or high-contrast theme; remembered", (
-        Bind("theme", "c", "other_theme", "the next theme"),
-    ), "theme", 19),
-    KeyRow(("app",), "S", "save the screen as SVG", (Bind("svg", "S", "save_svg", "save SVG"),), "SVG", 18,
-           writes=True),
-    KeyRow(("app",), "y Y", "copy the name of the selected row, or the whole row, to the clipboard", (
-        Bind("copy-name", "y", "copy_name", "copy the name"),
-        Bind("copy-row", "Y", "copy_row", "copy the row"),
-    ), "copy", 20),
-    KeyRow(("app",), "X J", "save the table of this screen as CSV or as JSON, in a new file", (
-        Bind("table-csv", "X", "save_csv", "save the table as CSV"),
-        Bind("table-json", "J", "save_json", "save the table as JSON"),
-    ), "CSV/JSON", 21, writes=True),
-    KeyRow(("app",), "R", "record what you see, to replay it; again to stop", (
-        Bind("record", "R", "record", "record, or stop recording"),
-    ), "record", 1, writes=True),
-    KeyRow(("app",), "E", "write an incident report: text, picture, recording (zip)", (
-        Bind("incident", "E", "export_incident", "write an incident report"),
-    ), "incident", 18, writes=True),
+    KeyRow(("app",), "c", "dark, light or high-contrast theme; remembered", "theme", 19,
+           (Bind("theme", "c", "other_theme", "the next theme"),)),
+    KeyRow(("app",), "S", "save the screen as SVG", "SVG", 18,
+           (Bind("svg", "S", "save_svg", "save SVG"),), writes=True),
+    KeyRow(("app",), "y Y", "copy the name of the selected row, or the whole row, to the clipboard", "copy", 20,
+           (Bind("copy-name", "y", "copy_name", "copy the name"),
+            Bind("copy-row", "Y", "copy_row", "copy the row"))),
+    KeyRow(("app",), "X J", "save the table of this screen as CSV or as JSON, in a new file", "CSV/JSON", 21,
+           (Bind("table-csv", "X", "save_csv", "save the table as CSV"),
+            Bind("table-json", "J", "save_json", "save the table as JSON")), writes=True),
+    KeyRow(("app",), "R", "record what you see, to replay it; again to stop", "record", 1,
+           (Bind("record", "R", "record", "record, or stop recording"),), writes=True),
+    KeyRow(("app",), "E", "write an incident report: text, picture, recording (zip)", "incident", 18,
+           (Bind("incident", "E", "export_incident", "write an incident report"),), writes=True),
     KeyRow(("app",), "ctrl+p", "all commands"),
-    KeyRow(("app",), "?", "this help", (Bind("help", "question_mark", "show_help", "help"),), "help", 0),
-    KeyRow(("app",), "q", "quit", (
-        Bind("quit", "q", "leave", "quit"),
-        Bind("quit-always", "ctrl+q,ctrl+c", "leave", "quit", priority=True),
-    ), "quit", 2),
+    KeyRow(("app",), "?", "this help", "help", 0, (Bind("help", "question_mark", "show_help", "help"),)),
+    KeyRow(("app",), "q", "quit", "quit", 2,
+           (Bind("quit", "q", "leave", "quit"),
+            Bind("quit-always", "ctrl+q,ctrl+c", "leave", "quit", priority=True))),
     # A replay
-    KeyRow(("replay",), "Space p", "play or pause; at the end, from the start", (
-        Bind("play", "space,p", "play", "play or pause"),
-    ), "play", 0),
-    KeyRow(("replay",), ", .", "one snapshot back or forward", (
-        Bind("step-back", "comma", "step(-1)", "one snapshot back"),
-        Bind("step-forward", "full_stop", "step(1)", "one snapshot forward"),
-    ), "step", 1),
-    KeyRow(("replay",), "< >", "slower or faster", (
-        Bind("slower", "less_than_sign", "speed(-1)", "slower"),
-        Bind("faster", "greater_than_sign", "speed(1)", "faster"),
-    ), "speed", 2),
-    KeyRow(("replay",), "{ }", "back or forward by a twentieth (shift+← →); click or drag on the timeline", (
-        Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)", "back"),
-        Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)", "forward"),
-    ), "scrub", 5),
-    KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ watermark frozen, ! many late", (
-        Bind("mark-next", "n", "mark(1)", "next mark"),
-        Bind("mark-previous", "N", "mark(-1)", "previous mark"),
-    ), "marks", 3),
-    KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", (
-        Bind("go-to", "G", "go_to", "go to a time"),
-    ), "to a time", 4),
+    KeyRow(("replay",), "Space p", "play or pause; at the end, from the start", "play", 0,
+           (Bind("play", "space,p", "play", "play or pause"),)),
+    KeyRow(("replay",), ", .", "one snapshot back or forward", "step", 1,
+           (Bind("step-back", "comma", "step(-1)", "one snapshot back"),
+            Bind("step-forward", "full_stop", "step(1)", "one snapshot forward"))),
+    KeyRow(("replay",), "< >", "slower or faster", "speed", 2,
+           (Bind("slower", "less_than_sign", "speed(-1)", "slower"),
+            Bind("faster", "greater_than_sign", "speed(1)", "faster"))),
+    KeyRow(("replay",), "{ }", "back or forward by a twentieth (shift+← →); click or drag on the timeline", "scrub", 5,
+           (Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)", "back"),
+            Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)", "forward"))),
+    KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ watermark frozen, ! many late", "marks", 3,
+           (Bind("mark-next", "n", "mark(1)", "next mark"),
+            Bind("mark-previous", "N", "mark(-1)", "previous mark"))),
+    KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", "to a time", 4,
+           (Bind("go-to", "G", "go_to", "go to a time"),)),
     # The fleet
     KeyRow(("Fleet",), "↑ ↓ j k", "select a target"),
-    KeyRow(("Fleet",), "Enter", "open the target; Esc there returns", (
-        Bind("fleet-open", "enter", "open", "open the target"),
-    ), "open", 0),
-    KeyRow(("Fleet",), "s", "sort by the next column; a click on a title sorts by it", (
-        Bind("fleet-sort", "s", "sort", "sort by the next column"),
-    ), "sort", 3),
-    KeyRow(("Fleet",), "r", "reverse the order", (Bind("fleet-reverse", "r", "reverse", "reverse the order"),)),
-    KeyRow(("Fleet",), "/", "filter the targets by a regular expression", (
-        Bind("fleet-filter", "slash", "filter", "filter"),
-    ), "filter", 4),
-    KeyRow(("Fleet",), "Esc", "drop the filter", (Bind("fleet-clear", "escape", "clear", "drop the filter"),)),
+    KeyRow(("Fleet",), "Enter", "open the target; Esc there returns", "open", 0,
+           (Bind("fleet-open", "enter", "open", "open the target"),)),
+    KeyRow(("Fleet",), "s", "sort by the next column; a click on a title sorts by it", "sort", 3,
+           (Bind("fleet-sort", "s", "sort", "sort by the next column"),)),
+    KeyRow(("Fleet",), "r", "reverse the order", "", 9, (Bind("fleet-reverse", "r", "reverse", "reverse the order"),)),
+    KeyRow(("Fleet",), "/", "filter the targets by a regular expression", "filter", 4,
+           (Bind("fleet-filter", "slash", "filter", "filter"),)),
+    KeyRow(("Fleet",), "Esc", "drop the filter", "", 9, (Bind("fleet-clear", "escape", "clear", "drop the filter"),)),
     # The further screens' own
-    KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", (
-        Bind("blocker-open", "enter", "open", "the channel, or the windows"),
-    ), "open", 0),
+    KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", "open", 0,
+           (Bind("blocker-open", "enter", "open", "the channel, or the windows"),)),
     KeyRow(("Windows",), "↑ ↓", "select a window; below is why it does not fire"),
-    KeyRow(("Windows",), "Enter", "its page, channel by channel", (
-        Bind("windows-open", "enter", "open", "the window's page"),
-    ), "why", 0),
-    KeyRow(("Window", "History"), "Enter", "the channel's page; without one the last late records", (
-        Bind("row-open", "enter", "open", "the channel's page"),
-    ), "channel", 0),
-    KeyRow(("Window", "Channel", "Doctor"), "L", "its last late records, and the line that fetches each", (
-        Bind("late-records", "L", "late_records", "the last late records"),
-    ), "late records", 2),
-    KeyRow(("Channel",), "Enter", "its last late records", (
-        Bind("channel-late", "enter", "late_records", "the last late records"),
-    )),
-    KeyRow(("Channel",), "← →", "previous and next channel, most behind first", (
-        Bind("channel-previous", "left", "other(-1)", "previous channel"),
-        Bind("channel-next", "right", "other(1)", "next channel"),
-    ), "other channels", 2),
-    KeyRow(("Lateness",), "← →", "read the curve at another lateness", (
-        Bind("edge-shorter", "left", "edge(-1)", "shorter lateness"),
-        Bind("edge-longer", "right", "edge(1)", "longer lateness"),
-        Bind("edge-first", "home", "edge(-1000)", "shortest lateness"),
-        Bind("edge-last", "end", "edge(1000)", "longest lateness"),
-    ), "read", 3),
-    KeyRow(("Lateness",), "1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % on time", (
-        Bind("recommended-1", "1", "target(0)", "97.7 %"),
-        Bind("recommended-2", "2", "target(1)", "99 %"),
-        Bind("recommended-3", "3", "target(2)", "99.9 %"),
-    ), "recommended", 4),
-    KeyRow(("Lateness",), "Enter", "preview the lateness (or the idle timeout) under the cursor", (
-        Bind("lateness-preview", "enter", "open", "preview it"),
-    ), "preview", 0),
-    KeyRow(("Lateness",), "↑ ↓", "all records, or one of the channels with most late ones", (
-        Bind("curve-previous", "up", "channel(-1)", "previous channel"),
-        Bind("curve-next", "down", "channel(1)", "next channel"),
-    ), "channel", 5),
-    KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", (
-        Bind("horizon", "H", "horizon", "next horizon"),
-    ), "horizon", 1),
-    KeyRow(("Lateness",), "e", "who is late: values of the columns of --explain among late records and among all", (
-        Bind("who-is-late", "e", "who", "who is late"),
-    ), "who is late", 2),
-    KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", (
-        Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
-    ), "idle timeout", 2),
-    KeyRow(("Time",), "z Z", "zoom in or out (also PgUp, PgDn)", (
-        Bind("zoom-in", "z,pageup", "zoom(1)", "zoom in"),
-        Bind("zoom-out", "Z,pagedown", "zoom(-1)", "zoom out"),
-    ), "zoom", 2),
-    KeyRow(("Time",), "← → ↑ ↓", "move the picture", (
-        Bind("move-left", "left", "move(-1, 0)", "back in time"),
-        Bind("move-right", "right", "move(1, 0)", "forward in time"),
-        Bind("move-up", "up", "move(0, 1)", "later event times"),
-        Bind("move-down", "down", "move(0, -1)", "earlier event times"),
-    ), "move", 3),
-    KeyRow(("Time",), "End", "follow the clock again", (
-        Bind("follow", "end", "follow", "follow the clock"),
-    ), "follow", 1),
-    KeyRow(("Time",), "Home", "all that is kept", (Bind("all-time", "home", "all", "all that is kept"),)),
-    KeyRow(("Time",), "Tab", "only the records of the next channel (shift+Tab: the previous one)", (
-        Bind("time-channel-next", "tab", "channel(1)", "next channel"),
-        Bind("time-channel-previous", "shift+tab", "channel(-1)", "previous channel"),
-    ), "channel", 3),
-    KeyRow(("Time",), "a", "the records of all channels", (
-        Bind("time-all-channels", "a", "channels", "all channels"),
-    ), "all", 1),
-    KeyRow(("Events",), "Enter", "its channel's page; in a recording go to its moment", (
-        Bind("event-open", "enter", "open", "the moment, or the channel's page"),
-    ), "channel", 0),
-    KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", (
-        Bind("operators-open", "enter", "open", "the channels inside, or the channel"),
-    ), "channel", 2),
-    KeyRow(("Doctor",), "Enter", "open the screen that shows it; Esc returns", (
-        Bind("finding-follow", "enter", "follow", "open the screen that shows it"),
-    ), "follow", 1),
-    KeyRow(("Doctor",), "Space", "the finding on the whole screen; Esc: the list again", (
-        Bind("evidence", "space", "evidence", "only the finding"),
-    ), "alone", 3),
-    KeyRow(("Doctor",), "v", "preview the setting that fixes it; Enter then applies it", (
-        Bind("fix", "v", "preview", "preview the fix"),
-    ), "preview", 1),
+    KeyRow(("Windows",), "Enter", "its page, channel by channel", "why", 0,
+           (Bind("windows-open", "enter", "open", "the window's page"),)),
+    KeyRow(("Window", "History"), "Enter", "the channel's page; without one the last late records", "channel", 0,
+           (Bind("row-open", "enter", "open", "the channel's page"),)),
+    KeyRow(("Window", "Channel", "Doctor"), "L", "its last late records, and the line that fetches each",
+           "late records", 2,
+           (Bind("late-records", "L", "late_records", "the last late records"),)),
+    KeyRow(("Channel",), "Enter", "its last late records", "", 9,
+           (Bind("channel-late", "enter", "late_records", "the last late records"),)),
+    KeyRow(("Channel",), "← →", "previous and next channel, most behind first", "other channels", 2,
+           (Bind("channel-previous", "left", "other(-1)", "previous channel"),
+            Bind("channel-next", "right", "other(1)", "next channel"))),
+    KeyRow(("Lateness",), "← →", "read the curve at another lateness", "read", 3,
+           (Bind("edge-shorter", "left", "edge(-1)", "shorter lateness"),
+            Bind("edge-longer", "right", "edge(1)", "longer lateness"),
+            Bind("edge-first", "home", "edge(-1000)", "shortest lateness"),
+            Bind("edge-last", "end", "edge(1000)", "longest lateness"))),
+    KeyRow(("Lateness",), "1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % on time", "recommended", 4,
+           (Bind("recommended-1", "1", "target(0)", "97.7 %"),
+            Bind("recommended-2", "2", "target(1)", "99 %"),
+            Bind("recommended-3", "3", "target(2)", "99.9 %"))),
+    KeyRow(("Lateness",), "Enter", "preview the lateness (or the idle timeout) under the cursor", "preview", 0,
+           (Bind("lateness-preview", "enter", "open", "preview it"),)),
+    KeyRow(("Lateness",), "↑ ↓", "all records, or one of the channels with most late ones", "channel", 5,
+           (Bind("curve-previous", "up", "channel(-1)", "previous channel"),
+            Bind("curve-next", "down", "channel(1)", "next channel"))),
+    KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", "horizon", 1,
+           (Bind("horizon", "H", "horizon", "next horizon"),)),
+    KeyRow(("Lateness",), "e", "who is late: values of the columns of --explain among late records and among all",
+           "who is late", 2,
+           (Bind("who-is-late", "e", "who", "who is late"),)),
+    KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", "idle timeout", 2,
+           (Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),)),
+    KeyRow(("Time",), "z Z", "zoom in or out (also PgUp, PgDn)", "zoom", 2,
+           (Bind("zoom-in", "z,pageup", "zoom(1)", "zoom in"),
+            Bind("zoom-out", "Z,pagedown", "zoom(-1)", "zoom out"))),
+    KeyRow(("Time",), "← → ↑ ↓", "move the picture", "move", 3,
+           (Bind("move-left", "left", "move(-1, 0)", "back in time"),
+            Bind("move-right", "right", "move(1, 0)", "forward in time"),
+            Bind("move-up", "up", "move(0, 1)", "later event times"),
+            Bind("move-down", "down", "move(0, -1)", "earlier event times"))),
+    KeyRow(("Time",), "End", "follow the clock again", "follow", 1,
+           (Bind("follow", "end", "follow", "follow the clock"),)),
+    KeyRow(("Time",), "Home", "all that is kept", "", 9, (Bind("all-time", "home", "all", "all that is kept"),)),
+    KeyRow(("Time",), "Tab", "only the records of the next channel (shift+Tab: the previous one)", "channel", 3,
+           (Bind("time-channel-next", "tab", "channel(1)", "next channel"),
+            Bind("time-channel-previous", "shift+tab", "channel(-1)", "previous channel"))),
+    KeyRow(("Time",), "a", "the records of all channels", "all", 1,
+           (Bind("time-all-channels", "a", "channels", "all channels"),)),
+    KeyRow(("Events",), "Enter", "its channel's page; in a recording go to its moment", "channel", 0,
+           (Bind("event-open", "enter", "open", "the moment, or the channel's page"),)),
+    KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", "channel", 2,
+           (Bind("operators-open", "enter", "open", "the channels inside, or the channel"),)),
+    KeyRow(("Doctor",), "Enter", "open the screen that shows it; Esc returns", "follow", 1,
+           (Bind("finding-follow", "enter", "follow", "open the screen that shows it"),)),
+    KeyRow(("Doctor",), "Space", "the finding on the whole screen; Esc: the list again", "alone", 3,
+           (Bind("evidence", "space", "evidence", "only the finding"),)),
+    KeyRow(("Doctor",), "v", "preview the setting that fixes it; Enter then applies it", "preview", 1,
+           (Bind("fix", "v", "preview", "preview the fix"),)),
 )  # fmt: skip
+
+_TEXTUAL = {
+    "solidus": "slash", "reverse_solidus": "backslash", "commercial_at": "at", "hyphen_minus": "minus",
+    "plus_sign": "plus", "low_line": "underscore",
+}  # fmt: skip
+"""Textual's names that are shorter than Unicode's."""
+_UNICODE = {short: long for long, short in _TEXTUAL.items()}
+_SPECIAL = {
+    "up": "↑", "down": "↓", "left": "←", "right": "→", "enter": "Enter", "escape": "Esc", "space": "Space",
+    "tab": "Tab", "home": "Home", "end": "End", "pageup": "PgUp", "pagedown": "PgDn", "insert": "Ins",
+    "delete": "Del", "backspace": "Backspace", **{f"f{number}": f"F{number}" for number in range(1, 13)},
+}  # fmt: skip
+_MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt)\+)+")
+
+
+def key_name(key: str) -> str:
+    """Textual's name of a key given by its character or name; ValueError for anything else."""
+    prefix = match[0] if (match := _MODIFIED.match(key)) else ""
+    rest = key[len(prefix) :]
+    if len(rest) == 1:
+        long = re.sub(r"[ -]", "_", unicodedata.name(rest, "").lower())
+        return prefix + (rest if rest.isalnum() else _TEXTUAL.get(long, long))
+    if rest in _SPECIAL or _character(rest) is not None:
+        return prefix + rest
+    raise ValueError(f"'{key}' is not a key, e.g. x, +, f2, ctrl+r, space")
+
+
+def key_label(name: str) -> str:
+    """The label of a key, given Textual's name, for footers and help."""
+    prefix = match[0] if (match := _MODIFIED.match(name)) else ""
+    rest = name[len(prefix) :]
+    return prefix + (_SPECIAL.get(rest) or _character(rest) or rest)
+
+
+def _character(name: str) -> str | None:
+    if len(name) == 1:
+        return name
+    long = _UNICODE.get(name, name).replace("hyphen_minus", "hyphen-minus").replace("less_than", "less-than")
+    try:
+        return unicodedata.lookup(long.replace("greater_than", "greater-than").replace("_", " ").upper())
+    except KeyError:
+        return None
+
 
 WRITING_ACTIONS = frozenset(bind.action for row in ROWS if row.writes for bind in row.binds)
 """The actions that change an engine or write a file; `permissions` has which screen lacks which."""
@@ -341,13 +337,13 @@ def links() -> list[Link]:
 
 def _meet(ones: tuple[Place, ...], others: tuple[Place, ...]) -> bool:
     """Whether there is a screen on which keys of both places work."""
-    return any(one == other or _around(one, other) or _around(other, one) for one in ones for other in others)
 
+    def around(one: Place, other: Place) -> bool:
+        if other == "list":
+            return one in ("app", "replay", "main", "detail", "Fleet", *LISTS)
+        return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
 
-def _around(one: Place, other: Place) -> bool:
-    if other == "list":
-        return one in ("app", "replay", "main", "detail", "Fleet", *LISTS)
-    return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
+    return any(one == other or around(one, other) or around(other, one) for one in ones for other in others)
 
 
 def _in_force(row: KeyRow) -> KeyRow:
@@ -385,16 +381,15 @@ def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
 
 def readme_table() -> str:
     """The keys of the main screen as the README's table (Markdown)."""
-    linked = {link.key for link in LINKS}
+    linked = [link.key for link in LINKS]
     lines = ["| keys | |", "|---|---|"]
     for row in rows("main", "app"):
-        if row.shown not in linked:
-            lines.append(f"| {' '.join(f'`{key}`' for key in row.shown.split())} | {row.help} |")
-        elif row.shown == LINKS[0].key:
-            names = ", ".join(link.name.lower() for link in LINKS)
-            lines.append(
-                f"| {' '.join(f'`{key}`' for key in (link.key for link in LINKS))} | {names}; `Esc` comes back |"
-            )
+        keys, words = row.shown.split(), row.help
+        if row.shown == linked[0]:
+            keys, words = linked, f"{', '.join(link.name.lower() for link in LINKS)}; `Esc` comes back"
+        elif row.shown in linked:
+            continue
+        lines.append(f"| {' '.join(f'`{key}`' for key in keys)} | {words} |")
     return "\n".join(lines) + "\n"
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .kinds import kind_words
 from .spans import Span, clip
+from .watermark import kind_words, share
 
 _NAME = (8, 28)
 _NUMBERS = 64
@@ -68,23 +68,17 @@ def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[st
     if snapshot.is_attached:
         return ["wmtop keeps late records only of its own runs: wmtop run … --late-output DIR"]
     if snapshot.own.late_output is None:
-        return [
-            "This run does not keep its late records.",
-            "Start a run with --late-output DIR: it writes them to DIR as Parquet, and lists the last here.",
-        ]
+        do = "Start a run with --late-output DIR: it writes them to DIR as Parquet, and lists the last here."
+        return ["This run does not keep its late records.", do]
     where = f.clean(snapshot.own.late_output)
     if snapshot.own.late_sample is None:
-        return [
-            f"The late records are in {where}. They are listed here only if that is a local directory that wmtop "
-            "can read."
-        ]
+        only = "They are listed here only if that is a local directory that wmtop can read."
+        return [f"The late records are in {where}. {only}"]
     if not snapshot.own.late_sample:
         return [f"No late records so far; they will be in {where}"]
     asked = about.words(zone, reference_ms(snapshot))
-    return [
-        f"None of the last {len(snapshot.own.late_sample)} late records is in {asked}. All of its late records:",
-        _sql(f"{snapshot.own.late_output}/*/*.parquet", _conditions(about)),
-    ]
+    none = f"None of the last {len(snapshot.own.late_sample)} late records is in {asked}. All of its late records:"
+    return [none, _sql(f"{snapshot.own.late_output}/*/*.parquet", _conditions(about))]
 
 
 def fetch(snapshot: Snapshot, record: LateRecord) -> Fetch:
@@ -106,35 +100,32 @@ def fetch(snapshot: Snapshot, record: LateRecord) -> Fetch:
 
 def title_line(width: int) -> list[Span]:
     """The line above the records."""
-    return clip([(_cells(width, *TITLES), "dim")], width)
+    return clip([(_columns(width, *TITLES), "dim")], width)
 
 
 def record_line(record: LateRecord, snapshot: Snapshot, zone: tzinfo | None, width: int) -> list[Span]:
     """A record."""
-    near_ms = reference_ms(snapshot)
-    cells = _cells(
-        width,
-        f.near(record.time_ms, zone, near_ms),
-        f.label(record.channel, _name(width)),
-        f.UNKNOWN if record.late_by_ms is None else f.duration(record.late_by_ms),
-        "no window" if record.window_end_ms is None else f.near(record.window_end_ms, zone, near_ms),
-        f.UNKNOWN if record.offset is None else str(record.offset),
-        str(record.batch),
+    near_ms, end_ms = reference_ms(snapshot), record.window_end_ms
+    late = f.UNKNOWN if record.late_by_ms is None else f.duration(record.late_by_ms)
+    end = "no window" if end_ms is None else f.near(end_ms, zone, near_ms)
+    offset = f.UNKNOWN if record.offset is None else str(record.offset)
+    time, channel = f.near(record.time_ms, zone, near_ms), f.label(record.channel, _name(width))
+    return clip([(_columns(width, time, channel, late, end, offset, str(record.batch)), "text")], width)
+
+
+def _columns(width: int, *texts: str) -> str:
+    """The texts of a line under each other: those of `TITLES`."""
+    shape = ((12, False), (_name(width), False), (9, True), (12, False), (12, True), (6, True))
+    return "".join(
+        f"{'  ' if place else ' '}{f.pad(text, cells, right=right)}"
+        for place, (text, (cells, right)) in enumerate(zip(texts, shape, strict=True))
     )
-    return clip([(cells, "text")], width)
 
 
 def sort_values(record: LateRecord) -> Mapping[str, Any]:
     """What a record is sorted by, by the column's title."""
     values = (record.time_ms, record.channel, record.late_by_ms, record.window_end_ms, record.offset, record.batch)
     return dict(zip(TITLES, values, strict=True))
-
-
-def _cells(width: int, time: str, channel: str, late: str, end: str, offset: str, batch: str) -> str:
-    return (
-        f" {f.pad(time, 12)}  {f.pad(channel, _name(width))}  {f.pad(late, 9, right=True)}  {f.pad(end, 12)}  "
-        f"{f.pad(offset, 12, right=True)}  {f.pad(batch, 6, right=True)}"
-    )
 
 
 def _name(width: int) -> int:
@@ -145,7 +136,7 @@ def _conditions(about: About, *more: str) -> Sequence[str]:
     """The SQL conditions; without the channel where its name has control characters, which a shell may obey."""
     out: list[str] = []
     if about.channel is not None and f.clean(about.channel) == about.channel:
-        out.append(f"wmtop_channel = {_text(about.channel)}")
+        out.append(f"wmtop_channel = {_quoted(about.channel)}")
     if about.start_ms is not None and about.end_ms is not None:
         out.append(f"wmtop_time_ms >= {about.start_ms} and wmtop_time_ms < {about.end_ms}")
     return [*out, *more]
@@ -153,10 +144,10 @@ def _conditions(about: About, *more: str) -> Sequence[str]:
 
 def _sql(files: str, conditions: Sequence[str]) -> str:
     where = f" where {' and '.join(conditions)}" if conditions else ""
-    return f"select * from read_parquet({_text(files)}){where}"  # noqa: S608 (it is shown, not run)
+    return f"select * from read_parquet({_quoted(files)}){where}"  # noqa: S608 (it is shown, not run)
 
 
-def _text(value: str) -> str:
+def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -178,11 +169,8 @@ class ValueFacts(Struct, frozen=True):
 
 def value_facts(column: ExplainedColumn) -> list[ValueFacts]:
     """The values of a column, the surest first."""
-    late, records = column.late, column.records
     return [
-        ValueFacts(
-            value, value.late / late if late else None, value.records / records if records else None, column.approximate
-        )
+        ValueFacts(value, share(value.late, column.late), share(value.records, column.records), column.approximate)
         for value in column.values
     ]
 
@@ -217,21 +205,13 @@ def column_line(column: ExplainedColumn, width: int) -> list[Span]:
     return clip([(f" {f.clean(column.column)}", "strong"), (bounded, "dim")], width)
 
 
-def late_line(facts: ValueFacts, width: int) -> list[Span]:
-    """A value among the late records."""
-    value = facts.value
-    style = "stale" if value.sure else "text"
-    name = f.pad(f.label(value.value, _value_name(width)), _value_name(width))
-    numbers = f"  late {f.pad(f.count(value.late), 9, right=True)} {f.pad(_share(facts.of_late), 7, right=True)}  "
-    return clip(
-        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, style), (_lift(value), style)], width
-    )
-
-
 def late_cells(facts: ValueFacts) -> tuple[str, ...]:
     """The same as cells: the value, its late and all records with their shares, and the lift."""
     value, about = facts.value, "≈" if facts.approximate else ""
-    late, every = f"{f.count(value.late)}, {_share(facts.of_late)}", f"{f.count(value.records)}, {_share(facts.of_all)}"
+    late, every = (
+        f"{f.count(value.late)}, {f.share(facts.of_late)}",
+        f"{f.count(value.records)}, {f.share(facts.of_all)}",
+    )
     return f.label(value.value), late, about + every, _lift(value)
 
 
@@ -240,30 +220,37 @@ def _lift(value: ExplainedValue) -> str:
     return lift if value.low is None or value.high is None else f"{lift} ({value.low:.1f}–{value.high:.1f})"
 
 
+def late_line(facts: ValueFacts, width: int) -> list[Span]:
+    """A value among the late records."""
+    value = facts.value
+    style = "stale" if value.sure else "text"
+    cells = _value_name(width)
+    name, late = f.pad(f.label(value.value, cells), cells), f.count(value.late)
+    bar = _bar("late", 9, late, facts.of_late, width, ("text", style))
+    return clip([(f" {name}", "strong"), *bar, (_lift(value), style)], width)
+
+
 def all_line(facts: ValueFacts, width: int) -> list[Span]:
     """The same value among all records."""
-    about = "≈" if facts.approximate else " "
-    count = f.pad(about + f.count(facts.value.records), 10, right=True)
-    numbers = f"  all {count} {f.pad(_share(facts.of_all), 7, right=True)}  "
-    return clip([(" " * (_value_name(width) + 1), "text"), (numbers, "dim"), *_bar(facts.of_all, width, "dim")], width)
+    count = ("≈" if facts.approximate else " ") + f.count(facts.value.records)
+    bar = _bar("all", 10, count, facts.of_all, width, ("dim", "dim"))
+    return clip([(" " * (_value_name(width) + 1), "text"), *bar], width)
 
 
-def legend() -> Sequence[Span]:
-    """The meaning of the bars."""
-    return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]
-
-
-def _share(share: float | None) -> str:
-    return f.UNKNOWN if share is None else f.share(share)
+def _bar(what: str, cells: int, count: str, part: float | None, width: int, styles: tuple[str, str]) -> list[Span]:
+    """A number of records with its share, also as a bar if there is room."""
+    numbers = f"  {what} {f.pad(count, cells, right=True)} {f.pad(f.share(part), 7, right=True)}  "
+    room = width - _value_name(width) - _VALUE_NUMBERS - 18
+    if room < _MIN_BAR:
+        return [(numbers, styles[0])]
+    full = round(min(part or 0, 1) * room)
+    return [(numbers, styles[0]), (f.pad("▇" * max(full, 1 if part else 0), room + 1), styles[1])]
 
 
 def _value_name(width: int) -> int:
     return max(_VALUE_NAME[0], min(_VALUE_NAME[1], width - _VALUE_NUMBERS - _MIN_BAR - 20))
 
 
-def _bar(share: float | None, width: int, style: str) -> list[Span]:
-    cells = width - _value_name(width) - _VALUE_NUMBERS - 18
-    if cells < _MIN_BAR:
-        return []
-    full = round(min(share or 0, 1) * cells)
-    return [(f.pad("▇" * max(full, 1 if share else 0), cells + 1), style)]
+def legend() -> Sequence[Span]:
+    """The meaning of the bars."""
+    return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]

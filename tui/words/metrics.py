@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
 from ...engine.doctor import Severity
-from ...engine.snapshot import ChannelView, VerdictName
-from .fail_if import FACTS, CheckInput, Fact
-from .other import named_facts
+from ...engine.snapshot import ChannelState, ChannelView, VerdictName
+from .check import FACTS, CheckInput
+from .watermark import named_facts
 
 PREFIX = "wmtop_"
 TOP_CHANNELS = 20
@@ -20,9 +20,6 @@ Sample = tuple[Labels, float]
 """The values of the metric's own labels (`target` comes first everywhere and is not among them), and the value."""
 MetricKind = Literal["gauge", "counter", "info"]
 Unit = Literal["seconds", "ratio", "records", ""]
-VERDICTS: tuple[VerdictName, ...] = ("moving", "slow", "stalled", "waiting", "unknown", "ended")
-SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
-CHANNEL_STATES = ("active", "catching_up", "idle", "never_seen", "finished")
 
 
 class Alert(Struct, frozen=True):
@@ -60,34 +57,22 @@ def _one(value: float | str | None, scale: float = 1.0) -> Iterator[Sample]:
         yield (), value * scale
 
 
-def _fact(name: str, scale: float = 1.0) -> Callable[[CheckInput], Iterator[Sample]]:
-    fact: Fact = FACTS[name]
-    return lambda given: _one(fact.take(given), scale)
-
-
-def _seconds(name: str) -> Callable[[CheckInput], Iterator[Sample]]:
-    return _fact(name, 0.001)
-
-
 def _total(name: str) -> Callable[[CheckInput], Iterator[Sample]]:
     return lambda given: _one(getattr(given.snapshot.totals, name))
 
 
-def _verdicts(given: CheckInput) -> Iterator[Sample]:
-    for name in VERDICTS:
-        yield (name,), float(given.verdict == name)
+def _counts(names: tuple[str, ...], values: Sequence[str]) -> Iterator[Sample]:
+    """How many of the values are each of the names."""
+    return (((name,), float(values.count(name))) for name in names)
 
 
-def _findings(given: CheckInput) -> Iterator[Sample]:
-    for severity in SEVERITIES:
-        yield (severity,), float(sum(finding.severity == severity for finding in given.findings))
+def _fact(name: str, scale: float = 1.0) -> Callable[[CheckInput], Iterator[Sample]]:
+    return lambda given: _one(FACTS[name].take(given), scale)
 
 
 def _states(given: CheckInput) -> Iterator[Sample]:
-    channels = given.snapshot.channels
-    if channels:
-        for state in CHANNEL_STATES:
-            yield (state,), float(sum(view.state == state for view in channels))
+    states = [view.state for view in given.snapshot.channels]
+    return _counts(get_args(ChannelState), states) if states else iter(())
 
 
 def _held_back(given: CheckInput) -> Iterator[Sample]:
@@ -96,64 +81,45 @@ def _held_back(given: CheckInput) -> Iterator[Sample]:
         yield (holder.channel, holder.cause), 1.0
 
 
-def _stalled(given: CheckInput) -> Iterator[Sample]:
-    return _one(FACTS["stalled_for"].take(given), 0.001)
-
-
-def _channels_by_lag(given: CheckInput) -> tuple[list[ChannelView], list[ChannelView]]:
-    """The channels with series of their own, most behind first, and the others."""
+def _by_channel(
+    given: CheckInput, of: Callable[[ChannelView], int | None], combined: Callable[[list[int]], int], per: int = 1
+) -> Iterator[Sample]:
+    """The known values of the channels most behind, and of all others combined, if all of theirs are known."""
     known = [view for view in given.snapshot.channels if view.watermark_ms is not None]
     ranked = sorted((view for view in known if view.channel != OTHER), key=lambda view: view.watermark_ms or 0)
-    return ranked[:TOP_CHANNELS], ranked[TOP_CHANNELS:] + [view for view in known if view.channel == OTHER]
+    for view in ranked[:TOP_CHANNELS]:
+        if (value := of(view)) is not None:
+            yield (view.channel,), value / per
+    others = [of(view) for view in (*ranked[TOP_CHANNELS:], *(view for view in known if view.channel == OTHER))]
+    values = [value for value in others if value is not None]
+    if values and len(values) == len(others):
+        yield (OTHER,), combined(values) / per
 
 
 def _channel_lags(given: CheckInput) -> Iterator[Sample]:
-    """Lags behind the clock; for the other channels the greatest."""
     now = given.snapshot.now_ms
-    if now is None:
-        return
-    top, others = _channels_by_lag(given)
-    for view in top:
-        yield (view.channel,), (now - (view.watermark_ms or 0)) / 1_000
-    if others:
-        yield (OTHER,), max(now - (view.watermark_ms or 0) for view in others) / 1_000
-
-
-def _channel_backlogs(given: CheckInput) -> Iterator[Sample]:
-    """Backlogs; for the other channels the sum, if all of them are known."""
-    top, others = _channels_by_lag(given)
-    for view in top:
-        if view.backlog is not None:
-            yield (view.channel,), float(view.backlog)
-    if others and all(view.backlog is not None for view in others):
-        yield (OTHER,), float(sum(view.backlog or 0 for view in others))
-
-
-def _other_facts(given: CheckInput) -> Iterator[Sample]:
-    for name, value in named_facts(given.snapshot):
-        if value is not None and not isinstance(value, str):
-            yield (name,), float(value)
+    return _by_channel(given, lambda view: None if now is None else now - (view.watermark_ms or 0), max, 1_000)
 
 
 METRICS: tuple[Metric, ...] = (
     Metric("verdict", "gauge", "1 for the verdict on event time: moving, slow, stalled, waiting, unknown or ended.",
-           _verdicts, labels=("verdict",), panel="Verdict",
+           lambda given: _counts(get_args(VerdictName), [given.verdict]), labels=("verdict",), panel="Verdict",
            alert=Alert("WmtopStalled", 'wmtop_verdict{verdict="stalled"} == 1', "1m", "critical",
                        "{{ $labels.target }}: the watermark does not advance")),
     Metric("watermark_timestamp_seconds", "gauge", "The watermark, as a Unix time.",
            lambda given: _one(given.snapshot.level.watermark_ms, 0.001), "seconds"),
     Metric("watermark_lag_seconds", "gauge", "How far the watermark is behind the clock (processing time).",
-           _seconds("level_lag"), "seconds", panel="Watermark lag behind the clock"),
+           _fact("level_lag", 0.001), "seconds", panel="Watermark lag behind the clock"),
     Metric("watermark_behind_fastest_seconds", "gauge", "How far the watermark is behind the fastest channel.",
-           _seconds("behind_fastest"), "seconds", panel="Watermark behind the fastest channel"),
+           _fact("behind_fastest", 0.001), "seconds", panel="Watermark behind the fastest channel"),
     Metric("watermark_stalled_seconds", "gauge", "How long the watermark has not advanced; 0 unless it is stalled.",
-           _stalled, "seconds", panel="Stalled for"),
+           _fact("stalled_for", 0.001), "seconds", panel="Stalled for"),
     Metric("watermark_speed_ratio", "gauge", "Event time that the watermark advances by, per processing time.",
            _fact("speed"), "ratio", panel="Watermark speed"),
     Metric("held_back", "info", "The channel that holds back the watermark, and why.", _held_back,
            labels=("channel", "cause")),
     Metric("held_back_seconds", "gauge", "How long the present channel has held back the watermark.",
-           _seconds("holder_for"), "seconds"),
+           _fact("holder_for", 0.001), "seconds"),
     Metric("records", "counter", "Records read.", _total("records"), panel="Records per second"),
     Metric("late_records", "counter", "Records dropped because all their windows were closed.", _total("late"),
            panel="Late records per second"),
@@ -168,28 +134,32 @@ METRICS: tuple[Metric, ...] = (
     Metric("backlog_records", "gauge", "Records that are not read yet.", _fact("backlog"), "records",
            panel="Backlog"),
     Metric("backlog_seconds", "gauge", "How far the worst channel is read behind its end, in event time.",
-           _seconds("backlog_time"), "seconds"),
+           _fact("backlog_time", 0.001), "seconds"),
     Metric("channels", "gauge", "Channels by state.", _states, labels=("state",), panel="Channels by state"),
     Metric("windows_open", "gauge", "Windows that have not fired.", _fact("open_windows"), panel="Open windows"),
     Metric("windows_fired", "counter", "Windows that have fired.",
            lambda given: _one(given.snapshot.windows.fired)),
     Metric("window_late_firings", "counter", "Firings for late records, within the allowed lateness.",
            lambda given: _one(given.snapshot.windows.late_firings)),
-    Metric("batch_duration_seconds", "gauge", "How long the last micro-batch took.", _seconds("batch_time"), "seconds",
-           panel="Batch duration"),
+    Metric("batch_duration_seconds", "gauge", "How long the last micro-batch took.", _fact("batch_time", 0.001),
+           "seconds", panel="Batch duration"),
     Metric("lateness_seconds", "gauge", "The max out-of-orderness (watermark delay) in force.",
            lambda given: _one(given.snapshot.settings.lateness_ms, 0.001), "seconds"),
     Metric("idle_timeout_seconds", "gauge", "The idle timeout in force; absent where it is off or not known.",
            lambda given: _one(given.snapshot.settings.idle_after_ms, 0.001), "seconds"),
-    Metric("findings", "gauge", "Findings of the doctor by severity.", _findings, labels=("severity",),
+    Metric("findings", "gauge", "Findings of the doctor by severity.",
+           lambda given: _counts(get_args(Severity), [one.severity for one in given.findings]), labels=("severity",),
            panel="Findings"),
     Metric("channel_watermark_lag_seconds", "gauge",
            f"How far a channel's watermark is behind the clock: the {TOP_CHANNELS} most behind, and the worst of the "
            f"{OTHER}.", _channel_lags, "seconds", labels=("channel",), panel="Channels: lag behind the clock"),
     Metric("channel_backlog_records", "gauge",
-           f"Unread records of the same channels, and of all {OTHER}.", _channel_backlogs, "records",
+           f"Unread records of the same channels, and of all {OTHER}.",
+           lambda given: _by_channel(given, lambda view: view.backlog, sum), "records",
            labels=("channel",)),
-    Metric("other_fact", "gauge", "A fact that only a plug-in's target has, in the plug-in's unit.", _other_facts,
+    Metric("other_fact", "gauge", "A fact that only a plug-in's target has, in the plug-in's unit.",
+           lambda given: (((name,), value) for name, value in named_facts(given.snapshot)
+                          if isinstance(value, int | float)),
            labels=("fact",)),
 )  # fmt: skip
 UP = Metric("up", "gauge", "1: the target is seen; 0: it is lost, or has not answered yet.", lambda given: iter(()),
@@ -237,7 +207,21 @@ def dashboard() -> str:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
-        "templating": {"list": [_datasource(), _targets()]},
+        "templating": {
+            "list": [
+                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
+                {
+                    "name": "target",
+                    "label": "Target",
+                    "type": "query",
+                    "datasource": _SOURCE,
+                    "query": {"query": "label_values(wmtop_up, target)", "refId": "targets"},
+                    "multi": True,
+                    "includeAll": True,
+                    "refresh": 2,
+                },
+            ]
+        },
         "panels": [_panel(place, metric) for place, metric in enumerate(shown)],
     }
     return json.dumps(content, indent=2)
@@ -245,40 +229,23 @@ def dashboard() -> str:
 
 def alert_rules() -> str:
     """Prometheus's rule file (YAML)."""
-    lines = ["groups:", "  - name: wmtop", "    rules:"]
-    for alert in alerts():
-        lines += [
-            f"      - alert: {alert.name}",
-            f"        expr: {json.dumps(alert.expr)}",
-            f"        for: {alert.hold}",
-            "        labels:",
-            f"          severity: {alert.severity}",
-            "        annotations:",
-            f"          summary: {json.dumps(alert.summary)}",
-        ]
-    return "\n".join(lines)
-
-
-def _datasource() -> dict[str, Any]:
-    return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
-
-
-def _targets() -> dict[str, Any]:
-    return {
-        "name": "target",
-        "label": "Target",
-        "type": "query",
-        "datasource": _SOURCE,
-        "query": {"query": "label_values(wmtop_up, target)", "refId": "targets"},
-        "multi": True,
-        "includeAll": True,
-        "refresh": 2,
-    }
+    return "groups:\n  - name: wmtop\n    rules:" + "".join(
+        f"""
+      - alert: {alert.name}
+        expr: {json.dumps(alert.expr)}
+        for: {alert.hold}
+        labels:
+          severity: {alert.severity}
+        annotations:
+          summary: {json.dumps(alert.summary)}"""
+        for alert in alerts()
+    )
 
 
 def _panel(place: int, metric: Metric) -> dict[str, Any]:
     row, column = divmod(place, _COLUMNS)
-    speed = metric.name == "watermark_speed_ratio"
+    unit = "short" if metric.name == "watermark_speed_ratio" else _UNITS[metric.unit]
+    legend = " ".join(f"{{{{{label}}}}}" for label in ("target", *metric.labels))
     return {
         "id": place + 1,
         "title": metric.panel,
@@ -286,8 +253,8 @@ def _panel(place: int, metric: Metric) -> dict[str, Any]:
         "type": "timeseries",
         "datasource": _SOURCE,
         "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
-        "fieldConfig": {"defaults": {"unit": "short" if speed else _UNITS[metric.unit]}, "overrides": []},
-        "targets": [{"refId": "A", "datasource": _SOURCE, "expr": query_of(metric), "legendFormat": _legend(metric)}],
+        "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
+        "targets": [{"refId": "A", "datasource": _SOURCE, "expr": query_of(metric), "legendFormat": legend}],
     }
 
 
@@ -297,7 +264,3 @@ def query_of(metric: Metric) -> str:
     if metric.kind == "counter":
         return f"rate({chosen}[$__rate_interval])"
     return f"{chosen} == 1" if metric.name == "verdict" else chosen
-
-
-def _legend(metric: Metric) -> str:
-    return " ".join(f"{{{{{label}}}}}" for label in ("target", *metric.labels))

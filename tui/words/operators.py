@@ -1,4 +1,4 @@
-"""The chain from the clock to the windows: each operator's own time, and how far each link holds back. Pure."""
+"""The chain from the clock to the windows, and the tasks of a Flink job: the time of each, and what lags. Pure."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -6,22 +6,15 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ...engine.snapshot import (
-    ChannelState,
-    ChannelView,
-    InstanceView,
-    Snapshot,
-    SourcePosition,
-    StatefulOperator,
-    WatermarkNode,
-)
+from ...engine.snapshot import ChannelState, ChannelView, InstanceView, Snapshot, StatefulOperator, WatermarkNode
+from ...engine.snapshot.flink_job import FlinkVertex
 from ...engine.text import formatting as f
-from ...engine.text.codes import CHANNEL_STATES, OPERATORS, unknown_text
+from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
-from .barrel import PAUSED, Kind, holding, holding_instance, kind_of, rank
-from .lists import NO_OPEN_WINDOW
-from .wording import cause, output_words, window
+from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank
+from .texts import NO_OPEN_WINDOW
+from .watermark import cause, output_words, window
 
 MAX_ROWS = 300
 """Channels listed, at most."""
@@ -67,17 +60,24 @@ class Row(Struct, frozen=True):
 
 def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
     """The operators in the order in which records pass them, if the channels are known."""
-    newest = max_event_ms(snapshot)
-    fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
+    source, settings, channels = snapshot.source, snapshot.settings, snapshot.channels
+    newest, fastest = max_event_ms(snapshot), fastest_view(snapshot)
     read = gap(snapshot.now_ms, newest)
     age = "age of the newest record" if (read or 0) >= 0 else "the newest record is ahead of the clock"
-    chain = [
+    never = sum(view.state == "never_seen" for view in channels)
+    read_from = "" if source is None else f.cut(f.clean(source.description), 40) + ", "
+    what = f"{read_from}{f.counted(len(channels), 'channel')}" + (f", {never:,} never seen" if never else "")
+    first = "" if fastest is None else f"; the fastest is {name(fastest.channel)}"
+    by = f"lateness {f.setting(settings.lateness_ms)}" if settings.tunable else f"strategy {settings.strategy}"
+    generated = None if fastest is None else fastest.watermark_ms
+    strategy = f"{settings.strategy}, one a channel{first}"
+    return [
         clock_stage(snapshot),
-        Stage("source", newest, _channels(snapshot), read, age, stands_for=f.NO_DATA),
-        Stage("generators", fastest, _strategy(snapshot), gap(newest, fastest), _lateness(snapshot),
-              stands_for=f.NO_DATA),
-    ]  # fmt: skip
-    return [*chain, *_combined(snapshot, fastest), windows_stage(snapshot, zone)]
+        Stage("source", newest, what, read, age, stands_for=f.NO_DATA),
+        Stage("generators", generated, strategy, gap(newest, generated), by, stands_for=f.NO_DATA),
+        *_combined(snapshot, generated),
+        windows_stage(snapshot, zone),
+    ]
 
 
 def clock_stage(snapshot: Snapshot) -> Stage:
@@ -105,11 +105,10 @@ def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> li
 
 def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
     """What combines the channels: source instances where there are some, then the valve, or Spark's one clock."""
-    level, out = snapshot.level, list[Stage]()
+    level, holder, out = snapshot.level, snapshot.level.holder, list[Stage]()
     before = fastest
     if snapshot.instances is not None:
-        known = [view.watermark_ms for view in snapshot.instances if view.watermark_ms is not None]
-        before = max(known, default=None)
+        before = max((view.watermark_ms for view in snapshot.instances if view.watermark_ms is not None), default=None)
         why = "each waits for its slowest channel"
         what = f"{len(snapshot.instances):,}, each the minimum of its channels"
         out.append(Stage("instances", before, what, gap(fastest, before), why, stands_for=f.NO_DATA))
@@ -122,18 +121,13 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
             what = "above all channels: a restart with a longer delay"
             why = f"frozen until the records catch up: {f.duration(frozen)} of event time to go"
         return [*out, Stage("one clock", time, what, held_ms, why, stands_for=stands_for)]
-    holder = level.holder
-    why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
-    return [*out, Stage("valve", time, _inputs(snapshot), held_ms, why, holder is not None, stands_for)]
-
-
-def _inputs(snapshot: Snapshot) -> str:
     views = _valve_inputs(snapshot)
-    words = f"minimum of {f.counted(len(views), 'input')}"
     left_out: tuple[ChannelState, ...] = ("idle", "catching_up")
     counts = [(sum(view.state == state for view in views), CHANNEL_STATES[state].short) for state in left_out]
-    reported = [f"{count:,} {word}" for count, word in counts if count]
-    return words + (f"; left out: {', '.join(reported)}" if reported else "")
+    reported = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+    what = f"minimum of {f.counted(len(views), 'input')}" + (f"; left out: {reported}" if reported else "")
+    why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
+    return [*out, Stage("valve", time, what, held_ms, why, holder is not None, stands_for)]
 
 
 def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
@@ -143,47 +137,28 @@ def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
 def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
     """The windows, at the end of the chain."""
     windows, settings = snapshot.windows, snapshot.settings
-    counts = [(windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings")]
-    reported = [f"{f.count(number)} {word}" for number, word in counts if number is not None]
-    reported += [] if snapshot.totals.late is None else [f"{f.count(snapshot.totals.late)} late drops"]
+    counts = [
+        (windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"),
+        (snapshot.totals.late, "late drops"), (windows.kept or None, "ended and kept"),
+    ]  # fmt: skip
     extra = f", {f.setting(settings.allowed_lateness_ms)} allowed" if settings.allowed_lateness_ms else ""
     spec = f"size {f.ELSEWHERE}" if settings.window is None else window(settings) + extra
-    what = ", ".join([spec, *reported])
-    if windows.kept:
-        what = f"{what}, {f.count(windows.kept)} ended and kept"
+    what = ", ".join([spec, *(f"{f.count(number)} {word}" for number, word in counts if number is not None)])
+    stands_for = ""
     if windows.open_count is None:
-        return Stage(
-            "windows", None, what, why=unknown_text(windows.unknown, windows.unknown_args) or "", stands_for=f.ELSEWHERE
-        )
-    if not windows.open:
-        return Stage("windows", None, what, why=NO_OPEN_WINDOW, stands_for="all closed" if snapshot.ended else "")
-    if (mode := output_words(snapshot)) is not None and snapshot.spark.output_mode != "append":
-        return Stage("windows", None, what, why=mode)
-    if any(node.pinned for node in snapshot.spark.nodes or ()) or snapshot.spark.never_moved:
-        return Stage("windows", None, what, why="no window can fire: the watermark is stuck at 1970")
-    first = windows.open[0]
-    short = " is next" if first.short_ms is None else f" is {f.duration(max(first.short_ms, 0))} of event time short"
-    ends = f.interval(first.start_ms, first.end_ms, zone, snapshot.now_ms)
-    return Stage("windows", None, what, why=ends + short)
-
-
-def _channels(snapshot: Snapshot) -> str:
-    source, seen = snapshot.source, sum(view.state != "never_seen" for view in snapshot.channels)
-    what = "" if source is None else f.cut(f.clean(source.description), 40) + ", "
-    never = len(snapshot.channels) - seen
-    return f"{what}{f.counted(len(snapshot.channels), 'channel')}" + (f", {never:,} never seen" if never else "")
-
-
-def _strategy(snapshot: Snapshot) -> str:
-    known = [view for view in snapshot.channels if view.watermark_ms is not None]
-    fastest = max(known, key=lambda view: view.watermark_ms or 0, default=None)
-    words = f"{snapshot.settings.strategy}, one a channel"
-    return words if fastest is None else f"{words}; the fastest is {name(fastest.channel)}"
-
-
-def _lateness(snapshot: Snapshot) -> str:
-    settings = snapshot.settings
-    return f"lateness {f.setting(settings.lateness_ms)}" if settings.tunable else f"strategy {settings.strategy}"
+        why, stands_for = unknown_text(windows.unknown, windows.unknown_args) or "", f.ELSEWHERE
+    elif not windows.open:
+        why, stands_for = NO_OPEN_WINDOW, "all closed" if snapshot.ended else ""
+    elif (mode := output_words(snapshot)) is not None and snapshot.spark.output_mode != "append":
+        why = mode
+    elif any(node.pinned for node in snapshot.spark.nodes or ()) or snapshot.spark.never_moved:
+        why = "no window can fire: the watermark is stuck at 1970"
+    else:
+        first = windows.open[0]
+        ends = f.interval(first.start_ms, first.end_ms, zone, snapshot.now_ms)
+        short = first.short_ms
+        why = ends + (" is next" if short is None else f" is {f.duration(max(short, 0))} of event time short")
+    return Stage("windows", None, what, why=why, stands_for=stands_for)
 
 
 class _Inputs:
@@ -192,7 +167,8 @@ class _Inputs:
     def __init__(self, snapshot: Snapshot) -> None:
         self._held = holding(snapshot)
         self._held_instance = holding_instance(snapshot)
-        self._fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
+        fastest = fastest_view(snapshot)
+        self._fastest = None if fastest is None else fastest.watermark_ms
         held = self._held if snapshot.instances is None else self._held_instance
         rest = [v.watermark_ms for v in _valve_inputs(snapshot) if v.state == "active" and v.channel != held]
         known = [watermark for watermark in rest if watermark is not None]
@@ -243,21 +219,28 @@ def gap(before: int | None, after: int | None) -> int | None:
 def stages_of_query(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
     """Sources, watermark nodes, the query's watermark, its state, its windows; most may be unknown."""
     spark = snapshot.spark
-    out = [clock_stage(snapshot), *(_position(source) for source in snapshot.sources or ())]
+    out = [clock_stage(snapshot)]
+    for source in snapshot.sources or ():
+        backlog = f.ELSEWHERE if source.backlog is None else f.counted(source.backlog, "record")
+        out.append(Stage("source", None, f"{f.cut(f.clean(source.description), 60)}, backlog {backlog}"))
     if not snapshot.sources:
         what = "" if snapshot.source is None else f.clean(snapshot.source.description)
         out.append(Stage("source", None, what, stands_for=f.ELSEWHERE))
     out += [_node(node) for node in spark.nodes or ()]
-    if spark.nodes is None and spark.has_watermark is not False:
-        delay = snapshot.settings.lateness_ms
-        why = f"delay {f.ELSEWHERE if delay is None else f.setting(delay)}"
-        out.append(Stage("watermark node", None, "withWatermark", why=why, stands_for=f.ELSEWHERE))
     if spark.has_watermark is False:
         out.append(Stage("watermark", None, "this query has no watermark", stands_for="none"))
         return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
+    if spark.nodes is None:
+        delay = snapshot.settings.lateness_ms
+        why = f"delay {f.ELSEWHERE if delay is None else f.setting(delay)}"
+        out.append(Stage("watermark node", None, "withWatermark", why=why, stands_for=f.ELSEWHERE))
     level = snapshot.level.watermark_ms if spark.watermark_ms is None else spark.watermark_ms
     held = gap(snapshot.now_ms, level)
-    out.append(Stage("watermark", level, _in_force(snapshot, zone), held, _policy(snapshot), stands_for=f.NO_DATA))
+    side = "ahead of the clock" if (snapshot.level.behind_clock_ms or 0) < 0 else "behind the clock"
+    if (nodes := len(spark.nodes or ())) > 1:
+        word = {"min": "minimum", "max": "maximum", None: f"policy {f.ELSEWHERE}: the minimum by default"}
+        side = f"{side}; the {word[spark.policy]} of {nodes} nodes"
+    out.append(Stage("watermark", level, _in_force(snapshot, zone), held, side, stands_for=f.NO_DATA))
     return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
 
 
@@ -274,14 +257,14 @@ def _node(node: WatermarkNode) -> Stage:
 
 def _operators(snapshot: Snapshot) -> list[Stage]:
     """The stateful operators, those next to the sources first; one entry for all if they are not known."""
-    known = snapshot.spark.operators
-    if known is None or len(known) < 2:
-        counted = any(one.rows is not None for one in known or ())
-        state = _state(snapshot, counted=counted)
-        what = ", ".join(part for part in ([_operator(one) for one in known or ()] + [state]) if part)
-        return [Stage("state", None, what, stands_for="" if what else f.ELSEWHERE)]
-    stages = [Stage("state", None, _operator(one)) for one in reversed(known)]
-    return [*stages, Stage("state", None, _state(snapshot), stands_for="" if _state(snapshot) else f.ELSEWHERE)]
+    known = snapshot.spark.operators or []
+    one_entry = len(known) < 2
+    counted = one_entry and any(one.rows is not None for one in known)
+    state = [
+        part for part in [*(map(_operator, known) if one_entry else ()), _state(snapshot, counted=counted)] if part
+    ]
+    stages = [] if one_entry else [Stage("state", None, _operator(one)) for one in reversed(known)]
+    return [*stages, Stage("state", None, ", ".join(state), stands_for="" if state else f.ELSEWHERE)]
 
 
 def _operator(one: StatefulOperator) -> str:
@@ -289,21 +272,6 @@ def _operator(one: StatefulOperator) -> str:
     rows = "" if one.rows is None else f", {f.counted(one.rows, 'row')}"
     keeps = ", never removes state" if one.evicts is False and one.output_mode != "complete" else ""
     return f"{OPERATORS[one.kind]}{mode}{keeps}{rows}"
-
-
-def _position(source: SourcePosition) -> Stage:
-    backlog = f.ELSEWHERE if source.backlog is None else f.counted(source.backlog, "record")
-    return Stage("source", None, f"{f.cut(f.clean(source.description), 60)}, backlog {backlog}")
-
-
-def _policy(snapshot: Snapshot) -> str:
-    spark = snapshot.spark
-    nodes = len(spark.nodes or ())
-    side = "ahead of the clock" if (snapshot.level.behind_clock_ms or 0) < 0 else "behind the clock"
-    if nodes > 1:
-        word = {"min": "minimum", "max": "maximum", None: f"policy {f.ELSEWHERE}: the minimum by default"}
-        return f"{side}; the {word[spark.policy]} of {nodes} nodes"
-    return side
 
 
 def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
@@ -321,8 +289,122 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
 def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
     """The total state as reported; `counted`: its rows are shown already."""
     spark = snapshot.spark
-    reported = [] if spark.state_rows is None or counted else [f.counted(spark.state_rows, "row")]
-    reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
-    lost = spark.dropped_at_least
-    reported += [] if lost is None else [f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}"]
-    return ", ".join(reported)
+    rows, size, lost = None if counted else spark.state_rows, spark.state_bytes, spark.dropped_at_least
+    reported = [
+        None if rows is None else f.counted(rows, "row"),
+        None if size is None else f"{size / 1_048_576:,.1f} MiB of memory",
+        None if lost is None else f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}",
+    ]
+    return ", ".join(words for words in reported if words is not None)
+
+
+_NAME_CELLS = 28
+
+
+def stages_of_job(snapshot: Snapshot) -> list[Stage]:
+    """The tasks in the order of the plan; only the chosen operator's link names a channel."""
+    tasks = {task.id: task for task in snapshot.job.vertices}
+    stages = (
+        _stage(snapshot, task, [tasks[id] for id in task.inputs if id in tasks]) for task in snapshot.job.vertices
+    )
+    return [clock_stage(snapshot), *stages]
+
+
+def key_of(id: str) -> str:
+    """The key of a task on a screen; it never equals a channel's."""
+    return f"task {id}"
+
+
+def _stage(snapshot: Snapshot, task: FlinkVertex, inputs: Sequence[FlinkVertex]) -> Stage:
+    """A task; `upstream` is what holds it back, one step upstream: for the chosen operator and its sources the
+    channel.
+    """
+    job, holder = snapshot.job, snapshot.level.holder
+    # In flight: the holder is the operator itself, no channel is to blame.
+    blamed = holder is not None and any(view.channel == holder.channel for view in snapshot.channels)
+    holds, why, upstream = False, _lowest(inputs) if inputs else "behind the clock", None
+    if inputs:
+        # No watermark yet is the lowest; the end of the stream holds nothing back.
+        open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
+        upstream = key_of(min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0)).id)
+        fastest = [_fastest(one) for one in inputs]
+        known = [time for time in fastest if time is not None]
+        before = max(known) if len(known) == len(fastest) else None
+    else:
+        before = snapshot.now_ms
+    if holder is not None and blamed and task.id in (job.operator, job.held_in):
+        upstream = holder.channel
+    if holder is not None and inputs and task.id == job.operator:
+        holds, why = blamed, cause(snapshot)
+        if blamed:
+            subtask = ""
+            if holder.instance is not None and snapshot.instances is not None:
+                subtask = f" in {name(snapshot.instances[holder.instance].channel)}"
+            why = f"held back by {name(holder.channel)}{subtask}: {why}"
+    time_ms = task.input_ms if inputs else task.output_ms
+    loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
+    return Stage(
+        f.label(task.name, _NAME_CELLS),
+        time_ms,
+        _what(task),
+        gap(before, time_ms if inputs else _fastest(task)),
+        why,
+        holds,
+        stands_for="ended" if task.status == "FINISHED" else f.NO_DATA,
+        alarm=", ".join(f"{word} {f.share(load)}" for explains, word, load in loads if explains),
+        key=key_of(task.id),
+        upstream=upstream,
+    )
+
+
+def _lowest(inputs: Sequence[FlinkVertex]) -> str:
+    """The input with the lowest watermark, as far as known."""
+    known = [one for one in inputs if one.output_ms is not None]
+    if len(known) < len(inputs):
+        none = next(one for one in inputs if one.output_ms is None)
+        return "" if none.status == "FINISHED" else f"no watermark from {f.label(none.name, _NAME_CELLS)}"
+    low = min(known, key=lambda one: one.output_ms or 0)
+    if len(inputs) == 1 and not low.spread_ms:
+        return ""
+    which = "" if low.slowest is None or low.parallelism == 1 else f" #{low.slowest}"
+    return f"lowest input: {f.label(low.name, _NAME_CELLS)}{which}"
+
+
+def _what(task: FlinkVertex) -> str:
+    """Parallelism, state, spread of the outputs, drops, load."""
+    parts = [f"×{task.parallelism}"]
+    if task.status != "RUNNING":
+        parts.append(task.status)
+    if task.drift_ms is not None:
+        apart, paused = f.duration(abs(task.drift_ms)), task.drift_ms > 0
+        parts.append(f"paused by alignment, {apart} past its limit" if paused else f"{apart} below its alignment limit")
+    rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
+    parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
+    if task.late or task.late_at_least:
+        parts.append(f"{'≥ ' if task.late_at_least else ''}{f.count(task.late)} dropped as late")
+    if task.spread_ms:
+        slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
+        parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")
+    if task.delay_ms:
+        side = "behind" if task.delay_ms > 0 else "ahead of"
+        parts.append(f"sends its watermark {f.duration(abs(task.delay_ms))} {side} its input")
+    if task.output_ms is None and task.status == "RUNNING":
+        parts.append("sends no watermark yet")
+    return ", ".join(parts)
+
+
+def _fastest(task: FlinkVertex) -> int | None:
+    """The highest watermark that its subtasks send; None: not known."""
+    return None if task.output_ms is None or task.spread_ms is None else task.output_ms + task.spread_ms
+
+
+def delay_words(snapshot: Snapshot) -> str | None:
+    """Note that channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""
+    delays = snapshot.job.delays
+    if not delays:
+        return None
+    longest = max(delays.values(), key=abs)
+    is_one = len(set(delays.values())) == 1 and len(delays) == len(snapshot.channels)
+    amount = f.duration(abs(longest)) if is_one else f"up to {f.duration(abs(longest))}"
+    side = "later" if longest > 0 else "earlier"
+    return f"watermarks as they arrive: a task on the way sends them {amount} {side}"

@@ -1,15 +1,20 @@
-"""The effect of another lateness or idle timeout from the start, as numbers, without a round trip. Pure."""
+"""What another lateness or idle timeout would do, and what an applied one did: numbers and words. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from math import sqrt
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...engine.snapshot import RecentLateness, RecentRow, Snapshot, WhatIf
-from ...engine.watermarks.lateness import FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
+from ...engine.snapshot import RecentRow, SettingsChange, Snapshot, WhatIf
+from ...engine.text import formatting as f
+from ...engine.text.formatting import horizon_name, name
+from ...engine.verdict.preview import AppliedNow, ProposedSetting
+from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
-from .kinds import kind_words
+from .spans import Part, part
+from .texts import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
+from .watermark import kind_words, share
 
 
 class Range(Struct, frozen=True):
@@ -44,14 +49,10 @@ class IdlePreview(Struct, frozen=True):
     """Whether the late count is not exact."""
 
 
-_STEPS_MS = tuple(
-    number * unit
-    for unit, numbers in (
-        (1_000, (0, 1, 2, 5, 10, 20, 30, 45)),
-        (60_000, (1, 2, 5, 10, 15, 30)),
-        (3_600_000, (1, 2, 6, 12, 24)),
-    )
-    for number in numbers
+_STEPS_MS = (
+    *(f.SECOND * number for number in (0, 1, 2, 5, 10, 20, 30, 45)),
+    *(f.MINUTE * number for number in (1, 2, 5, 10, 15, 30)),
+    *(f.HOUR * number for number in (1, 2, 6, 12, 24)),
 )
 """Common values of lateness and idle timeout (ms)."""
 Preview = LatenessPreview | IdlePreview
@@ -124,7 +125,7 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
         holder=row.holder,
         flaps=row.flaps,
         late=row.late,
-        share=row.late / records if records else None,
+        share=share(row.late, records),
         about=row.late_error > 0,
     )
 
@@ -139,167 +140,171 @@ def late_at(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> Range | Non
     """
     if not rows or lateness_ms < rows[0].lateness_ms:
         return None
-    place = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
-    if place == len(rows):
-        return Range(0, rows[-1].late)
-    if rows[place].lateness_ms == lateness_ms:
-        return Range(rows[place].late, rows[place].late)
-    return Range(rows[place].late, rows[max(place - 1, 0)].late)
+    below, at = _around(rows, lateness_ms)
+    return Range(0 if at is None else rows[at].late, rows[below].late)
+
+
+def _around(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> tuple[int, int | None]:
+    """The places of the edges at or below and at or above a lateness (ms); None: it is beyond the last."""
+    at = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
+    if at == len(rows):
+        return at - 1, None
+    return at if rows[at].lateness_ms == lateness_ms else max(at - 1, 0), at
 
 
 def _delay(rows: list[WhatIf], lateness_ms: int | None) -> Range | None:
     if lateness_ms is None:
         return None
-    place = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
-    if place == len(rows):
+    below, at = _around(rows, lateness_ms)
+    delays = () if at is None else (rows[below].delay_ms, rows[at].delay_ms)
+    known = [delay for delay in delays if delay is not None]
+    return Range(min(known), max(known)) if len(known) == 2 else None
+
+
+def preview_title(preview: Preview) -> str:
+    """The meaning of a preview's picture."""
+    if isinstance(preview, LatenessPreview):
+        return f"with lateness {f.setting(preview.lateness_ms)} from the start"
+    return f"with idle timeout {f.setting(preview.idle_after_ms)} from the start"
+
+
+def share_range(preview: LatenessPreview) -> str | None:
+    """The previewed late share: exact, a range between two edges, `≤` where it is an upper bound."""
+    if preview.share is None:
         return None
-    below = place if rows[place].lateness_ms == lateness_ms else place - 1
-    low, high = rows[max(below, 0)].delay_ms, rows[place].delay_ms
-    return None if low is None or high is None else Range(min(low, high), max(low, high))
+    text = f.span(f.share(preview.share.low), f.share(preview.share.high))
+    return "≤ " + f.share(preview.share.high) if preview.upper_bound else text
 
 
-COMPLETENESS = (0.977, 0.99, 0.999)
-"""The shares of records on time for which a lateness is recommended."""
-TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
-"""The same in per cent, as written."""
-DEVIATIONS = (2.0, 2.326, 3.09)
-"""Standard deviations above the mean below which a normal distribution has these shares."""
+def changes_delay(preview: LatenessPreview) -> bool:
+    """Whether the result delay would change, as far as known."""
+    return delay_change(preview) not in (None, SAME_TIME)
 
 
-class Curve(Struct, frozen=True):
-    """By edge (ms): how many records are that late and less than the next edge, the late share, the delay (ms).
+def delay_change(preview: LatenessPreview) -> str | None:
+    """How much later results would come: `15m later`, `2m–5m sooner`, `at the same time`."""
+    change = preview.delay_change_ms
+    if change is None:
+        return None
+    if round(change.low) == 0 == round(change.high):
+        return SAME_TIME
+    if change.low < 0 < change.high:
+        return f"{f.duration(-change.low)} sooner to {f.duration(change.high)} later"
+    low, high = sorted((abs(change.low), abs(change.high)))
+    return f"{f.span(f.duration(low), f.duration(high))} {'later' if change.high > 0 else 'sooner'}"
 
-    Delays are always those since the start.
+
+def now_parts(snapshot: Snapshot, now: AppliedNow | None, *, can_apply: bool) -> list[Part]:
+    """The effect of Enter at the next emit: how far the watermark advances, which channel then holds it back, how many
+    windows fire.
+
+    For an attached job (not `can_apply`), the effect of a restart with the setting.
     """
-
-    edges: Sequence[int]
-    counts: Sequence[int]
-    shares: Sequence[float | None]
-    late: Sequence[int]
-    delays: Sequence[float | None]
-    records: int
-    channel: str | None = None
-    """The channel, if the curve is that of one: shares are then of its records behind the watermark."""
-    upper_bound: bool = False
-    horizon_ms: int | None = None
-    """The horizon: records that came in the last `horizon_ms` of processing time; None: since the start."""
-
-    @property
-    def of_part(self) -> bool:
-        """Whether it covers only a channel's records, of which only those behind the watermark are known."""
-        return self.channel is not None
-
-    @property
-    def on_time(self) -> int:
-        """Records that are not behind the watermark at lateness 0."""
-        return max(self.records - sum(self.counts), 0)
+    head = part((" now: " if can_apply else " after a restart: ", "dim"))
+    if now is None:
+        return [head, part((f.ELSEWHERE, "preview"), gap="")]
+    level, reached = snapshot.level.watermark_ms, now.watermark_ms
+    moved = 0 if level is None or reached is None else reached - level
+    parts = [head, part((f.signed(moved) if moved else "the watermark does not move", "preview"), gap="")]
+    if now.frozen_ms:
+        parts.append(part((f"frozen for {f.duration(now.frozen_ms)} of event time", "stale"), rank=1, gap=", "))
+    if now.holder is not None:
+        parts.append(part((f"{'then ' * bool(moved)}held back by {name(now.holder)}", "preview"), rank=2, gap=", "))
+    fires = f"{now.fires:,}{'+' * now.fires_more} window{'s' * (now.fires != 1)} fire{'s' * (now.fires == 1)}"
+    parts.append(part((fires if now.fires else "no window fires", "preview"), rank=3, gap=", "))
+    return parts
 
 
-class PartRow(Struct, frozen=True):
-    """A point of the curve of a channel's records, to be saved."""
-
-    of: str
-    lateness_ms: int
-    behind_watermark: int
-    behind_share: float | None
+def no_change_parts() -> list[Part]:
+    """What Enter does once the engine is gone."""
+    return [part((" now: ", "dim")), part(("nothing can be applied, the engine does not run", "stale"), gap="")]
 
 
-def part_rows(curve: Curve) -> list[PartRow]:
-    """The points of such a curve."""
-    points = zip(curve.edges, curve.late, curve.shares, strict=True)
-    return [PartRow(curve.channel or "", lateness_ms, behind, share) for lateness_ms, behind, share in points]
+def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
+    """The effect of the setting, had it been in force from the start."""
+    parts = [part((" from the start: ", "dim"))]
+    level = snapshot.level.watermark_ms
+    moved = None if preview.level_ms is None or level is None else preview.level_ms - level
+    parts.append(part((f.UNKNOWN if moved is None else f.signed(moved), "preview"), gap=""))
+    if isinstance(preview, LatenessPreview):
+        late = share_range(preview)
+        parts.append(part((f"{late} late" if late else SHARE_UNKNOWN, "preview"), gap=", "))
+        if (recent := _recent_share(snapshot, preview)) is not None:
+            parts.append(part((f" ({recent})", "preview"), rank=1, gap=""))
+        if (delay := delay_change(preview)) is not None:
+            parts.append(part((f"results {delay}", "preview"), rank=1, gap=", "))
+        return parts
+    parts.append(part((f"{'≈ ' * preview.about}{f.share(preview.share)} late", "preview"), gap=", "))
+    if preview.holder is not None:
+        parts.append(part((f"held back by {name(preview.holder)}", "preview"), rank=1, gap=", "))
+    if preview.flaps is not None:
+        parts.append(part((f.counted(preview.flaps, "idle change"), "preview"), rank=2, gap=", "))
+    return parts
 
 
-def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
-    """The curve of all records, or of one channel's; None if it is not known."""
-    rows = snapshot.whatif
-    if not rows:
+def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
+    """The late share of the last hour, if that is not the whole run: `1h: 0.4 %`."""
+    recent = next((part for part in snapshot.whatif_recent or () if part.horizon_ms == HOUR), None)
+    if recent is None or not recent.records or recent.records == snapshot.totals.records:
         return None
-    edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
-    if channel is None:
-        behind = [row.behind_watermark for row in rows]
-        counts = by_bucket(behind)
-        shares = [row.late_share for row in rows]
-        late, records = [row.late for row in rows], snapshot.totals.records or 0
-        return Curve(edges, counts, shares, late, delays, records, upper_bound=snapshot.whatif_upper_bound)
-    part = next((part for part in snapshot.lateness_by_channel if part.channel == channel), None)
-    if part is None:
+    late = late_at(recent.rows, preview.lateness_ms)
+    if late is None:
         return None
-    counts, late, known = _of_part(part.behind, len(edges), part.records)
-    return Curve(edges, counts, known, late, delays, part.records, channel)
+    low, high = f.share(late.low / recent.records), f.share(late.high / recent.records)
+    return f"{horizon_name(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
 
 
-def _of_part(behind: Sequence[int], edges: int, records: int) -> tuple[list[int], list[int], list[float | None]]:
-    """By edge: how many of the records are that late, how many at least that late, and their share."""
-    counts = [*behind, *[0] * edges][:edges]
-    late = [sum(counts[place:]) for place in range(len(counts))]
-    return counts, late, [number / records if records else None for number in late]
+SHOWN_MS = 120_000
+"""How long (ms of wall clock) the effect of an applied change is shown."""
 
 
-def horizons_of(snapshot: Snapshot) -> list[int | None]:
-    """The horizons (ms) for which a curve of all records is known, since the start (None) first."""
-    return [None, *(part.horizon_ms for part in snapshot.whatif_recent or () if part.horizon_ms is not None)]
+def setting_in_force(snapshot: Snapshot, proposed: ProposedSetting) -> ProposedSetting:
+    """The setting that the proposed one would replace."""
+    settings = snapshot.settings
+    return ProposedSetting(proposed.idle, settings.idle_after_ms if proposed.idle else settings.lateness_ms)
 
 
-def recent_of(snapshot: Snapshot, horizon_ms: int | None) -> RecentLateness | None:
-    """The what-if of a horizon (ms; None: since the start); None if it is not known."""
-    return next((part for part in snapshot.whatif_recent or () if part.horizon_ms == horizon_ms), None)
+class Applied(Struct, frozen=True):
+    """A change sent to the engine; it is shown from the first snapshot after the emit that applied it."""
 
+    proposed: ProposedSetting
+    before: ProposedSetting
+    version: int
+    """The version of the settings in force when it was sent."""
+    moved_ms: int | None = None
+    """How far the watermark advanced at the emit that applied it; None: there was no watermark before."""
+    undoes: bool = False
+    """The change takes back the one before."""
+    since_ms: int | None = None
+    """When (wall clock, epoch ms) that snapshot was taken."""
 
-def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
-    """The curve of the records that came in the last `horizon_ms`; None if it is not known."""
-    recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
-    if recent is None or whole is None or len(recent.rows) != len(whole.edges):
-        return None
-    return Curve(
-        edges=whole.edges,
-        counts=by_bucket([row.behind_watermark for row in recent.rows]),
-        shares=[row.late_share for row in recent.rows],
-        late=[row.late for row in recent.rows],
-        delays=whole.delays,
-        records=recent.records,
-        upper_bound=whole.upper_bound,
-        horizon_ms=horizon_ms,
-    )
+    def in_force(self, snapshot: Snapshot) -> bool:
+        """Whether the engine has the setting now."""
+        return self.proposed == setting_in_force(snapshot, self.proposed)
 
+    def seen(self, snapshot: Snapshot) -> "Applied":
+        """The change with its effect, once a snapshot has it."""
+        if self.since_ms is not None or not self.in_force(snapshot):
+            return self
+        made = next((change for change in reversed(snapshot.own.changes) if self._is(change)), None)
+        if made is None or made.emitted_ms is None:
+            return self
+        return replace(self, moved_ms=made.moved_ms, since_ms=snapshot.wall_ms)
 
-def evidence(curve: Curve, lateness_ms: int) -> tuple[int, bool, tuple[float | None, float | None]]:
-    """How many records are late at an edge (ms), whether that is too few for a recommendation, and the share's
-    interval.
-    """
-    late = curve.late[place_of(curve.edges, lateness_ms)]
-    return late, late < FEW_LATE, wilson_interval(late, curve.records)
+    def _is(self, change: SettingsChange) -> bool:
+        value = change.idle_after_ms if self.proposed.idle else change.lateness_ms
+        return change.version > self.version and value == self.proposed.value_ms
 
-
-def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
-    """The first and the last edge worth drawing: the range of the records and of `values` (ms)."""
-    filled = [place for place, count in enumerate(curve.counts) if count]
-    known = [place_of(curve.edges, value) for value in values if value is not None]
-    places = [*filled, *known, *(place + 1 for place in filled[-1:])]
-    if not places:
-        return 0, len(curve.edges) - 1
-    return max(min(places) - 1, 0), min(max(places) + 1, len(curve.edges) - 1)
-
-
-def place_of(edges: Sequence[int], value_ms: int) -> int:
-    """The last edge at or below a lateness (ms)."""
-    return max(sum(1 for edge in edges if edge <= value_ms) - 1, 0)
-
-
-def recommended(curve: Curve) -> list[int | None]:
-    """The smallest lateness (ms) for each of `COMPLETENESS`; None if no lateness reaches it."""
-    return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
-
-
-def moments(curve: Curve) -> tuple[float, float] | None:
-    """Mean and deviation (ms) of the lateness of all records (on time: 0), from the middles of the buckets.
-
-    None: there are no records.
-    """
-    if not curve.records:
-        return None
-    ends = [*curve.edges[1:], curve.edges[-1]]
-    middles = [(low + high) / 2 for low, high in zip(curve.edges, ends, strict=True)]
-    mean = sum(count * middle for count, middle in zip(curve.counts, middles, strict=True)) / curve.records
-    square = sum(count * middle**2 for count, middle in zip(curve.counts, middles, strict=True)) / curve.records
-    return mean, sqrt(max(square - mean**2, 0.0))
+    def parts(self, snapshot: Snapshot) -> Sequence[Part]:
+        """Its effect, for a line, as long as it is recent; else nothing."""
+        if self.since_ms is None or not self.in_force(snapshot) or snapshot.wall_ms is None:
+            return ()
+        if snapshot.wall_ms - self.since_ms >= SHOWN_MS:
+            return ()
+        moved_ms = self.moved_ms
+        moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else f": {DID_NOT_MOVE}"
+        head, key = (" undone, back to ", " redoes") if self.undoes else (" applied ", " undoes")
+        return [
+            part((head, "dim"), (self.proposed.words(), "strong"), (moved, "preview")),
+            part(("u", "key"), (key, "dim"), gap=" · "),
+        ]

@@ -1,6 +1,7 @@
 """Progress over the kept history as columns to draw, how far a bounded source is read, a replay's position. Pure."""
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -122,10 +123,42 @@ def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list
     return out
 
 
+def lags_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list[int | None]:
+    """The greatest lag (ms) in each of the last `columns` stretches of `cell_ms`.
+
+    Behind the fastest channel; behind the clock where no channel is known.
+    """
+    lags = [[_lag(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
+    return [max((lag for lag in cell if lag is not None), default=None) for cell in lags]
+
+
+def _lag(point: HistoryPoint) -> int | None:
+    if point.behind_fastest_ms is not None or point.holder is not None or point.watermark_ms is None:
+        return point.behind_fastest_ms
+    return max(point.now_ms - point.watermark_ms, 0)
+
+
+def sparkline(lags: Sequence[int | None]) -> str:
+    """The lags as a line of blocks, the greatest as a full one."""
+    greatest = max((lag for lag in lags if lag is not None), default=0)
+    return "".join(" " if lag is None else "▁▂▃▄▅▆▇█"[7 * lag // max(greatest, 1)] for lag in lags)
+
+
 def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
     """All figures, in the order in which they are drawn."""
-    return [_rows(snapshot, cells), _results(snapshot, cells), _batches(snapshot, cells),
-            backlog_chart(snapshot, cells), _state(snapshot, points, cells)]  # fmt: skip
+    columns = growth(cells, lambda point: point.records or None)
+    if not any(columns):
+        columns = each(cells, lambda point: point.rows_in, fmean)
+    done, now = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
+    now = _last(columns) if now is None else now
+    could = "" if done is None else f", {f.rate(done)}/s done"
+    rows = chart_of("rows in", None if now is None else f"{_rate(now)}{could}", columns, _rate)
+    windows, fired = snapshot.windows, growth(cells, lambda point: point.results)
+    results = Chart("results out", "", note=f.ELSEWHERE)
+    if windows.fired is not None:
+        in_all = f"{f.count(windows.fired + (windows.late_firings or 0))} in all"
+        results = chart_of("results out", in_all, fired, _rate)
+    return [rows, results, _batches(snapshot, cells), backlog_chart(snapshot, cells), _state(snapshot, points, cells)]
 
 
 def unread(snapshot: Snapshot) -> list[UnreadPosition]:
@@ -136,44 +169,32 @@ def unread(snapshot: Snapshot) -> list[UnreadPosition]:
     return sorted(found, key=lambda one: (-(one.records or 0), -(one.behind_ms or 0), one.name))
 
 
-def _rows(snapshot: Snapshot, cells: Cells) -> Chart:
-    columns = growth(cells, lambda point: point.records or None)
-    if not any(columns):
-        columns = each(cells, lambda point: point.rows_in, mean)
-    done, coming = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
-    now = _last(columns) if coming is None else coming
-    could = "" if done is None else f", {f.rate(done)}/s done"
-    return chart_of("rows in", f"{f.rate(now)}/s{could}", columns, lambda value: f"{f.rate(value)}/s", now is None)
+def _rate(per_second: float) -> str:
+    return f"{f.rate(per_second)}/s"
 
 
-def _results(snapshot: Snapshot, cells: Cells) -> Chart:
-    windows = snapshot.windows
-    columns = growth(cells, lambda point: point.results)
-    if windows.fired is None:
-        return Chart("results out", "", note=f.ELSEWHERE)
-    return chart_of("results out", f"{f.count(windows.fired + (windows.late_firings or 0))} in all", columns,
-                  lambda value: f"{f.rate(value)}/s", False)  # fmt: skip
+def _count(value: float) -> str:
+    return f.count(int(value))
+
+
+def _last(columns: Sequence[Stack | None]) -> float | None:
+    return next((sum(column) for column in reversed(columns) if column is not None), None)
 
 
 def _batches(snapshot: Snapshot, cells: Cells) -> Chart:
+    """The slowest batch of each column, by the phases of its time."""
     columns: list[Stack | None] = []
     for points in cells:
         slowest = max((point for point in points if point.batch_ms), key=lambda p: p.batch_ms or 0, default=None)
-        columns.append(None if slowest is None else _stack(slowest))
+        if slowest is None or slowest.phases is None:
+            columns.append(None if slowest is None else (float(slowest.batch_ms or 0),))
+            continue
+        parts = [float(getattr(slowest.phases, field)) for field, _ in PHASES]
+        parts[0] += max((slowest.batch_ms or 0) - sum(parts), 0.0)  # time that Spark does not account for
+        columns.append(tuple(parts))
     now, phases = snapshot.spark.batch_ms, phases_of(snapshot.spark.phases_ms)
-    words = "" if now is None else f.duration(now)
-    if now and phases is not None:
-        words += f", {f.share(phases.work_ms / now)} work"
-    return chart_of("batch", words or f.UNKNOWN, columns, f.duration, now is None)
-
-
-def _stack(point: HistoryPoint) -> Stack:
-    total, phases = float(point.batch_ms or 0), point.phases
-    if phases is None:
-        return (total,)
-    parts = [float(getattr(phases, field)) for field, _ in PHASES]
-    parts[0] += max(total - sum(parts), 0.0)  # time that Spark does not account for
-    return tuple(parts)
+    work = f", {f.share(phases.work_ms / now)} work" if now and phases is not None else ""
+    return chart_of("batch", None if now is None else f.duration(now) + work, columns, f.duration)
 
 
 def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
@@ -184,7 +205,7 @@ def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
     behind = max((view.behind_end_ms for view in snapshot.channels if view.behind_end_ms is not None), default=None)
     words = "" if behind is None else f", {f.duration(behind)} behind"
     columns = each(cells, lambda point: point.backlog, max)
-    return chart_of("backlog", f"{f.count(now)}{words}", columns, whole, False)
+    return chart_of("backlog", f"{f.count(now)}{words}", columns, _count)
 
 
 def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> Chart:
@@ -197,23 +218,17 @@ def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
     size = snapshot.spark.state_bytes
     reported += [f.counted(windows, "window")] if windows is not None and size is None else []
     reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
-    return chart_of("state", ", ".join(reported) or f.UNKNOWN, columns, whole, not reported)
+    return chart_of("state", ", ".join(reported) or None, columns, _count)
 
 
-def whole(value: float) -> str:
-    return f.count(int(value))
-
-
-def chart_of(
-    name: str, now: str, columns: Sequence[Stack | None], words: Callable[[float], str], unknown: bool
-) -> Chart:  # fmt: skip
+def chart_of(name: str, now: str | None, columns: Sequence[Stack | None], words: Callable[[float], str]) -> Chart:
+    """The figure; `now` is its present value in words (None: not known), `words` those for a value of a column."""
     known = sorted(sum(column) for column in columns if column is not None)
     if not known:
-        return Chart(name, "", note=f.ELSEWHERE) if unknown else Chart(name, now)
+        return Chart(name, "", note=f.ELSEWHERE) if now is None else Chart(name, now)
     # A few outliers (the first batch) would flatten the rest.
-    top = min(known[-1], OUTLIER * known[len(known) * 9 // 10])
-    top = top or known[-1]
-    return Chart(name, now, columns, top, words(top))
+    top = min(known[-1], OUTLIER * known[len(known) * 9 // 10]) or known[-1]
+    return Chart(name, f.UNKNOWN if now is None else now, columns, top, words(top))
 
 
 def each(
@@ -243,31 +258,47 @@ def growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack
     return out
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _last(columns: Sequence[Stack | None]) -> float | None:
-    return next((sum(column) for column in reversed(columns) if column is not None), None)
-
-
 _TASK_NAME_CELLS = 14
 NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
 
 
 def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
-    """All figures, in the order in which they are drawn."""
+    """All figures of a Flink job, in the order in which they are drawn."""
     job = snapshot.job
-    sent = job.chosen.sent_per_second if job.chosen is not None else None
+    read, sent = job.read_per_second, job.chosen.sent_per_second if job.chosen is not None else None
+    read_by = each(cells, lambda point: point.rows_in, fmean)
+    sent_by = each(cells, lambda point: point.results_in_a_second, fmean)
+    # Event time that the watermark gains per second of the clock.
+    gains = growth(cells, lambda point: point.watermark_ms)
+    speeds = [None if column is None else (column[0] / f.SECOND,) for column in gains]
+    speed = _last(speeds)
+    backlog = backlog_chart(snapshot, cells)
+    if backlog.note is not None:  # no broker is queried: a lower bound from the sources
+        pending = sum(task.pending or 0 for task in job.vertices)
+        note = f"≥ {f.count(pending)} records pending in the sources" if pending else NO_BACKLOG
+        backlog = Chart("backlog", "", note=note)
     return [
-        _rate("records read", job.read_per_second, each(cells, lambda point: point.rows_in, mean)),
-        _rate("results out", sent, each(cells, lambda point: point.results_in_a_second, mean)),
+        chart_of("records read", None if read is None else _rate(read), read_by, _rate),
+        chart_of("results out", None if sent is None else _rate(sent), sent_by, _rate),
         _load("busiest task", job, cells, lambda task: task.busy, lambda point: point.busy),
         _load("back pressure", job, cells, lambda task: task.back_pressured, lambda point: point.back_pressured),
-        _event_time(cells),
-        _backlog(snapshot, job, cells),
+        chart_of("event time", None if speed is None else _speed(speed), speeds, _speed),
+        backlog,
         Chart("checkpoint", "", note=_checkpoint(snapshot, job)),
     ]
+
+
+def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
+    """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
+    age, took, size = age_words(snapshot, job.checkpoint_ms), job.checkpoint_took_ms, job.checkpoint_bytes
+    words = ["none completed" if age is None else f"{age} ago"]
+    if age is not None and took is not None:
+        words.append(f"took {f.duration(took)}")
+    if age is not None and size is not None:
+        words.append(f"state {size / 1_048_576:,.1f} MiB" if size >= 104_858 else f"state {size / 1024:,.1f} KiB")
+    if job.checkpoints_failed:
+        words.append(f"{f.count(job.checkpoints_failed)} failed")
+    return ", ".join(words)
 
 
 def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
@@ -276,11 +307,6 @@ def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
     if time_ms is None or clock_ms is None:
         return None
     return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)
-
-
-def _rate(name: str, now: float | None, columns: Sequence[Stack | None]) -> Chart:
-    words = f.UNKNOWN if now is None else f"{f.rate(now)}/s"
-    return chart_of(name, words, columns, lambda value: f"{f.rate(value)}/s", now is None)
 
 
 def _load(
@@ -297,51 +323,5 @@ def _load(
     return Chart(name, f"{f.share(share)}{named}", columns, 1.0, "100 %")
 
 
-def _event_time(cells: Cells) -> Chart:
-    """Event time that the watermark gains per second of the clock."""
-    columns: list[Stack | None] = []
-    last: HistoryPoint | None = None
-    for points in cells:
-        known = [point for point in points if point.watermark_ms is not None]
-        since = last or (known[0] if known else None)
-        if not known or since is None or known[-1].wall_ms <= since.wall_ms:
-            columns.append(None)
-        else:
-            gained = (known[-1].watermark_ms or 0) - (since.watermark_ms or 0)
-            columns.append((max(gained, 0) / (known[-1].wall_ms - since.wall_ms),))
-        last = known[-1] if known else last
-    now = next((column[0] for column in reversed(columns) if column is not None), None)
-    return chart_of("event time", f.UNKNOWN if now is None else _speed(now), columns, _speed, now is None)
-
-
 def _speed(times: float) -> str:
     return f"×{times:,.0f}" if times >= 10 else f"×{times:.1f}"
-
-
-def _backlog(snapshot: Snapshot, job: FlinkJob, cells: Cells) -> Chart:
-    """The backlog from the broker, if one is queried; else from the sources, as a lower bound."""
-    chart = backlog_chart(snapshot, cells)
-    if chart.note is None:
-        return chart
-    pending = sum(one.pending or 0 for one in job.vertices)
-    return Chart("backlog", "", note=f"≥ {f.count(pending)} records pending in the sources" if pending else NO_BACKLOG)
-
-
-def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
-    """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
-    age = age_words(snapshot, job.checkpoint_ms)
-    if age is None:
-        words = ["none completed"]
-    else:
-        words = [f"{age} ago"]
-        if job.checkpoint_took_ms is not None:
-            words.append(f"took {f.duration(job.checkpoint_took_ms)}")
-        if job.checkpoint_bytes is not None:
-            words.append(f"state {_size(job.checkpoint_bytes)}")
-    if job.checkpoints_failed:
-        words.append(f"{f.count(job.checkpoints_failed)} failed")
-    return ", ".join(words)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1_048_576:,.1f} MiB" if size >= 104_858 else f"{size / 1024:,.1f} KiB"

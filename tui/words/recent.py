@@ -10,6 +10,7 @@ from ...engine.snapshot import Snapshot, TimePoint
 from ...engine.verdict.history import HistoryPoint, history_point, is_overtaken
 from ...engine.watermarks.counts import PointSample
 from .history import EventLog, Hold, Holders
+from .watermark import share
 
 SLOT_MS = 2_000
 """Length (ms of the engine's wall clock) of a slot, of which only the last entry is kept."""
@@ -170,33 +171,9 @@ class Recent:
         if not self._points:
             return None
         last = self._points[-1]
-        first = last
-        for point in reversed(self._points):
-            first = point
-            if point.wall_ms <= last.wall_ms - NOW_MS:
-                break
-        records = last.records - first.records
-        return max(last.late - first.late, 0) / records if records > 0 else None
-
-    def lags(self, cells: int, cell_ms: int) -> list[int | None]:
-        """The greatest lag (ms) in each of the last `cells` stretches of `cell_ms`.
-
-        Behind the fastest channel; behind the clock where no channel is known.
-        """
-        out: list[int | None] = [None] * cells
-        if not self._points:
-            return out
-        newest = self._points[-1].wall_ms // cell_ms
-        for point in reversed(self._points):
-            place = cells - 1 - (newest - point.wall_ms // cell_ms)
-            if place < 0:
-                break
-            lag = point.behind_fastest_ms
-            if lag is None and point.holder is None and point.watermark_ms is not None:
-                lag = max(point.now_ms - point.watermark_ms, 0)
-            if lag is not None:
-                out[place] = max(lag, out[place] or 0)
-        return out
+        old = (point for point in reversed(self._points) if point.wall_ms <= last.wall_ms - NOW_MS)
+        first = next(old, self._points[0])
+        return share(max(last.late - first.late, 0), max(last.records - first.records, 0))
 
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
         """For an attached query: the record with the greatest event time of each channel, if it is new."""

@@ -35,13 +35,13 @@ def cells(spans: Iterable[Span]) -> int:
 def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     """The parts in `width` cells: left ones, a filling gap, right ones; parts that do not fit are dropped, then cut."""
     kept = list(parts)
-    while kept and _length(kept) > width:
-        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, i))
-        if not kept[worst].rank:
+    while True:
+        left, right = _side(kept, False), _side(kept, True)
+        spare = width - cells(left) - cells(right)
+        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, i), default=None)
+        if spare >= (2 if left and right else 0) or worst is None or not kept[worst].rank:
             break
         del kept[worst]
-    left, right = _side(kept, False), _side(kept, True)
-    spare = width - cells(left) - cells(right)
     if spare < 0:
         return clip([*left, ("  ", style), *right] if right else left, width)
     return [*left, (" " * spare, style), *right] if spare else [*left, *right]
@@ -69,18 +69,11 @@ def joined(spans: Iterable[Span]) -> list[Span]:
     return out
 
 
-def _length(parts: Sequence[Part]) -> int:
-    left, right = cells(_side(parts, False)), cells(_side(parts, True))
-    return left + right + (2 if left and right else 0)
-
-
 def _side(parts: Sequence[Part], right: bool) -> list[Span]:
     out: list[Span] = []
     for item in parts:
         if item.right == right:
-            if out:
-                out.append((item.gap, "dim"))
-            out.extend(item.spans)
+            out += [(item.gap, "dim"), *item.spans] if out else item.spans
     return out
 
 

@@ -4,15 +4,16 @@ The picture moves by whole columns and rows, and its scale changes only if neces
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...engine.snapshot import Snapshot, TimePoint
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
-from ...engine.watermarks.settings import Session, Settings
+from ...engine.watermarks.settings import Session
 from .barrel import STEPS
 from .spans import Span, joined
 
@@ -102,28 +103,27 @@ def data_of(
         return None
     line = [(point.now_ms, point.watermark_ms) for point in history if point.watermark_ms is not None]
     kept = [point for point in sample if point.now_ms <= now and (channel is None or point.channel == channel)]
-    size, slide, offset = _window(settings)
-    lag = snapshot.level.behind_clock_ms
+    size: int | None = None
+    slide: int | None = None
+    ends_at = 0
+    match settings.window:
+        case None:
+            pass
+        case Session(gap_ms=size):
+            pass
+        case spec:
+            size, slide = spec.size_ms, spec.slide_ms
+            ends_at = (spec.offset_ms + spec.size_ms) % spec.slide_ms
     return Data(
         points=kept,
         line=line,
         now_ms=now,
         scale_ms=(settings.lateness_ms or 0) + (size or f.MINUTE),
-        lag_ms=max(lag or 0, 0),
+        lag_ms=max(snapshot.level.behind_clock_ms or 0, 0),
         window_ms=slide,
-        offset_ms=offset,
+        offset_ms=ends_at,
         preview_by_ms=None if preview_ms is None else (settings.lateness_ms or 0) - preview_ms,
     )
-
-
-def _window(settings: Settings) -> tuple[int | None, int | None, int]:
-    """The size of the windows, the distance between two ends, and where one of them ends."""
-    spec = settings.window
-    if spec is None:
-        return None, None, 0
-    if isinstance(spec, Session):
-        return spec.gap_ms, None, 0
-    return spec.size_ms, spec.slide_ms, (spec.offset_ms + spec.size_ms) % spec.slide_ms
 
 
 def frame_of(data: Data, look: PlotView, columns: int, rows: int, last: PlotFrame | None) -> PlotFrame:
@@ -158,32 +158,32 @@ def _event_span(data: Data, left: int, right: int) -> tuple[int, int]:
     return (low, max(high, end)) if abs(end - high) <= reach else (low, max(high, low + 1))
 
 
-def _part(step: tuple[int, int]) -> float:
-    return step[0] / step[1]
-
-
 def _nice(wanted: float) -> int:
     """A round time of at least `wanted` (ms)."""
     return next((step // n for step, n in _FINE if step // n >= wanted), STEPS[-1])
 
 
-_FINE = sorted(((step, n) for step in STEPS for n in (12, 10, 6, 5, 4, 3, 2, 1) if not step % n), key=_part)
+_FINE = sorted(
+    ((step, n) for step in STEPS for n in (12, 10, 6, 5, 4, 3, 2, 1) if not step % n),
+    key=lambda part: part[0] / part[1],
+)
 """Round times and equal parts of them, by length."""
 
 
 def moved(look: PlotView, frame: PlotFrame, right: float, up: float) -> PlotView:
     """The view moved by shares of the picture; never beyond now."""
     back = look.back_ms - round(right * frame.cell_ms * frame.columns)
-    return PlotView(look.zoom, max(back, 0), look.up_ms + round(up * frame.row_ms * frame.rows), look.channel)
+    return replace(look, back_ms=max(back, 0), up_ms=look.up_ms + round(up * frame.row_ms * frame.rows))
 
 
 def zoomed(look: PlotView, frame: PlotFrame, by: int) -> PlotView:
     """The view zoomed in (1) or out (-1): around now if the picture follows the clock, else around its middle."""
     zoom = max(min(look.zoom + by, MAX_ZOOM), MIN_ZOOM)
-    if zoom == look.zoom or not look.back_ms:
-        return PlotView(zoom, look.back_ms, look.up_ms if zoom == look.zoom else 0, look.channel)
-    half = frame.cell_ms * frame.columns // 2
-    return PlotView(zoom, max(look.back_ms + half - round(half * ZOOM ** (look.zoom - zoom)), 0), 0, look.channel)
+    if zoom == look.zoom:
+        return look
+    half = frame.cell_ms * frame.columns // 2 if look.back_ms else 0
+    back = look.back_ms + half - round(half * ZOOM ** (look.zoom - zoom))
+    return replace(look, zoom=zoom, back_ms=max(back, 0), up_ms=0)
 
 
 # What each cell contains
@@ -196,8 +196,9 @@ def drawn(data: Data, frame: PlotFrame, *, plain: bool = False) -> list[list[Spa
     _draw_diagonal(cells, data, frame, plain)
     _draw_points(cells, [point for point in data.points if not point.late], frame)
     if data.preview_by_ms is not None:
-        _draw_line(cells, [(now, level + data.preview_by_ms) for now, level in data.line], data, frame, preview=True)
-    _draw_line(cells, data.line, data, frame, preview=False)
+        preview = [(now, level + data.preview_by_ms) for now, level in data.line]
+        _draw_line(cells, preview, data, frame, "preview", PREVIEW)
+    _draw_line(cells, data.line, data, frame, "level", LEVEL)
     for point in data.points:
         if point.late and (place := _place(frame, point)) is not None:
             cells[place[0]][place[1]] = (LATE, "bad")
@@ -220,28 +221,38 @@ def _draw_grid(cells: list[list[Span]], data: Data, frame: PlotFrame) -> None:
 
 def _draw_diagonal(cells: list[list[Span]], data: Data, frame: PlotFrame, plain: bool) -> None:
     """Draw the present event time: a line of dots, or of strokes without colours."""
-    dots: dict[tuple[int, int], int] = {}
+    dots = _Dots()
     for half in range(2 * frame.columns):
         time = frame.x_low + frame.cell_ms * half // 2 + frame.cell_ms // 4
-        up = frame.row(time)
-        if 0 <= up < frame.rows and time <= data.now_ms:
-            place = int(up), half // 2
-            dots[place] = dots.get(place, 0) | _DOTS[3 - int(up % 1 * 4)][half % 2]
-    for (row, column), bits in dots.items():
-        cells[row][column] = (DIAGONAL if plain else chr(0x2800 + bits), "dim")
+        if 0 <= frame.row(time) < frame.rows and time <= data.now_ms:
+            dots.add(half / 2, frame.row(time))
+    dots.draw(cells, "dim", DIAGONAL if plain else None)
 
 
 def _draw_points(cells: list[list[Span]], points: Sequence[TimePoint], frame: PlotFrame) -> None:
     """Draw the records, eight dots per cell."""
-    dots: dict[tuple[int, int], int] = {}
+    dots = _Dots()
     for point in points:
-        place = _place(frame, point)
-        if place is not None:
-            across, up = frame.column(point.now_ms), frame.row(point.event_ms)
-            bit = _DOTS[3 - int((up - place[0]) * 4)][int((across - place[1]) * 2)]
-            dots[place] = dots.get(place, 0) | bit
-    for (row, column), bits in dots.items():
-        cells[row][column] = (chr(0x2800 + bits), "on-time")
+        if _place(frame, point) is not None:
+            dots.add(frame.column(point.now_ms), frame.row(point.event_ms))
+    dots.draw(cells, "on-time")
+
+
+class _Dots:
+    """Dots at places in cells, eight per cell."""
+
+    def __init__(self) -> None:
+        self._bits: dict[tuple[int, int], int] = {}
+
+    def add(self, column: float, row: float) -> None:
+        place = int(row), int(column)
+        bit = _DOTS[3 - int(row % 1 * 4)][int(column % 1 * 2)]
+        self._bits[place] = self._bits.get(place, 0) | bit
+
+    def draw(self, cells: list[list[Span]], style: str, sign: str | None = None) -> None:
+        """Draw the dots, or the sign in each of their cells."""
+        for (row, column), bits in self._bits.items():
+            cells[row][column] = (sign or chr(0x2800 + bits), style)
 
 
 def _place(frame: PlotFrame, point: TimePoint) -> tuple[int, int] | None:
@@ -252,10 +263,9 @@ def _place(frame: PlotFrame, point: TimePoint) -> tuple[int, int] | None:
 
 
 def _draw_line(
-    cells: list[list[Span]], line: Sequence[tuple[int, int]], data: Data, frame: PlotFrame, *, preview: bool
+    cells: list[list[Span]], line: Sequence[tuple[int, int]], data: Data, frame: PlotFrame, style: str, flat: str
 ) -> None:  # fmt: skip
-    """Draw the watermark as steps."""
-    style = "preview" if preview else "level"
+    """Draw the watermark as steps of `flat` signs."""
     times = [now for now, _ in line]
     before: int | None = None
     for column in range(frame.columns):
@@ -265,26 +275,17 @@ def _draw_line(
         known = bisect_right(times, left + frame.cell_ms - 1)
         if not known:
             continue
-        row = _row_of(frame, line[known - 1][1])
-        _draw_step(cells, column, row if before is None else before, row, style, PREVIEW if preview else LEVEL)
+        time = line[known - 1][1]
+        row = -1 if time < frame.y_low else min(int(frame.row(time)), frame.rows)  # outside: just below, just above
+        shape = {row: flat}
+        if before is not None and before != row:
+            up = row > before
+            shape = dict.fromkeys(range(min(before, row) + 1, max(before, row)), "│")
+            shape |= {before: "╯" if up else "╮", row: "╭" if up else "╰"}
+        for place, sign in shape.items():
+            if 0 <= place < len(cells):
+                cells[place][column] = (sign, style)
         before = row
-
-
-def _row_of(frame: PlotFrame, time: int) -> int:
-    """The row of a time; the one below or above the picture if it is outside."""
-    return -1 if time < frame.y_low else min(int(frame.row(time)), frame.rows)
-
-
-def _draw_step(cells: list[list[Span]], column: int, start: int, end: int, style: str, flat: str) -> None:
-    if start == end:
-        shape = {start: flat}
-    else:
-        up = end > start
-        shape = dict.fromkeys(range(min(start, end) + 1, max(start, end)), "│")
-        shape |= {start: "╯" if up else "╮", end: "╭" if up else "╰"}
-    for row, sign in shape.items():
-        if 0 <= row < len(cells):
-            cells[row][column] = (sign, style)
 
 
 # The axes
@@ -292,15 +293,18 @@ def _draw_step(cells: list[list[Span]], column: int, start: int, end: int, style
 
 def y_labels(frame: PlotFrame, zone: tzinfo | None) -> dict[int, str]:
     """The labelled rows, counted from the bottom."""
-    step = next((step for step in STEPS if step >= _TICK_ROWS * frame.row_ms), STEPS[-1])
-    first = -(-frame.y_low // step) * step
-    times = range(first, frame.y_high, step)
-    return {int(frame.row(time)): text for time, text in zip(times, f.axis_times(times, zone, step), strict=True)}
+    labels = _labels(frame.y_low, frame.y_high, _TICK_ROWS * frame.row_ms, zone)
+    return {int(frame.row(time)): text for time, text in labels}
 
 
 def x_labels(frame: PlotFrame, zone: tzinfo | None) -> dict[int, str]:
     """The labels below, by the column of their time."""
-    step = next((step for step in STEPS if step >= _TICK_CELLS * frame.cell_ms), STEPS[-1])
-    first = -(-frame.x_low // step) * step
-    times = range(first, frame.x_high, step)
-    return {int(frame.column(time)): text for time, text in zip(times, f.axis_times(times, zone, step), strict=True)}
+    labels = _labels(frame.x_low, frame.x_high, _TICK_CELLS * frame.cell_ms, zone)
+    return {int(frame.column(time)): text for time, text in labels}
+
+
+def _labels(low: int, high: int, apart_ms: int, zone: tzinfo | None) -> Iterator[tuple[int, str]]:
+    """Round times between two times, at least `apart_ms` apart, in words."""
+    step = next((step for step in STEPS if step >= apart_ms), STEPS[-1])
+    times = range(-(-low // step) * step, high, step)
+    return zip(times, f.axis_times(times, zone, step), strict=True)

@@ -9,16 +9,15 @@ from ...engine.doctor import Finding, accounts_for
 from ...engine.doctor.blocking import Lagging, SilentChannels
 from ...engine.doctor.flink import OperatorKeepsBack
 from ...engine.doctor.progress import Stalled
-from ...engine.snapshot import Blocker, Snapshot, Verdict, VerdictName
+from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
 from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
 from .keys import hint
-from .kinds import end_words
 from .spans import Part, Span, lay, part
-from .wording import ahead_elsewhere, raised_words
+from .watermark import ahead_elsewhere, end_words, raised_words
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""
@@ -28,10 +27,8 @@ NAMED_CELLS = 16
 """Cells for their names, at most, except the first."""
 MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
-WORDS: dict[VerdictName, str] = {
-    "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
-    "ended": "ENDED",
-}  # fmt: skip
+WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
+WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST}
 STYLES: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
@@ -152,7 +149,9 @@ def blame(snapshot: Snapshot) -> str | None:
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
-    return f"{_named_shortly([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
+    count = count_of(same)
+    who = _named_shortly([channel for step in same for channel in step.channels], count)
+    return f"{who} {does(steps[0].cause, count)}"
 
 
 def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
@@ -161,8 +160,8 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
     if silent is None:
         return blame(snapshot)
     count = len(silent.channels)
-    words = CAUSES["never_seen" if silent.never_seen == count else "quiet"]
-    return f"{_named_shortly(silent.channels, count)} {words.several if count > 1 else words.one}"
+    cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
+    return f"{_named_shortly(silent.channels, count)} {does(cause, count)}"
 
 
 def is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
@@ -174,10 +173,9 @@ def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
     return next((found for found in findings if isinstance(found, SilentChannels)), None)
 
 
-def does(steps: Sequence[Blocker]) -> str:
-    """What channels with one cause do: `has no data`, `have no data`."""
-    words = CAUSES[steps[0].cause]
-    return words.several if count_of(steps) > 1 else words.one
+def does(cause: Cause, count: int) -> str:
+    """What channels with a cause do: `has no data`, `have no data`."""
+    return CAUSES[cause].several if count > 1 else CAUSES[cause].one
 
 
 def count_of(steps: Sequence[Blocker]) -> int:
@@ -225,7 +223,7 @@ def _reason(
             return []  # nothing is behind: the finding names who is ahead
         return [f"{f.duration(behind)} behind fastest"] if behind else []
     reason = verdict.reason
-    if headline is not None and _names_it(findings[0]):
+    if headline is not None and _says_who(findings[0]):
         who = headline
     if verdict.verdict == "slow":
         horizon = f.duration(verdict.horizon_ms or 0)
@@ -245,13 +243,17 @@ def _reason(
         return [AS_A_WHOLE]
     accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
     if reason.code == "engine_lost":
-        return [text for text in (accounted, _gone(silent_ms)) if text is not None]
+        gone = "the engine is gone, this is its last snapshot"
+        if silent_ms is not None:
+            gone = f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
+        return [gone] if accounted is None else [accounted, gone]
     if reports_again(snapshot):
         return [f"data comes again, a verdict needs {f.duration((verdict.horizon_ms or 0) // 4)} of it"]
+    needs = "10 batches" if verdict.horizon_ms is None else f.duration(verdict.horizon_ms)
     return [
         {
             **REASONS,
-            "too_short": _too_short(verdict),
+            "too_short": f"observed for {f.duration(reason.ms or 0)}, a verdict needs {needs}",
             "source_silent": accounted or REASONS["source_silent"],
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "not_known": accounted or REASONS["not_known"],
@@ -261,7 +263,7 @@ def _reason(
     ]
 
 
-def _names_it(finding: Finding) -> bool:
+def _says_who(finding: Finding) -> bool:
     """Whether a finding's title says who holds back the watermark, and how."""
     return isinstance(finding, OperatorKeepsBack) or (isinstance(finding, Lagging) and finding.stuck_ms is not None)
 
@@ -269,17 +271,6 @@ def _names_it(finding: Finding) -> bool:
 def _is_frozen(verdict: Verdict) -> bool:
     """Whether the verdict is still moving, but the watermark has not advanced: not good news."""
     return verdict.verdict == "moving" and verdict.speed == 0
-
-
-def _too_short(verdict: Verdict) -> str:
-    seen = f"observed for {f.duration(verdict.reason.ms or 0)}"
-    needs = "10 batches" if verdict.horizon_ms is None else f.duration(verdict.horizon_ms)
-    return f"{seen}, a verdict needs {needs}"
-
-
-def _gone(silent_ms: int | None) -> str:
-    gone = "the engine is gone, this is its last snapshot"
-    return gone if silent_ms is None else f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
 
 
 def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:

@@ -7,16 +7,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...engine.snapshot import Blocker, ChannelView, FiredWindow, OpenWindow, Snapshot
+from ...engine.snapshot import Blocker, ChannelView, FiredWindow, Holder, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
-from .barrel import holding
-from .channels import channel_named
-from .kinds import kind_words
+from .barrel import holding, holding_view
 from .spans import Part, Span, part
 from .verdict import count_of, does, named
-from .wording import cause, is_close, words_of
+from .watermark import cause, is_close, kind_words
 
 SHORT_STEPS = 3
 """Steps that the main screen names, at most."""
@@ -56,7 +54,13 @@ class WindowGroup(Struct, frozen=True):
 
 def window_groups(opened: Sequence[OpenWindow]) -> list[WindowGroup]:
     """The open windows, grouped by the channels they wait for; separate if those are not known."""
-    return [WindowGroup(list(group)) for _, group in groupby(opened, key=_waits_key)]
+
+    def waits(window: OpenWindow) -> object:
+        if window.blockers is None:
+            return (window.start_ms, window.end_ms, window.operator)
+        return (tuple(window.blockers), window.blocker_count, window.operator)
+
+    return [WindowGroup(list(group)) for _, group in groupby(opened, key=waits)]
 
 
 def taking_part(snapshot: Snapshot) -> int:
@@ -84,57 +88,35 @@ def steps(snapshot: Snapshot) -> list[StepFacts]:
     """The staircase in words, the holder first; empty if no channel blocks or it is not known."""
     views = {view.channel: view for view in snapshot.channels}
     close = is_close(snapshot)
-    return [
-        StepFacts(
-            step,
-            named(step.channels, step.channel_count),
-            _why(step, [views[channel] for channel in step.channels if channel in views], close=close),
-            _frees(step, views.get(step.channels[0]) if step.channels else None, snapshot),
-        )
-        for step in snapshot.blockers or ()
-    ]
+    out: list[StepFacts] = []
+    for step in snapshot.blockers or ():
+        known = [views[channel] for channel in step.channels if channel in views]
+        if step.cause in ("quiet", "never_seen", "stuck"):
+            frees = _frees_quiet(views.get(step.channels[0]) if step.channels else None, snapshot)
+        else:
+            frees = kind_words(snapshot).causes[step.cause].ends_with
+        quiet = [view.quiet_ms for view in known if view.quiet_ms is not None]
+        backlog = [view.backlog for view in known if view.backlog is not None]
+        if step.cause == "quiet" and quiet:
+            why = f"no data for {f.span(f.duration(min(quiet)), f.duration(max(quiet)))}"
+        elif step.cause == "backlog" and backlog:
+            why = f"backlog of {f.counted(sum(backlog), 'record')}"
+        elif step.cause == "behind" and close:
+            why = "no further behind than lateness allows"
+        else:
+            why = does(step.cause, count) if (count := count_of([step])) else ""
+        out.append(StepFacts(step, named(step.channels, step.channel_count), why, frees))
+    return out
 
 
 def short_staircase(snapshot: Snapshot) -> list[Part]:
     """The gain of the watermark when the first blockers are freed one after the other, for one line."""
-    known = [step for step in (snapshot.blockers or ())[:SHORT_STEPS] if step.gain_ms]
-    if not known:
-        return []
-    parts = [part(("if freed: ", "dim"), *_gain_runs(known[0]), rank=2)]
-    for place, step in enumerate(known[1:]):
-        parts.append(part((", and ", "dim"), *_gain_runs(step), rank=3 + place, gap=""))
+    parts: list[Part] = []
+    for step in [step for step in (snapshot.blockers or ())[:SHORT_STEPS] if step.gain_ms]:
+        lead, gap = (", and ", "") if parts else ("if freed: ", "   ")
+        who, gain = named(step.channels, step.channel_count, 1), f.signed(step.gain_ms or 0)
+        parts.append(part((lead, "dim"), (who, "text"), (f" {gain}", "strong"), rank=2 + len(parts), gap=gap))
     return parts
-
-
-def _gain_runs(step: Blocker) -> list[tuple[str, str]]:
-    return [(named(step.channels, step.channel_count, 1), "text"), (f" {f.signed(step.gain_ms or 0)}", "strong")]
-
-
-def _waits_key(window: OpenWindow) -> object:
-    if window.blockers is None:
-        return (window.start_ms, window.end_ms, window.operator)
-    return (tuple(window.blockers), window.blocker_count, window.operator)
-
-
-def _why(step: Blocker, views: Sequence[ChannelView], *, close: bool) -> str:
-    """The cause with its number: `no data for 1d04h`, `backlog of 1,204 records`."""
-    quiet = [view.quiet_ms for view in views if view.quiet_ms is not None]
-    backlog = [view.backlog for view in views if view.backlog is not None]
-    if step.cause == "quiet" and quiet:
-        times = {f.duration(min(quiet)), f.duration(max(quiet))}
-        return "no data for " + "–".join(sorted(times, key=lambda text: text != f.duration(min(quiet))))
-    if step.cause == "backlog" and backlog:
-        return f"backlog of {f.counted(sum(backlog), 'record')}"
-    if step.cause == "behind" and close:
-        return "no further behind than lateness allows"
-    return does([step]) if count_of([step]) else ""
-
-
-def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
-    """What ends a step's blocking."""
-    if step.cause in ("quiet", "never_seen", "stuck"):
-        return _frees_quiet(view, snapshot)
-    return words_of(step.cause, snapshot).ends_with
 
 
 def _frees_quiet(view: ChannelView | None, snapshot: Snapshot) -> str:
@@ -143,9 +125,11 @@ def _frees_quiet(view: ChannelView | None, snapshot: Snapshot) -> str:
         return kind_words(snapshot).without_timeout
     if view is None or view.timer_ms is None:
         return f"a record; its idle timer ({f.setting(timeout)}) does not run"
-    left = timeout - view.timer_ms
-    when = f"in {f.duration(left)}" if left > 0 else "at one of the next ticks"
-    return f"a record; without one it becomes idle {when}"
+    return f"a record; without one it becomes idle {_when(timeout - view.timer_ms)}"
+
+
+def _when(left_ms: int) -> str:
+    return f"in {f.duration(left_ms)}" if left_ms > 0 else "at one of the next ticks"
 
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
@@ -174,8 +158,7 @@ def pace(points: Sequence[HistoryPoint], snapshot: Snapshot) -> float | None:
     """
     holder = snapshot.level.holder.channel if snapshot.level.holder else None
     recent = [point for point in points if points[-1].wall_ms - point.wall_ms <= LOOK_BACK_MS]
-    own = [*takewhile(lambda point: point.holder == holder, reversed(recent))][::-1]
-    reported = _pace(own)
+    reported = _pace([*takewhile(lambda point: point.holder == holder, reversed(recent))][::-1])
     return _pace(recent) if reported is None else reported
 
 
@@ -191,21 +174,29 @@ def closing(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tz
     """How `window` closes; `pace` is that of `pace()`."""
     level = snapshot.level
     if snapshot.ended:
-        return Closing("now", "ended", [("The stream has ended: all that was open has fired.", "text")])
+        return _closing("now", "ended", "The stream has ended: all that was open has fired.")
     if window.short_ms is not None and window.short_ms <= 0:
-        why = "The watermark has passed its end: it fires at the next emit."
-        return Closing("now", "at the next emit", [(why, "text")])
+        return _closing("now", "at the next emit", "The watermark has passed its end: it fires at the next emit.")
     if snapshot.settings.strategy == "none":
         why = "This strategy has no watermark before the end of the stream, so it closes only then."
-        return Closing("never", "at the end of the stream", [(why, "text")])
+        return _closing("never", "at the end of the stream", why)
     if level.idle:
         why = "All channels are idle, so the watermark is frozen: the window stays open until new data arrives."
-        return Closing("never", "never: needs data", [(why, "text")])
+        return _closing("never", "never: needs data", why)
     if level.holder is None:
         return _without_holder(snapshot, window, pace, zone)
     if level.holder.cause in ("quiet", "never_seen"):
-        return _quiet(snapshot, window, zone)
-    return _moving(snapshot, window, pace, zone)
+        return _quiet(snapshot, window, level.holder, zone)
+    spans = [*_waits(snapshot, window, level.holder), *_needed(snapshot, window, zone)]
+    if level.holder.cause == "paused":
+        return Closing("unknown", "not while paused", [*spans, (".", "text")])
+    if window.short_ms is None:
+        return Closing("unknown", "no watermark yet", [*spans, (".", "text")])
+    return _at_pace(spans, window.short_ms, pace, "its pace")
+
+
+def _closing(kind: Kind, brief: str, why: str) -> Closing:
+    return Closing(kind, brief, [(why, "text")])
 
 
 def blockers(snapshot: Snapshot, end_ms: int) -> list[ChannelView]:
@@ -235,8 +226,16 @@ def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) ->
         after = f", {f.duration(delay)} after its end" if delay >= 0 else ""
         spans += [(f.clock(window.fired_ms, zone, snapshot.now_ms), "strong"), (after, "text")]
     spans += [(", with ", "text"), (f"{f.counted(window.records, 'record')}.", "strong")]
-    spans.append((_after_firing(window, snapshot, zone), "text"))
-    return spans
+    then = ""
+    if window.late_firings:
+        then += f" Late records made it fire {f.counted(window.late_firings, 'more time')}."
+    if (until := kept_until_ms(window, snapshot)) is not None:
+        then += f" It still accepts late records, until the watermark reaches {f.clock(until, zone, snapshot.now_ms)}."
+    if window.late_drops:
+        then += f" {f.counted(window.late_drops, 'record')} dropped: the window was closed."
+    elif not window.late_firings:
+        then += " No record came after it fired."
+    return [*spans, (then, "text")]
 
 
 def kept_until_ms(window: FiredWindow, snapshot: Snapshot) -> int | None:
@@ -246,24 +245,9 @@ def kept_until_ms(window: FiredWindow, snapshot: Snapshot) -> int | None:
     return None if snapshot.ended or (level is not None and level >= until) else until
 
 
-def _after_firing(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) -> str:
-    out = ""
-    if window.late_firings:
-        out += f" Late records made it fire {window.late_firings:,} more {_times(window.late_firings)}."
-    if (until := kept_until_ms(window, snapshot)) is not None:
-        out += f" It still accepts late records, until the watermark reaches {f.clock(until, zone, snapshot.now_ms)}."
-    if window.late_drops:
-        out += f" {f.counted(window.late_drops, 'record')} dropped: the window was closed."
-    elif not window.late_firings:
-        out += " No record came after it fired."
-    return out
-
-
 def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
     if not snapshot.channels and not snapshot.is_attached:
-        return Closing(
-            "never", "never: needs data", [("No record has come yet that could move the watermark.", "text")]
-        )
+        return _closing("never", "never: needs data", "No record has come yet that could move the watermark.")
     if window.short_ms is None:
         return _beyond_the_watermark(snapshot, window)
     short = f.duration(window.short_ms)
@@ -280,23 +264,14 @@ def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, 
 def _beyond_the_watermark(snapshot: Snapshot, window: OpenWindow) -> Closing:
     """A window of an attached query that the query's watermark does not close, or not by itself."""
     if snapshot.level.watermark_ms is None:
-        return Closing("unknown", f.ELSEWHERE, [(f"The watermark is {f.ELSEWHERE}.", "text")])
+        return _closing("unknown", f.ELSEWHERE, f"The watermark is {f.ELSEWHERE}.")
     if snapshot.spark.output_mode == "complete":
         why = "Complete mode: every batch emits it, and it stays in the state."
-        return Closing("never", "emitted by every batch", [(why, "text")])
+        return _closing("never", "emitted by every batch", why)
     if any(one.evicts is False and window.operator in (None, one.operator) for one in snapshot.spark.operators or ()):
-        return Closing("never", "never removed", [("Its operator never removes state: it stays open.", "text")])
+        return _closing("never", "never removed", "Its operator never removes state: it stays open.")
     why = "An operator before it passes on an earlier watermark than the query's: when it closes is "
-    return Closing("unknown", f.ELSEWHERE, [(f"{why}{f.ELSEWHERE}.", "text")])
-
-
-def _moving(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
-    spans = [*_waits(snapshot, window), *_needed(snapshot, window, zone)]
-    if snapshot.level.holder is not None and snapshot.level.holder.cause == "paused":
-        return Closing("unknown", "not while paused", [*spans, (".", "text")])
-    if window.short_ms is None:
-        return Closing("unknown", "no watermark yet", [*spans, (".", "text")])
-    return _at_pace(spans, window.short_ms, pace, "its pace")
+    return _closing("unknown", f.ELSEWHERE, f"{why}{f.ELSEWHERE}.")
 
 
 def _at_pace(spans: list[Span], short_ms: int, pace: float | None, whose: str) -> Closing:
@@ -310,10 +285,10 @@ def _at_pace(spans: list[Span], short_ms: int, pace: float | None, whose: str) -
     return Closing("pace", f"≈ in {f.duration(took)}", [*spans, *about], took)
 
 
-def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closing:
-    view = _holder(snapshot)
+def _quiet(snapshot: Snapshot, window: OpenWindow, holder: Holder, zone: tzinfo | None) -> Closing:
+    view = holding_view(snapshot)
     timeout = snapshot.settings.idle_after_ms
-    spans = _waits(snapshot, window)
+    spans = _waits(snapshot, window, holder)
     if timeout is None:
         end: list[Span] = [
             (", and no idle timeout is set: it ", "text"), ("never", "stale"), (" fires without ", "text"),
@@ -321,7 +296,7 @@ def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closi
         ]  # fmt: skip
         return Closing("never", "never: needs data or an idle timeout", [*spans, *end])
     left = timeout if view is None or view.quiet_ms is None else max(timeout - view.quiet_ms, 0)
-    when = f"in {f.duration(left)}" if left else "at one of the next ticks"
+    when = _when(left)
     spans += [(f"; without data it becomes idle {when} (idle timeout {f.setting(timeout)}), and then ", "text")]
     behind = [other for other in blockers(snapshot, window.end_ms) if view is None or other.channel != view.channel]
     if not behind:
@@ -333,9 +308,7 @@ def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closi
     return Closing("idle", f"idle {when}, then {name(after.channel)}", spans)
 
 
-def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Span]:
-    holder = snapshot.level.holder
-    assert holder is not None
+def _waits(snapshot: Snapshot, window: OpenWindow, holder: Holder) -> list[Span]:
     short = "" if window.short_ms is None else f", {f.duration(window.short_ms)} of event time short"
     held = name(holding(snapshot) or holder.channel)
     return [("It waits for ", "text"), (held, "holder"), (f"{short}: {cause(snapshot)}", "text")]
@@ -343,18 +316,10 @@ def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Span]:
 
 def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Span]:
     """What must come, and what came last."""
-    needed, view = needs_ms(snapshot, window.end_ms), _holder(snapshot)
+    needed, view = needs_ms(snapshot, window.end_ms), holding_view(snapshot)
     if needed is None:
         return [(f"{lead}its watermark at ", "text"), (f.clock(window.end_ms - 1, zone, snapshot.now_ms), "strong")]
     spans: list[Span] = [(f"{lead}a record from ", "text"), (f.clock(needed, zone, snapshot.now_ms), "strong")]
     if view is None or view.max_event_ms is None:
         return spans
     return [*spans, (f" or later, its newest is from {f.clock(view.max_event_ms, zone, snapshot.now_ms)}", "text")]
-
-
-def _holder(snapshot: Snapshot) -> ChannelView | None:
-    return channel_named(snapshot, holding(snapshot))
-
-
-def _times(number: int) -> str:
-    return "time" if number == 1 else "times"

@@ -9,7 +9,7 @@ from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Subtask, Vertex, VertexSample
-from wmtop.tui.words.wording import held_for
+from wmtop.tui.words.watermark import held_for
 
 from tests.snapshots import replace
 

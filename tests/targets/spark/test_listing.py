@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.targets.discover import Found
-from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.facts import QueryStarted, QueryTerminated
+from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.reports import Publication, Published
 from wmtop.tui.cli.running import list_all
 

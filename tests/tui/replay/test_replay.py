@@ -14,7 +14,7 @@ from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.lines import Prompt
 from wmtop.tui.words import keys
 from wmtop.tui.words.keys import rows
-from wmtop.tui.words.lists import NO_CHANNEL_MATCHES, refused
+from wmtop.tui.words.texts import NO_CHANNEL_MATCHES, refused
 
 from ..canned import ended, failed, live
 from ..drive import Driven

@@ -7,7 +7,7 @@ from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.words.channels import story
-from wmtop.tui.words.lists import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
+from wmtop.tui.words.texts import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
 
 from tests.snapshots import replace
 

@@ -8,7 +8,7 @@ from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.words.lists import NO_FIX
+from wmtop.tui.words.texts import NO_FIX
 
 from tests.snapshots import replace
 

@@ -12,7 +12,7 @@ from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.history import EventLog, change_words
-from wmtop.tui.words.lists import MOMENT_SHOWN
+from wmtop.tui.words.texts import MOMENT_SHOWN
 
 from tests.snapshots import replace
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui.screens.target_screen import FURTHER
-from wmtop.tui.words.lists import NOTHING_MATCHES, as_csv
+from wmtop.tui.words.texts import NOTHING_MATCHES, as_csv
 
 from ..canned import HOUR, channel, live, recent, reported
 from ..drive import Driven, drive

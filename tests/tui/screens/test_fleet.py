@@ -13,7 +13,7 @@ from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.widgets.lines import TextLine
 from wmtop.tui.widgets.rows import text_of
 from wmtop.tui.widgets.themes import DARK
-from wmtop.tui.words.lists import Appearance
+from wmtop.tui.words.texts import Appearance
 
 from .test_fleet_pictures import rows
 

@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from wmtop.tui.screens.fleet import FleetApp, FleetTable
 from wmtop.tui.words.fleet import FleetRow, aged, fleet_row
-from wmtop.tui.words.lists import Appearance
+from wmtop.tui.words.texts import Appearance
 
 from .. import attached, canned
 

@@ -5,7 +5,9 @@ import re
 from msgspec.structs import replace
 from wmtop.tui.screens.lateness import LatenessScreen
 from wmtop.tui.widgets.lateness_plot import LatenessPlot
-from wmtop.tui.words.lists import (
+from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.preview import untunable
+from wmtop.tui.words.texts import (
     ALL_SO_FAR,
     NO_RECORD,
     NONE_IN_THIS_TIME,
@@ -14,8 +16,6 @@ from wmtop.tui.words.lists import (
     SHARE_BEHIND,
     SINCE_START,
 )
-from wmtop.tui.words.presenter import presenter_of
-from wmtop.tui.words.preview import untunable
 
 from .. import canned
 from ..canned import HOUR, MINUTE, SETTINGS, live, recent, reported

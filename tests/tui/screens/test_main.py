@@ -11,8 +11,8 @@ from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.widgets.channels import ChannelTable
 from wmtop.tui.words import keys
-from wmtop.tui.words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
-from wmtop.tui.words.wording import cause
+from wmtop.tui.words.texts import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
+from wmtop.tui.words.watermark import cause
 
 from tests.snapshots import replace
 

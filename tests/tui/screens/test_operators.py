@@ -4,7 +4,7 @@ from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.operators import OperatorsScreen
 from wmtop.tui.widgets.rows import Sheet
-from wmtop.tui.words.lists import TAP_SHOWS_CHANNELS, more_less_behind
+from wmtop.tui.words.texts import TAP_SHOWS_CHANNELS, more_less_behind
 
 from .. import canned
 from ..canned import NOW, attached, instances, live

@@ -2,7 +2,7 @@
 
 from wmtop.engine.snapshot import SparkProgress
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.words.lists import BACKLOG_BY_SOURCE
+from wmtop.tui.words.texts import BACKLOG_BY_SOURCE
 
 from ...doctor.patients import before, channel, healthy
 from .. import canned

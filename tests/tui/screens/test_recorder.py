@@ -8,7 +8,7 @@ import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.system.errors import UsageError
 from wmtop.tui.screens.exports import Recorder
-from wmtop.tui.words.lists import recorded, recording_to
+from wmtop.tui.words.texts import recorded, recording_to
 
 from ...refusals import refused
 from .. import canned

@@ -7,9 +7,9 @@ from wmtop.engine.snapshot import Snapshot, Step
 from wmtop.engine.text.formatting import NO_DATA
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.start import QuitScreen, StartScreen
-from wmtop.tui.words.lists import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
 from wmtop.tui.words.spans import lay
-from wmtop.tui.words.wording import cause, watermark_parts
+from wmtop.tui.words.texts import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
+from wmtop.tui.words.watermark import cause, watermark_parts
 
 from tests.snapshots import replace
 

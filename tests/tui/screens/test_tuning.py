@@ -5,7 +5,7 @@ from wmtop.engine.feed.messages import Change, Reply
 from wmtop.engine.snapshot import SettingsChange
 from wmtop.engine.text.formatting import DURATION_HOW
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.words.lists import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
+from wmtop.tui.words.texts import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
 
 from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, reported
 from ..drive import Driven, drive

@@ -9,7 +9,7 @@ from wmtop.engine.text.codes import unknown_text
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
 from wmtop.tui.widgets.rows import Sheet, text_of
-from wmtop.tui.words.lists import (
+from wmtop.tui.words.texts import (
     FIRED_LONG_AGO,
     FIRED_UNKNOWN,
     NO_FIRED_WINDOW,

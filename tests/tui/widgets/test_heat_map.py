@@ -7,8 +7,8 @@ import pytest
 from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.widgets.charts import HeatMap
 from wmtop.tui.words import recent as past_module
-from wmtop.tui.words.lists import LESS_BEHIND
 from wmtop.tui.words.recent import ChannelsPast, heat_lags
+from wmtop.tui.words.texts import LESS_BEHIND
 
 from tests.snapshots import replace
 

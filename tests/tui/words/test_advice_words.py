@@ -1,7 +1,7 @@
 """What `wmtop advise` says of the delay that a lateness costs."""
 
 from wmtop.engine.verdict.recommendation import Advice, LatenessOutcome
-from wmtop.tui.words.check import advice_lines
+from wmtop.tui.words.lateness import advice_lines
 
 MINUTE, DAY = 60_000, 86_400_000
 

@@ -11,7 +11,7 @@ from wmtop.engine.watermarks.settings import Session, Settings, Sliding
 from wmtop.tui.words import presenter
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import presenter_of
-from wmtop.tui.words.wording import cause, window
+from wmtop.tui.words.watermark import cause, window
 
 from tests.snapshots import replace
 

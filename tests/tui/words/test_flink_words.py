@@ -26,15 +26,14 @@ from wmtop.engine.verdict.history import history_point
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.channels import facts
-from wmtop.tui.words.flink import NO_WHAT_IF, NO_WHAT_IF_HERE, delay_words, stages_of_job
 from wmtop.tui.words.incident import Case, Clip, markdown
-from wmtop.tui.words.presenter import condition, presenter_of
+from wmtop.tui.words.operators import delay_words, stages_of_job
+from wmtop.tui.words.presenter import NO_WHAT_IF, NO_WHAT_IF_HERE, condition, identity, presenter_of, whole_identity
 from wmtop.tui.words.preview import lateness
 from wmtop.tui.words.progress import NO_BACKLOG, cells_of
 from wmtop.tui.words.spans import Part
 from wmtop.tui.words.verdict import offer_of, verdict_line
 from wmtop.tui.words.windows import steps
-from wmtop.tui.words.wording import identity, whole_identity
 
 from tests.snapshots import replace, snapshot_for
 

@@ -4,7 +4,7 @@ from math import isclose
 
 from wmtop.engine.snapshot import ChannelLateness, Snapshot, Totals, WhatIf
 from wmtop.engine.text.formatting import horizon_words
-from wmtop.tui.words.preview import (
+from wmtop.tui.words.lateness import (
     Curve,
     curve_of,
     evidence,
@@ -14,8 +14,8 @@ from wmtop.tui.words.preview import (
     recent_curve_of,
     recommended,
     shown,
+    targets_line,
 )
-from wmtop.tui.words.preview_words import targets_line
 from wmtop.tui.words.spans import lay
 
 from tests.snapshots import replace

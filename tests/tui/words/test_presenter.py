@@ -25,7 +25,7 @@ from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui import words
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import lay
-from wmtop.tui.words.wording import is_close, late_drops
+from wmtop.tui.words.watermark import is_close, late_drops
 
 from tests.snapshots import replace
 

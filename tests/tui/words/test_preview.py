@@ -4,8 +4,7 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import Totals, WhatIf, WhatIfIdle
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.tui.words import preview
-from wmtop.tui.words.preview import Range
-from wmtop.tui.words.preview_words import delay_change, from_start_parts, preview_title, share_range
+from wmtop.tui.words.preview import Range, delay_change, from_start_parts, preview_title, share_range
 
 from ...reference.ops import Batch, Row
 from ...watermarks.lockstep import Driver

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Totals
 from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.tui.words.progress import lags_of
 from wmtop.tui.words.recent import KEEP_MS, Recent
 
 from ..canned import LEVEL, MINUTE, NOW, WALL, live
@@ -31,7 +32,7 @@ def test_snapshots_go_on_where_the_history_ends() -> None:
 
 def test_lags_are_the_greatest_of_each_stretch() -> None:
     recent = Recent([point(20_000, 3), point(24_999, 9), point(25_000, None), point(31_000, 4), point(34_000, 2)])
-    assert recent.lags(4, 5_000) == [None, 9, None, 4]
+    assert lags_of(recent.points, 4, 5_000) == [None, 9, None, 4]
 
 
 def test_an_engine_that_was_started_again_starts_again() -> None:
@@ -41,7 +42,7 @@ def test_an_engine_that_was_started_again_starts_again() -> None:
 
 def test_what_is_old_is_forgotten() -> None:
     recent = Recent([point(WALL + step * 1_000, 1) for step in range(3_000)])
-    lags = recent.lags(3_000, 1_000)
+    lags = lags_of(recent.points, 3_000, 1_000)
     assert len([lag for lag in lags if lag is not None]) == KEEP_MS // 1_000 + 1
 
 

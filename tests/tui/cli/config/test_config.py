@@ -11,7 +11,7 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.tui.cli import config
 from wmtop.tui.cli.config import ConfigError, line_of, parse_config
 from wmtop.tui.words import keys
-from wmtop.tui.words.lists import THEMES
+from wmtop.tui.words.texts import THEMES
 
 from ..commands import run
 

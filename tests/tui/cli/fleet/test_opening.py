@@ -20,7 +20,7 @@ from wmtop.tui.cli.fleet import FleetRows, WatchedFeed, feed_of, watcher_of
 from wmtop.tui.cli.targets import members
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.fleet import FleetApp
-from wmtop.tui.words.lists import Appearance
+from wmtop.tui.words.texts import Appearance
 
 from tests.snapshots import replace
 

@@ -13,16 +13,14 @@ from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
 from .channels import ChannelRow, View, by_name, ordered, preview_of
 from .keys import LINKS, Hint, hint
-from .kinds import kind_words
-from .lists import OPEN_INSTANCE
-from .presenter import Lost, condition, presenter_of, replay_condition, takes_changes
-from .preview import LatenessPreview, Preview
-from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
-from .progress import Playback
+from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
+from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
+from .progress import Playback, lags_of
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
+from .texts import OPEN_INSTANCE
 from .verdict import Offer, offer_of, verdict_parts
-from .wording import Condition, status_parts, watermark_parts
+from .watermark import kind_words, watermark_parts
 
 
 class Shown:
@@ -61,7 +59,7 @@ class Shown:
     def adopt(self) -> None:
         """Show the newest snapshot."""
         self.snapshot = self._newest
-        self._lags = self.recent.lags(SPARK_CELLS, SPARK_CELL_MS)
+        self._lags = lags_of(self.recent.points, SPARK_CELLS, SPARK_CELL_MS)
         self._now_share = self.recent.late_share()
         self.diagnose()
 
@@ -107,18 +105,13 @@ class Shown:
 
     def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""
-        settings = self.snapshot.settings
-        if proposed is not None and proposed.value_ms == (
-            settings.idle_after_ms if proposed.idle else settings.lateness_ms
-        ):
-            proposed = None
-        self.look(proposed=proposed)
+        is_in_force = proposed is not None and proposed == setting_in_force(self.snapshot, proposed)
+        self.look(proposed=None if is_in_force else proposed)
 
     def apply(self, proposed: ProposedSetting, *, undoes: bool = False) -> None:
         """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
-        settings = self.snapshot.settings
-        before = ProposedSetting(proposed.idle, settings.idle_after_ms if proposed.idle else settings.lateness_ms)
-        self.applied = Applied(proposed, before, settings.version, undoes=undoes)
+        before = setting_in_force(self.snapshot, proposed)
+        self.applied = Applied(proposed, before, self.snapshot.settings.version, undoes=undoes)
 
     @property
     def is_replay(self) -> bool:
@@ -235,21 +228,10 @@ def hints(
     out += further
     if snapshot.channels:
         axis = hint("axis", "linear" if view.logarithmic else "log")
-        out += [
-            hint("channel-right"),
-            hint("sort"),
-            hint("filter"),
-            axis,
-            hint("heat", "barrel" if view.heat else None),
-        ]
+        heat = hint("heat", "barrel" if view.heat else None)
+        out += [hint("channel-right"), hint("sort"), hint("filter"), axis, heat]
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
-    return [
-        *out,
-        *([] if replay else [freeze]),
-        hint("zone", "local" if view.zone else "UTC"),
-        hint("theme"),
-        hint("svg"),
-        *([] if replay else [hint("record")]),
-        hint("help"),
-        hint("quit"),
-    ]
+    zone = hint("zone", "local" if view.zone else "UTC")
+    if replay:
+        return [*out, zone, hint("theme"), hint("svg"), hint("help"), hint("quit")]
+    return [*out, freeze, zone, hint("theme"), hint("svg"), hint("record"), hint("help"), hint("quit")]

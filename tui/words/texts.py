@@ -1,4 +1,4 @@
-"""Texts of empty lists, what can be copied or saved from a list, and the user's choices for the look. Pure."""
+"""Texts that several screens show, the rows to copy or save, and the choices for the look. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -56,12 +56,10 @@ def as_csv(rows: Sequence[Struct]) -> str:
     import io
 
     plain = [_fields(row) for row in rows]
-    titles = list(dict.fromkeys(title for row in plain for title in row))
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(titles)
-    for row in plain:
-        writer.writerow([_cell(row.get(title)) for title in titles])
+    writer = csv.DictWriter(out, dict.fromkeys(title for row in plain for title in row), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({title: _cell(value) for title, value in row.items()} for row in plain)
     return out.getvalue()
 
 

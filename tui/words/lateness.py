@@ -1,0 +1,336 @@
+"""The curve of late records by lateness, with its lines on the screen, and the advice of `wmtop advise`. Pure."""
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...engine.doctor.lateness import LateCause
+from ...engine.snapshot import RecentLateness, Snapshot, WhatIfIdle
+from ...engine.text import formatting as f
+from ...engine.text.formatting import horizon_words, name
+from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
+from ...engine.watermarks.lateness import FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
+from . import preview as what_if
+from .preview import changes_delay, delay_change, share_range
+from .spans import Part, Span, part
+from .texts import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
+from .watermark import share
+
+COMPLETENESS = (0.977, 0.99, 0.999)
+"""The shares of records on time for which a lateness is recommended."""
+TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
+"""The same in per cent, as written."""
+DEVIATIONS = (2.0, 2.326, 3.09)
+"""Standard deviations above the mean below which a normal distribution has these shares."""
+
+
+class Curve(Struct, frozen=True):
+    """By edge (ms): how many records are that late and less than the next edge, the late share, the delay (ms).
+
+    Delays are always those since the start.
+    """
+
+    edges: Sequence[int]
+    counts: Sequence[int]
+    shares: Sequence[float | None]
+    late: Sequence[int]
+    delays: Sequence[float | None]
+    records: int
+    channel: str | None = None
+    """The channel, if the curve is that of one: shares are then of its records behind the watermark."""
+    upper_bound: bool = False
+    horizon_ms: int | None = None
+    """The horizon: records that came in the last `horizon_ms` of processing time; None: since the start."""
+
+    @property
+    def of_part(self) -> bool:
+        """Whether it covers only a channel's records, of which only those behind the watermark are known."""
+        return self.channel is not None
+
+    @property
+    def on_time(self) -> int:
+        """Records that are not behind the watermark at lateness 0."""
+        return max(self.records - sum(self.counts), 0)
+
+
+class PartRow(Struct, frozen=True):
+    """A point of the curve of a channel's records, to be saved."""
+
+    of: str
+    lateness_ms: int
+    behind_watermark: int
+    behind_share: float | None
+
+
+def part_rows(curve: Curve) -> list[PartRow]:
+    """The points of such a curve."""
+    points = zip(curve.edges, curve.late, curve.shares, strict=True)
+    return [PartRow(curve.channel or "", lateness_ms, behind, share) for lateness_ms, behind, share in points]
+
+
+def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
+    """The curve of all records, or of one channel's; None if it is not known."""
+    rows = snapshot.whatif
+    if not rows:
+        return None
+    whole = Curve(
+        edges=[row.lateness_ms for row in rows],
+        counts=by_bucket([row.behind_watermark for row in rows]),
+        shares=[row.late_share for row in rows],
+        late=[row.late for row in rows],
+        delays=[row.delay_ms for row in rows],
+        records=snapshot.totals.records or 0,
+        upper_bound=snapshot.whatif_upper_bound,
+    )
+    if channel is None:
+        return whole
+    part = next((part for part in snapshot.lateness_by_channel if part.channel == channel), None)
+    if part is None:
+        return None
+    counts = [*part.behind, *[0] * len(rows)][: len(rows)]
+    late = [sum(counts[place:]) for place in range(len(counts))]
+    shares = [share(number, part.records) for number in late]
+    of_part = {"records": part.records, "channel": channel, "upper_bound": False}
+    return replace(whole, counts=counts, shares=shares, late=late, **of_part)
+
+
+def horizons_of(snapshot: Snapshot) -> list[int | None]:
+    """The horizons (ms) for which a curve of all records is known, since the start (None) first."""
+    return [None, *(part.horizon_ms for part in snapshot.whatif_recent or () if part.horizon_ms is not None)]
+
+
+def recent_of(snapshot: Snapshot, horizon_ms: int | None) -> RecentLateness | None:
+    """The what-if of a horizon (ms; None: since the start); None if it is not known."""
+    return next((part for part in snapshot.whatif_recent or () if part.horizon_ms == horizon_ms), None)
+
+
+def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
+    """The curve of the records that came in the last `horizon_ms`; None if it is not known."""
+    recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
+    if recent is None or whole is None or len(recent.rows) != len(whole.edges):
+        return None
+    return replace(
+        whole,
+        counts=by_bucket([row.behind_watermark for row in recent.rows]),
+        shares=[row.late_share for row in recent.rows],
+        late=[row.late for row in recent.rows],
+        records=recent.records,
+        horizon_ms=horizon_ms,
+    )
+
+
+def evidence(curve: Curve, lateness_ms: int) -> tuple[int, bool, tuple[float | None, float | None]]:
+    """How many records are late at an edge (ms), whether that is too few for a recommendation, and the share's
+    interval.
+    """
+    late = curve.late[place_of(curve.edges, lateness_ms)]
+    return late, late < FEW_LATE, wilson_interval(late, curve.records)
+
+
+def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
+    """The first and the last edge worth drawing: the range of the records and of `values` (ms)."""
+    filled = [place for place, count in enumerate(curve.counts) if count]
+    known = [place_of(curve.edges, value) for value in values if value is not None]
+    places = [*filled, *known, *(place + 1 for place in filled[-1:])]
+    if not places:
+        return 0, len(curve.edges) - 1
+    return max(min(places) - 1, 0), min(max(places) + 1, len(curve.edges) - 1)
+
+
+def place_of(edges: Sequence[int], value_ms: int) -> int:
+    """The last edge at or below a lateness (ms)."""
+    return max(sum(1 for edge in edges if edge <= value_ms) - 1, 0)
+
+
+def recommended(curve: Curve) -> list[int | None]:
+    """The smallest lateness (ms) for each of `COMPLETENESS`; None if no lateness reaches it."""
+    return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
+
+
+def moments(curve: Curve) -> tuple[float, float] | None:
+    """Mean and deviation (ms) of the lateness of all records (on time: 0), from the middles of the buckets.
+
+    None: there are no records.
+    """
+    if not curve.records:
+        return None
+    ends = [*curve.edges[1:], curve.edges[-1]]
+    buckets = [(count, (low + high) / 2) for count, low, high in zip(curve.counts, curve.edges, ends, strict=True)]
+    mean = sum(count * middle for count, middle in buckets) / curve.records
+    square = sum(count * middle**2 for count, middle in buckets) / curve.records
+    return mean, sqrt(max(square - mean**2, 0.0))
+
+
+def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
+    """The recommended latenesses, and the effect of each on the results."""
+    parts = [part((" recommended for ", "dim"))]
+    what = " on time" if not curve.of_part else " not behind"
+    for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
+        ending = what if not place else ""
+        spans: list[Span] = [(f"{text} %{ending} ", "dim"), ("none" if value is None else f.setting(value), "good")]
+        parts.append(part(*spans, gap="   " if place else ""))
+        if value is None:
+            continue
+        late, few, interval = evidence(curve, value)
+        if few and not curve.of_part:
+            parts.append(part((" few", "stale"), gap=""))
+            parts.append(part((f": {late} late", "stale"), rank=1, gap=""))
+            parts.append(part((f", {_interval(interval)}", "dim"), rank=3, gap=""))
+        preview = what_if.lateness(snapshot, value)
+        if changes_delay(preview) and curve.horizon_ms is None:
+            parts.append(part((f" ({delay_change(preview)})", "dim"), rank=3, gap=""))
+    if curve.upper_bound:
+        bucket = snapshot.whatif_bucket_ms
+        why = "session windows" if bucket is None else f"counted in buckets of {f.setting(bucket)}"
+        parts.append(part((f"≤: upper bounds ({why})", "dim"), rank=2))
+    return parts
+
+
+def _interval(interval: tuple[float | None, float | None]) -> str:
+    low, high = interval
+    return f.span(f.share(low), f.share(high))
+
+
+def moments_line(curve: Curve) -> list[Part]:
+    """Mean and deviation, and what a normal distribution would say."""
+    known = moments(curve)
+    if known is None:
+        none = NO_RECORD if curve.horizon_ms is None else NONE_IN_THIS_TIME
+        return [part((f" {none}", "dim"))]
+    mean, deviation = known
+    normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
+    on_time = f.share_of(curve.on_time, curve.records)
+    return [
+        part((" mean ", "dim"), (f"≈ {f.duration(mean)}", "text"), (", deviation ", "dim")),
+        part((f"≈ {f.duration(deviation)}", "text"), gap=""),
+        part(("if normally distributed: ", "dim"), (normal, "text"), rank=1),
+        part((on_time, "text"), (" not behind at all", "dim"), rank=2),
+    ]
+
+
+def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
+    """The curve's values at the cursor."""
+    edge, late, delay = curve.edges[cursor], f.share(curve.shares[cursor]), curve.delays[cursor]
+    preview = what_if.lateness(snapshot, edge)
+    what, interval = f" {OF_ITS_RECORDS}", ""
+    if not curve.of_part:
+        bound = "≤ " if curve.upper_bound else ""
+        late = bound + late if curve.horizon_ms is not None else share_range(preview) or f.UNKNOWN
+        what = " late"
+        interval = f"; 95 %: {_interval(evidence(curve, edge)[2])}" if curve.records else ""
+    of_which = f" ({f.count(curve.late[cursor])} of {f.count(curve.records)}{interval})"
+    parts = [
+        part((f" │ at {f.setting(edge)} ", "accent")),
+        part((late, "stale"), (what, "text"), gap=""),
+        part((of_which, "dim"), rank=2, gap=""),
+    ]
+    if (change := delay_change(preview)) is not None:
+        parts.append(part((f"results {change}", "level"), gap=", "))
+    if delay is not None:
+        parts.append(part((f"{f.duration(delay)} after their window's end", "text"), rank=3, gap=", "))
+    return parts
+
+
+def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Span]:
+    """The effect of another timeout, in a sentence."""
+    if horizon_ms is not None:
+        return [
+            (f"Not known for the {horizon_words(horizon_ms)}: ", "strong"),
+            ("late records and changes of an idle timeout are counted since the start only (H shows them).", "text"),
+        ]
+    settings = snapshot.settings
+    held = "no channel holds it back" if row.holder is None else f"held back by {name(row.holder)}"
+    if row.idle_after_ms == settings.idle_after_ms:
+        return [(f"This is the idle timeout in force: watermark {held}, {_changes(row.flaps)} so far.", "text")]
+    spans: list[Span] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
+    spans.append((" from the start, ", "text"))
+    now = snapshot.level.watermark_ms
+    if row.watermark_ms is None or now is None:
+        spans.append(("there would be no watermark yet", "text"))
+    elif row.watermark_ms == now:
+        spans.append(("the watermark would be the same", "text"))
+    else:
+        ahead = "ahead of" if row.watermark_ms > now else "behind"
+        spans.append(
+            (f"the watermark would be {f.duration(abs(row.watermark_ms - now))} {ahead} the present one", "text")
+        )
+    late = f"{f.count(row.late)} records late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
+    current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
+    instead = "" if current is None else f" instead of {current:,}"
+    return [*spans, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]
+
+
+def _changes(flaps: int) -> str:
+    return f"{f.counted(flaps, 'change')} between active and idle"
+
+
+LINE_NAMES = {
+    "spark": "Spark", "flink_java": "Flink (Java)", "flink_sql": "Flink (SQL)", "kafka_streams": "Kafka Streams",
+}  # fmt: skip
+
+
+def advice_lines(advice: Advice) -> Iterator[str]:
+    """The recommendation, its cost and its evidence; then the same for the idle timeout."""
+    goal = f"{100 * advice.target:.10g} %"
+    if advice.lateness is None:
+        yield f"  lateness      no lateness keeps {goal} on time: even the greatest one has more late records"
+    else:
+        setting = f.setting(advice.lateness.lateness_ms)
+        yield f"  lateness      {setting} keeps {goal} on time: {_cost(advice, advice.lateness)}"
+    if advice.current is not None:
+        yield f"  now           {f.setting(advice.current.lateness_ms)}: {_cost(advice, advice.current)}"
+    yield f"  evidence      {_evidence_words(advice)}"
+    if advice.idle is None and advice.current_idle is not None:
+        yield "  idle timeout  no recommendation: no channel was idle with any timeout"
+    if advice.idle is not None:
+        yield f"  idle timeout  {f.setting(advice.idle.idle_after_ms)}: {_idle_words(advice.idle)}"
+        if advice.current_idle is not None and advice.current_idle != advice.idle:
+            yield f"  now           {f.setting(advice.current_idle.idle_after_ms)}: {_idle_words(advice.current_idle)}"
+
+
+def cause_lines(cause: LateCause) -> Iterator[str]:
+    """What most late records have in common."""
+    column, value = f.clean(cause.column), f.clean(cause.value)
+    about = "≈ " if cause.approximate else ""
+    yield (
+        f"  cause         {column} {value} is {f.share(cause.late_share)} of the late records and {about}"
+        f"{f.share(cause.share)} of all ({cause.lift:.1f} times its share)"
+    )
+    for also, of, late in cause.also:
+        yield f"                Also {f.clean(also)} {f.clean(of)}: {f.share(late)}"
+    yield "                Fix what delays those records"
+
+
+def _cost(advice: Advice, outcome: LatenessOutcome) -> str:
+    late = f"{'≤ ' if advice.upper_bound else ''}{f.share(outcome.late_share)} late ({f.count(outcome.late)} records;"
+    interval = f" 95 % interval {f.share(outcome.low)} to {f.share(outcome.high)})"
+    return late + interval + _result_delay(outcome, advice.current)
+
+
+def _result_delay(outcome: LatenessOutcome, now: LatenessOutcome | None) -> str:
+    """How much later than now results come; if that is not known, or for the lateness in force, how long after the end
+    of their window.
+
+    For data that is days old (a backfill) the time since the end of a window says nothing.
+    """
+    if outcome.delay_ms is None:
+        return ""
+    if now is not None and now.delay_ms is not None and now.lateness_ms != outcome.lateness_ms:
+        later = outcome.delay_ms - now.delay_ms
+        return f", results {f.duration(abs(later))} {'later' if later >= 0 else 'earlier'} than now"
+    return "" if outcome.delay_ms >= f.DAY else f", results {f.duration(outcome.delay_ms)} after their window's end"
+
+
+def _evidence_words(advice: Advice) -> str:
+    when = "since the start" if advice.horizon_ms is None else f"of the last {f.setting(advice.horizon_ms)}"
+    few = "; few late records: watch longer before you rely on it" if advice.few else ""
+    fine = "" if advice.bucket_ms is None else f"; counted in steps of {f.setting(advice.bucket_ms)}"
+    return f"{f.count(advice.records)} records {when}{fine}{few}"
+
+
+def _idle_words(outcome: IdleOutcome) -> str:
+    gain = "" if not outcome.gain_ms else f", watermark {f.signed(outcome.gain_ms)}"
+    changes = f"{f.count(outcome.flaps)} changes between idle and active"
+    return f"{f.share(outcome.late_share)} late ({f.count(outcome.late)} records), {changes}{gain}"
