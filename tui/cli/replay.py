@@ -68,8 +68,7 @@ def play(
     reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool, of_fleet: bool = False
 ) -> str | None:
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
-    from ..replay.app import ReplayApp
-    from ..replay.player import SPEEDS
+    from ..replay.app import SPEEDS, ReplayApp
     from ..screens.preferences import preferences_file
 
     number = 0 if at_ms is None else reader.seek(at_ms)

@@ -26,7 +26,7 @@ from .post_mortem import log_progress
 from .target_options import OF_CHECKS, with_target_options
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
-    from ..screens.incident_report import Incident
+    from ..screens.exports import Incident
 
 DEFAULT_FOR_MS = 30_000
 MIN_MS = 5_000
@@ -66,7 +66,7 @@ def report(
     options: TargetOptions = NO_OPTIONS,
 ) -> None:
     """Write an incident report: Markdown, a picture of the main screen, and the last minutes as a recording."""
-    from ..screens.incident_report import check_target, redacted, write_incident
+    from ..screens.exports import check_target, redacted, write_incident
 
     member = member_of(target)
     target = member.target
@@ -107,7 +107,7 @@ class _Progress:
 
 
 def _recorded(path: Path, at: int | None) -> "Incident":
-    from ..screens.incident_report import incident_of
+    from ..screens.exports import incident_of
 
     with recording_at(path, at) as (reader, number):
         return incident_of(reader, number)
@@ -121,7 +121,7 @@ def _looked_at(
     from ...engine.targets.open import open_target
     from ...engine.targets.own import RunningEngine
     from ...engine.targets.spark.kind import FinishedLog
-    from ..screens.incident_report import Incident
+    from ..screens.exports import Incident
 
     progress = None if is_remote(target) else log_progress
     opened = open_target(target, replace(options.over(configured), log_progress=progress))

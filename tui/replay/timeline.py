@@ -10,13 +10,11 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import MouseDown, MouseMove, MouseUp, Resize
-from textual.message import Message
 
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import is_burst
 from ...engine.verdict.history import HistoryPoint
-from ..widgets.barrel import EIGHTHS
-from ..widgets.canvas import Canvas
+from ..widgets.canvas import EIGHTHS, Canvas, Picked
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
 from ..words.spans import Span, part
@@ -159,27 +157,13 @@ class Track(Struct, frozen=True):
     marks: Sequence[TimelineMark]
 
 
-class _Picture(Struct, frozen=True):
-    """The track in cells: the greatest lag (ms) and the mark of each cell."""
-
-    lags: Sequence[int | None]
-    marks: Sequence[TimelineMark | None]
-
-
 class Timeline(Canvas[tuple[int, tzinfo | None]]):
-    """Draws a track and the current position; sends `Scrubbed` with a playing time (ms) when it is clicked.
+    """Draws a track and the current position; says `Picked` with a playing time (ms) when it is clicked.
 
     `content`: the present snapshot's number, and the zone of the times.
     """
 
     content = (0, None)
-
-    class Scrubbed(Message):
-        """The user chose another position."""
-
-        def __init__(self, play_ms: int) -> None:
-            self.play_ms = play_ms
-            super().__init__()
 
     def __init__(self, track: Track, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -189,13 +173,13 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
         self._greatest = max((point.behind_fastest_ms or 0 for point in points), default=0)
         self._left = 0
         self._room: int = 0
-        self._picture = _Picture((), ())
-        self._dragged = False
+        self._lags: list[int | None] = []
+        self._marks: list[TimelineMark | None] = []
 
     def mark_here(self) -> TimelineMark | None:
         """The mark in the cell of the current position."""
         cell = self._cell(self.content[0])
-        return self._picture.marks[cell] if cell < len(self._picture.marks) else None
+        return self._marks[cell] if cell < len(self._marks) else None
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         first, last = self._ends()
@@ -206,7 +190,7 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
         room: int = max(width - self._left - right - 2, 1)
         if room != self._room:
             self._room = room
-            self._picture = self._drawn(room)
+            self._lags, self._marks = self._cells(room)
         lines = ((first, self._spark(), last), (lag, self._signs(), here))
         return [
             [(f" {f.pad(a, left)} ", "dim"), *spans, (f" {f.pad(b, right, right=True)} ", "dim")]
@@ -214,28 +198,26 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
         ]
 
     def on_mouse_down(self, event: MouseDown) -> None:
-        self._dragged = True
         self.capture_mouse()
         self._scrub(event.x)
 
     def on_mouse_move(self, event: MouseMove) -> None:
-        if self._dragged:
+        if self.app.mouse_captured is self:  # pyright: ignore[reportUnknownMemberType]
             self._scrub(event.x)
 
     def on_mouse_up(self, event: MouseUp) -> None:
-        self._dragged = False
         self.release_mouse()
 
     def _scrub(self, x: int) -> None:
         share = min(max((x - self._left + 0.5) / max(self._room, 1), 0.0), 1.0)
-        self.post_message(self.Scrubbed(int(share * self._track.play_ms[-1])))
+        self.post_message(Picked(self, int(share * self._track.play_ms[-1])))
 
     def _cell(self, number: int) -> int:
         play_ms = self._track.play_ms
         return play_ms[number] * self._room // (play_ms[-1] + 1)
 
-    def _drawn(self, room: int) -> _Picture:
-        """The track in `room` cells; a cell without a snapshot repeats the one before."""
+    def _cells(self, room: int) -> tuple[list[int | None], list[TimelineMark | None]]:
+        """The greatest lag (ms) and the mark of each cell; a cell without a snapshot repeats the lag before."""
         track = self._track
         lags: list[int | None] = [None] * room
         filled = 0
@@ -252,26 +234,24 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
                 if mark.kind == kind:
                     for cell in range(self._cell(mark.start), self._cell(mark.end) + 1):
                         marks[cell] = mark
-        return _Picture(lags, marks)
+        return lags, marks
 
     def _spark(self) -> list[Span]:
         greatest = max(self._greatest, 1)
-        chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._picture.lags]
+        chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._lags]
         cell = self._cell(self.content[0])
         return [("".join(chars[:cell]), "active"), (CURSOR, "level"), ("".join(chars[cell + 1 :]), "folded")]
 
     def _signs(self) -> list[Span]:
-        return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._picture.marks]
+        return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._marks]
 
     def _ends(self) -> tuple[str, str]:
         """The times of the first and the last snapshot."""
         if self._ends_ms is None:
             return "", ""
-        (first, last), zone = self._ends_ms, self.content[1]
-        if f.at(first, zone).date() == f.at(last, zone).date():
-            return f.second(first, zone), f.second(last, zone)
-        dated = [f"{f.at(ms, zone):%m-%d %H:%M}" for ms in (first, last)]
-        return dated[0], dated[1]
+        first, last = (f.at(ms, self.content[1]) for ms in self._ends_ms)
+        style = "%H:%M:%S" if first.date() == last.date() else "%m-%d %H:%M"
+        return f"{first:{style}}", f"{last:{style}}"
 
 
 class ReplayBar(Vertical):
@@ -315,7 +295,3 @@ class ReplayBar(Vertical):
 
     def on_resize(self, event: Resize) -> None:
         self._legend.display = event.size.width >= _LEGEND_FROM
-
-    async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
-        event.stop()
-        await self.run_action(event.action)

@@ -6,10 +6,9 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
-from ..widgets.barrel import EIGHTHS
+from ..widgets.canvas import EIGHTHS
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import TextLine
-from ..widgets.text import FactList, Prose
+from ..widgets.lines import FactList, Prose, TextLine
 from ..words.barrel import holding, kind_of, rank
 from ..words.channels import channel_named, facts, story
 from ..words.keys import Hint, hint

@@ -4,7 +4,6 @@ A new one is a file with a `NAME`, a text on how to read it, and its `items` (a 
 is optional. `SCREENS` in the table of keys says which key opens it.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any, ClassVar
@@ -16,15 +15,16 @@ from textual.events import Resize, ScreenResume
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines, bindings
-from ..widgets.rows import Item, Sheet
+from ..widgets.canvas import Picked, bindings
+from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
+from ..widgets.rows import Item, Sheet, SortedBy
 from ..words.keys import LINKS, LISTS, Hint, hint
 from ..words.late_records import About
-from ..words.lists import Chosen, TableRecords, pattern_of
+from ..words.lists import Chosen
 from ..words.presenter import takes_changes
 from ..words.preview import Preview
 from ..words.recent import Recent
-from ..words.shown import Shown, apply_words
+from ..words.shown import apply_words
 from ..words.spans import Span, Top
 from .base_app import app_of, has_widgets
 from .preferences import allowed
@@ -38,6 +38,8 @@ class DetailScreen(TargetScreen):
     """In the trail, in the help, and as the place of its own keys in the table of keys: `Windows`."""
     READING: ClassVar[str]
     """How to read it, for its help."""
+    OPEN: ClassVar[str] = ""
+    """The key, by its name in the table of keys, that opens the row under the cursor."""
     BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -47,10 +49,6 @@ class DetailScreen(TargetScreen):
         firsts = [b for b in DetailScreen.BINDINGS if isinstance(b, Binding) and b.priority and b.key in taken]
         cls.BINDINGS = [*firsts, *own]  # pyright: ignore[reportConstantRedefinition]
         super().__init_subclass__(**more)
-
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._pattern: re.Pattern[str] | None = None
 
     # Provided by each further screen
 
@@ -75,7 +73,8 @@ class DetailScreen(TargetScreen):
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         """The screen's own keys that have an effect now, for the footer."""
-        return ()
+        item = self.sheet.item if self.OPEN and self.preview is None else None
+        return () if item is None or item.opens is None else (hint(self.OPEN, item.word),)
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         """The text after the trail in the upper rule."""
@@ -84,14 +83,6 @@ class DetailScreen(TargetScreen):
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         """The text at the right end of the upper rule."""
         return ()
-
-    def records(self) -> TableRecords | None:
-        """The screen's table, to be saved; None if it has none."""
-        return None
-
-    def name_of(self, key: str) -> str:
-        """The name of the row with a key, to be copied."""
-        return key
 
     @property
     def crumb(self) -> str:
@@ -132,20 +123,30 @@ class DetailScreen(TargetScreen):
     @property
     def filtered(self) -> bool:
         """Whether a filter is in force."""
-        return self._pattern is not None
+        return self.pattern is not None
+
+    @property
+    def hides_records(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.filtered
 
     def knows(self, channel: str | None) -> bool:
         """Whether there is such a channel."""
         return any(view.channel == channel for view in self.snapshot.channels)
 
+    def open_known(self, channel: str) -> None:
+        """Open a channel's page, if there is such a channel."""
+        if self.knows(channel):
+            self.open_channel(channel)
+
     def open_late_records(self, about: About) -> None:
         """Open the last late records, of a channel or a window."""
-        app_of(self).push_screen(loaded("late_records:LateRecordsScreen")(self.shown, self._denied, about))
+        app_of(self).push_screen(loaded("lateness:LateRecordsScreen")(self.shown, self._denied, about))
 
     def repaint(self) -> None:
         """Draw everything again: the screen itself has changed."""
         self.show(self.snapshot)
-        self._paint_frame()
+        self.paint_top(self.shown.top)
+        self._paint_rules()
 
     # The frame
 
@@ -164,7 +165,7 @@ class DetailScreen(TargetScreen):
         self.paint()
 
     def on_resize(self, event: Resize) -> None:
-        self.call_after_refresh(self._paint_frame)
+        self.call_after_refresh(self.paint)
 
     def on_screen_resume(self, event: ScreenResume) -> None:
         self.paint()
@@ -179,11 +180,6 @@ class DetailScreen(TargetScreen):
         """Show other lines on top, which change also without a new snapshot."""
         if has_widgets(self):
             self.query_one(TopLines).show(top)
-
-    def _paint_frame(self) -> None:
-        if has_widgets(self):
-            self.paint_top(self.shown.top)
-            self._paint_rules()
 
     def _paint_rules(self) -> None:
         snapshot = self.snapshot
@@ -226,15 +222,12 @@ class DetailScreen(TargetScreen):
             out.append(hint("idle-longer", rank=rank + 1))
         return out
 
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
-        if has_widgets(self):
+    def on_picked(self, event: Picked) -> None:
+        if isinstance(event.control, Sheet) and not event.again and has_widgets(self):
             self.moved()
 
-    def on_sheet_sorted(self, event: Sheet.Sorted) -> None:
+    def on_sorted_by(self, event: SortedBy) -> None:
         self.repaint()
-
-    async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
-        await self.run_action(event.action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "detail":
@@ -250,30 +243,24 @@ class DetailScreen(TargetScreen):
     def chosen(self) -> Chosen | None:
         """The row under the cursor."""
         for sheet in self.query(Sheet):
-            if sheet.display and sheet.cursor is not None:
-                return Chosen(f.clean(self.name_of(sheet.cursor)), sheet.line(sheet.cursor))
+            if sheet.display and (item := sheet.item) is not None and item.key is not None:
+                return Chosen(f.clean(item.name or item.key), sheet.line(item.key))
         return None
 
-    def action_filter(self) -> None:
-        """Ask for a filter."""
-        if not self.asked:
-            self.ask("filter", "/", self._pattern.pattern if self._pattern else "")
+    def action_open(self) -> None:
+        """Open the row under the cursor."""
+        if (item := self.sheet.item) is not None and item.opens is not None:
+            item.opens()
 
-    def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
-        """Filter by the typed text; for a wrong expression nothing changes."""
-        try:
-            self._pattern = pattern_of(text)
-        except ValueError as error:
-            return str(error)
-        self.sheet.filter(self._pattern)
+    def use_pattern(self) -> None:
+        self.sheet.filter(self.pattern)
         self.repaint()
-        return None
 
     def _filter_words(self) -> list[Span]:
-        if self._pattern is None:
+        if self.pattern is None:
             return []
         left, all_ = self.sheet.shares
-        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self._pattern.pattern), 20)}", "accent"),
+        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self.pattern.pattern), 20)}", "accent"),
                 (f"  {left:,} of {all_:,}", "dim")]  # fmt: skip
 
     def action_back(self) -> None:

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from textual.app import ComposeResult
-from textual.events import Resize
 
 from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.rows import Item, Sheet
-from ..widgets.text import Section, SectionedText
+from ..widgets.rows import Item, Section, SectionedText, Sheet
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import NO_FIX, TableRecords
@@ -109,9 +107,6 @@ class DoctorScreen(DetailScreen):
         follow = [] if where is None else [hint("finding-follow", where.lower() if chosen.channel is None else where)]
         late = [hint("late-records")] if "Lateness" in chosen.screens else []
         return [*follow, *try_it, *late, hint("evidence", "the list" if self._alone else None)]
-
-    def on_resize(self, event: Resize) -> None:
-        self.call_after_refresh(self.repaint)
 
     def moved(self) -> None:
         self.repaint()

@@ -1,12 +1,11 @@
 """What the main screen and the further ones share: the target that is shown, and the keys that change its view."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import UTC
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from textual.message import Message
 from textual.widget import Widget
 
 from ...engine.feed.messages import Change
@@ -18,60 +17,21 @@ from ..words.keys import SCREENS, hint
 from ..words.lists import HOW_TO_PREVIEW
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
-from .base_app import PromptScreen, app_of
+from .base_app import BaseApp, PromptScreen, app_of
 from .preferences import CHANGES_ENGINE, READ_ONLY
 
-DetailScreenType = type[Any]
-"""A subclass of `DetailScreen`, which is built on this module and so cannot be named here."""
+FURTHER = {link.name: link.screen for link in SCREENS}
+"""The places of the further screens by name."""
 
 
-def loaded(place: str) -> DetailScreenType:
-    """The class `module:name` of this package: the first paint needs no other screen."""
+def loaded(place: str) -> type[Any]:
+    """The `DetailScreen` class `module:name` of this package: the first paint needs no other screen."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(f".{module}", __package__), attribute)
 
 
-class _Further(Mapping[str, DetailScreenType]):
-    """Imports a screen when it is first asked for: the first paint needs none of them."""
-
-    def __init__(self) -> None:
-        self._places = {link.name: link.screen for link in SCREENS}
-
-    def __getitem__(self, name: str) -> DetailScreenType:
-        return loaded(self._places[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-FURTHER: Mapping[str, DetailScreenType] = _Further()
-"""The further screens by name."""
-
-
-@runtime_checkable
-class HasBars(Protocol):
-    """An app with widgets of its own above the footer of every screen: a recording's timeline."""
-
-    def bars(self) -> Iterable[Widget]:
-        """New widgets for a screen."""
-        ...
-
-
 class TargetScreen(PromptScreen):
     """A screen on one target; all of them have the same `Shown`, and each paints its part of it."""
-
-    class ApplyWanted(Message, namespace="target_screen"):
-        """A preview is to become the engine's setting; `words` names it, the change's id is still 0."""
-
-        def __init__(self, change: Change, words: str) -> None:
-            self.change, self.words = change, words
-            super().__init__()
 
     def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
         super().__init__()
@@ -99,7 +59,7 @@ class TargetScreen(PromptScreen):
     def bars(self) -> Iterable[Widget]:
         """The app's own widgets above the footer."""
         app = app_of(self)
-        return app.bars() if isinstance(app, HasBars) else ()
+        return app.bars() if isinstance(app, BaseApp) else ()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
@@ -111,7 +71,7 @@ class TargetScreen(PromptScreen):
     def action_detail(self, name: str) -> None:
         """Open a further screen, or return to it if it is open."""
         if name in FURTHER:
-            self._open(FURTHER[name])
+            self._open(loaded(FURTHER[name]))
 
     def open_channel(self, channel: str) -> None:
         """Open a channel's page."""
@@ -122,7 +82,7 @@ class TargetScreen(PromptScreen):
         """Open a window's page; `key` as of `windows.key_of`."""
         app_of(self).push_screen(loaded("windows:WindowScreen")(self.shown, self._denied, key))
 
-    def _open(self, kind: DetailScreenType) -> None:
+    def _open(self, kind: type[Any]) -> None:
         app = app_of(self)
         if not any(isinstance(screen, kind) for screen in app.screen_stack):
             app.push_screen(kind(self.shown, self._denied))
@@ -246,7 +206,9 @@ class TargetScreen(PromptScreen):
             change = Change(id=0, idle_after_ms=proposed.value_ms, who="screen")
         else:
             change = Change(id=0, lateness_ms=proposed.value_ms or 0, who="screen")
-        self.post_message(self.ApplyWanted(change, proposed.words()))
+        app = app_of(self)
+        if isinstance(app, BaseApp):
+            app.call_later(app.send_change, change, proposed.words())
 
     def _tunable(self) -> bool:
         why = presenter_of(self.shown.snapshot).untunable()

@@ -1,4 +1,4 @@
-"""A widget that draws spans of text itself and repaints only the changed cells; lines of braille dots."""
+"""A widget that draws spans of text itself and repaints only the changed cells; bindings; what was picked; dots."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -7,15 +7,40 @@ from typing import Any, Generic, TypeVar, cast
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ..words.keys import binds
 from ..words.spans import Part, Span, cells, joined, lay
 from .themes import STYLES, style_of
 
 Content = TypeVar("Content")
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+"""A row of a cell in eighths of its height."""
+
+
+def bindings(*places: str) -> list[BindingType]:
+    """The table of keys as Textual's bindings; a configuration uses their ids to assign other keys."""
+    return [Binding(b.key, b.action, b.help, id=b.name, priority=b.priority) for b in binds(*places)]
+
+
+class Picked(Message):
+    """A part of `control` was clicked, or its cursor is on another row: `value` is a channel, a row's key or a place.
+
+    `again`: the cursor was there already.
+    """
+
+    def __init__(self, control: Widget, value: Any = None, *, again: bool = False) -> None:
+        self._control, self.value, self.again = control, value, again
+        super().__init__()
+
+    @property
+    def control(self) -> Widget:
+        return self._control
 
 
 class Palette:

@@ -1,22 +1,24 @@
-"""Pictures over time: figures on a common axis, the heat map of channels, event time against processing time."""
+"""Pictures over time: figures on one axis, the heat map of channels, the holders, event against processing time."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from itertools import accumulate
 
 from msgspec import Struct
+from rich.cells import cell_len
 from textual.events import Click
-from textual.message import Message
 
 from ...engine.text import formatting as f
 from ..words.barrel import LEFT_OUT, Order, Stave
+from ..words.history import Hold, shares, totals
 from ..words.lists import BACKLOG_BY_SOURCE, LESS_BEHIND
+from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition
 from ..words.recent import Moment, heat_lags
-from ..words.spans import Span, cells, clip, joined
+from ..words.shown import Shown
+from ..words.spans import Part, Span, cells, clip, joined
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
-from .barrel import EIGHTHS
-from .canvas import Canvas
+from .canvas import EIGHTHS, Canvas, Picked
 from .rows import column_cells
 
 _LABEL, _ROOMY = (24, 30), 100
@@ -191,61 +193,55 @@ _HEAT_STYLES = ("dim", "active", "stale", "holder", "bad")
 _NAMES, _LAG = (7, 24), 7
 
 
-class Heat(Struct, frozen=True):
-    """The content: channels as staves, their past, the selected one."""
-
-    staves: Sequence[Stave] = ()
-    moments: Sequence[Moment] = ()
-    selected: str | None = None
-    zone: tzinfo | None = None
-    empty: str = ""
-
-
-class HeatMap(Canvas[Heat]):
-    """Draws a `Heat`, the channels most behind first; says `Picked` when a row is clicked.
+class HeatMap(Canvas[Sequence[Moment]]):
+    """Draws the past of the filtered channels of `shown`, the most behind first; says `Picked` with a row's channel.
 
     `clock` gives monotonic seconds: the order is patient.
     """
 
-    class Picked(Message):
-        """The row of a channel was clicked."""
+    content: Sequence[Moment] = ()
 
-        def __init__(self, key: str) -> None:
-            self.key = key
-            super().__init__()
-
-    content = Heat()
-
-    def __init__(self, clock: Callable[[], float], *, id: str | None = None) -> None:
+    def __init__(self, shown: Shown, clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._shown = shown
         self._clock = clock
         self._order = Order()
         self._rows: list[str] = []
+
+    def show_moments(self, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw the present state below the lines `head`."""
+        self.content, self.head = self._shown.recent.past.until(self._shown.snapshot), head
+        self.redraw()
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
         row = -1 if offset is None else offset.y - len(self.head)
         if 0 <= row < len(self._rows):
-            self.post_message(self.Picked(self._rows[row]))
+            self.post_message(Picked(self, self._rows[row]))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        heat, rows = self.content, height - 1
-        taking_part = [stave for stave in heat.staves if stave.kind not in LEFT_OUT]
+        snapshot, moments, rows = self._shown.snapshot, self.content, height - 1
+        channels = [entry for entry in self._shown.entries if entry.kind not in LEFT_OUT]
         self._rows = []
-        if not taking_part or not heat.moments or rows < 1:
-            return [clip([(f" {line}", "dim")], width) for line in (heat.empty or "no channel takes part").splitlines()]
-        shown = self._order.arrange(taking_part, self._clock(), rows)[:rows]
-        self._rows = [stave.key for stave in shown]
+        if not channels or not moments or rows < 1:
+            empty = "" if snapshot.channels else presenter_of(snapshot).empty_barrel()
+            return [clip([(f" {line}", "dim")], width) for line in (empty or "no channel takes part").splitlines()]
+        one_clock = snapshot.one_clock
+        staves = [
+            Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in channels
+        ]
+        drawn = self._order.arrange(staves, self._clock(), rows)[:rows]
+        self._rows = [stave.key for stave in drawn]
         names = column_cells((f.label(key) for key in self._rows), *_NAMES)
         room = max(width - names - _LAG - 4, 1)
-        lags = [heat_lags(heat.moments, key, room) for key in self._rows]
+        lags = [heat_lags(moments, key, room) for key in self._rows]
         most = max((lag for row in lags for lag in row if lag is not None), default=0)
-        lines = [self._row(stave, row, names, room, most) for stave, row in zip(shown, lags, strict=True)]
+        lines = [self._row(stave, row, names, room, most) for stave, row in zip(drawn, lags, strict=True)]
         lines += [[] for _ in range(rows - len(lines))]
-        return [*lines, clip([(f" {self._words(len(heat.staves) - len(shown), most)}", "dim")], width)]
+        return [*lines, clip([(f" {self._words(len(self._shown.entries) - len(drawn), most)}", "dim")], width)]
 
     def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
-        chosen = stave.key == self.content.selected
+        chosen = stave.key == self._shown.view.selected
         style = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
         wide = max(room // len(lags), 1)
         shades = [(sign * wide, shade) for sign, shade in (_shade(lag, most) for lag in lags)]
@@ -257,8 +253,8 @@ class HeatMap(Canvas[Heat]):
     def _words(self, rest: int, most: int) -> str:
         """Since when, the meaning of the shades, and the number of channels not shown."""
         limits = [f"{sign}≤{f.duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
-        moments = self.content.moments
-        since = f.clock(moments[0].now_ms, self.content.zone, moments[-1].now_ms).partition(".")[0]
+        first, last = self.content[0], self.content[-1]
+        since = f.clock(first.now_ms, self._shown.view.zone, last.now_ms).partition(".")[0]
         return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
 
 
@@ -316,3 +312,109 @@ def _bottom(frame: PlotFrame, zone: tzinfo | None) -> list[Span]:
         if column + len(text) + 1 < frame.columns and not line[max(column - 1, 0) : column + len(text) + 2].strip():
             line = line[:column] + "╵" + text + line[column + 1 + len(text) :]
     return [(" " * _GUTTER, "dim"), (line, "dim")]
+
+
+_HELD_SHADES = " ░▒▓█"
+"""A cell by the part of its time that a channel held: none, some, a half, most, all."""
+NO_HOLDER = "·"
+_HOLDER_NAME = (6, 20)
+_LEFT = " holders "
+_TOTAL = 18
+
+
+class HolderSpan(Struct, frozen=True):
+    """The content: the holds between two times (processing time, epoch ms), and the present holder."""
+
+    holds: Sequence[Hold] = ()
+    first_ms: int = 0
+    last_ms: int = 0
+    holder: str | None = None
+    zone: tzinfo | None = None
+    empty: str = ""
+
+
+class HolderStrip(Canvas[HolderSpan]):
+    """One line with the holders by name if there is room; says `Picked` when it is clicked."""
+
+    content = HolderSpan()
+
+    def on_click(self) -> None:
+        self.post_message(Picked(self))
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        held = self.content
+        right = f" {f.duration(held.last_ms - held.first_ms)} "
+        room = width - len(_LEFT) - len(right)
+        if not held.holds or held.last_ms <= held.first_ms or room < 10:
+            return [[]]
+        cells = [_longest(parts) for parts in shares(held.holds, held.first_ms, held.last_ms, room)]
+        spans: list[Span] = [(_LEFT, "dim")]
+        start = 0
+        for end in range(1, room + 1):
+            if end == room or cells[end] != cells[start]:
+                spans += _segment(cells[start], end - start, cells[start] == held.holder and end == room)
+                start = end
+        return [[*spans, (right, "dim")]]
+
+
+class HolderLanes(Canvas[HolderSpan]):
+    """A lane for each channel that held, the longest first, and the times below them."""
+
+    content = HolderSpan()
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        held = self.content
+        channels = totals(held.holds)
+        if not channels or height < 2:
+            return [clip([(f" {held.empty}", "dim")], width)]
+        kept = channels[: height - 1]
+        if held.holder is not None and all(total.channel != held.holder for total in kept):
+            kept[-1:] = [total for total in channels if total.channel == held.holder]
+        names = column_cells((f.label(total.channel) for total in kept), *_HOLDER_NAME)
+        room = width - names - _TOTAL - 5
+        cells = shares(held.holds, held.first_ms, held.last_ms, max(room, 0))
+        whole = max(held.last_ms - held.first_ms, 1)
+        lines: list[list[Span]] = []
+        for total in kept:
+            style, words = ("holder", "holder") if total.channel == held.holder else ("active", "text")
+            shades = "".join(_HELD_SHADES[_held_shade(parts.get(total.channel, 0.0))] for parts in cells)
+            part = f.share(min(total.held_ms / whole, 1.0))
+            said = f"{f.pad(f.duration(total.held_ms), 6, right=True)} {f.pad(part, 7, right=True)} {total.times:>3,}×"
+            spans: list[Span] = [
+                (f" {f.pad(f.label(total.channel, names), names)} ", words),
+                ("│", "frame"),
+                (shades, style),
+            ]
+            lines.append(clip([*spans, ("│", "frame"), (said, "dim")], width))
+        more = len(channels) - len(kept)
+        return [*lines, _holder_axis(held, names, room, f"and {more:,} more" if more > 0 else "")]
+
+
+def _holder_axis(held: HolderSpan, names: int, room: int, more: str) -> list[Span]:
+    """The times below the lanes."""
+    step = max(held.last_ms - held.first_ms, 1)
+    ticks = max(min(room // 16, 6), 1)
+    text = ""
+    for tick in range(ticks):
+        time = f.brief(held.first_ms + step * tick // ticks, held.zone, max(step // ticks // 4, 1_000))
+        text = text.ljust(room * tick // ticks) + time
+    return [(" " * (names + 3) + f.cut(text, max(room, 0)).ljust(max(room, 0)) + " " + more, "dim")]
+
+
+def _segment(channel: str | None, width: int, now: bool) -> list[Span]:
+    """A stretch of one holder."""
+    if channel is None:
+        return [(NO_HOLDER * width, "frame")]
+    style, words = ("holder", "holder") if now else ("active", "text")  # a stave's colour is too pale for words
+    name = f.label(channel, 16)
+    if cell_len(name) + 2 > width:
+        return [("├" + "─" * (width - 1), style)]
+    return [("├", style), (name, words), ("─" * (width - 1 - cell_len(name)), style)]
+
+
+def _longest(parts: dict[str, float]) -> str | None:
+    return max(parts, key=lambda channel: parts[channel]) if parts else None
+
+
+def _held_shade(part: float) -> int:
+    return 0 if part <= 0 else min(1 + int(part * 4), 4) if part < 0.95 else 4

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.help import HelpScreen
-from wmtop.tui.screens.late_records import LateRecordsScreen
+from wmtop.tui.screens.lateness import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.target_screen import FURTHER
+from wmtop.tui.screens.target_screen import FURTHER, loaded
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 
@@ -23,7 +23,7 @@ def test_detail_key_opens_it_and_escape_returns() -> None:
         for link in LINKS:
             if link.name in FURTHER:
                 await it.press(link.key)
-                assert isinstance(it.app.screen, FURTHER[link.name])
+                assert isinstance(it.app.screen, loaded(FURTHER[link.name]))
                 await it.says(f"main › {link.name}", "#top")
                 await it.says("Esc back", "#keys")
                 await it.says("● LIVE", "#status")
@@ -160,7 +160,7 @@ def test_help_at_any_width_keeps_words_beside_keys() -> None:
 
 
 def test_detail_has_a_text_for_its_help() -> None:
-    for screen in (*FURTHER.values(), WindowScreen, LateRecordsScreen):
+    for screen in (*map(loaded, FURTHER.values()), WindowScreen, LateRecordsScreen):
         assert issubclass(screen, DetailScreen)
         assert len(screen.READING) > 40
 
