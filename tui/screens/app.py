@@ -315,8 +315,8 @@ class WmtopApp(BaseApp[Answer]):
 
     def action_show_help(self) -> None:
         """Open the help for the present screen."""
-        from .detail import DetailScreen
         from .help import HelpScreen
+        from .target_screen import DetailScreen
 
         screen = self.screen
         if isinstance(screen, HelpScreen | QuitScreen):

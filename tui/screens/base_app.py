@@ -1,5 +1,6 @@
 """What all apps have in common: theme, copies and saves, prompts, a terminal that is too small."""
 
+import itertools
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from msgspec import Struct
 from textual.app import App, ComposeResult
@@ -25,15 +26,16 @@ from ..widgets.lines import Prompt, TextLine, TopLines
 from ..widgets.themes import DARK, THEMES
 from ..words.lists import HOW_TO_FILTER, Chosen, TableRecords, as_csv, as_json, pattern_of
 from ..words.spans import Top, part
-from .exports import file_name, save_new, self_contained
 from .preferences import Preferences, read_preferences, write_preferences
 
 # What Textual has no words for
 
 
-def app_of(screen: Screen[Any]) -> App[Any]:
+def app_of(screen: Screen[Any]) -> "BaseApp[Any]":
     """The app that a screen belongs to."""
-    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    app = screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    assert isinstance(app, BaseApp)
+    return cast("BaseApp[Any]", app)
 
 
 def has_widgets(screen: Screen[Any]) -> bool:
@@ -47,7 +49,7 @@ class PromptScreen(Screen[None]):
     pattern: re.Pattern[str] | None = None
     """The filter in force."""
     hides_records = False
-    """Whether the records include rows that a filter hides."""
+    """Whether the records include rows that the filter hides."""
     _focused_before: Widget | None = None
 
     def chosen(self) -> Chosen | None:
@@ -130,12 +132,44 @@ class TooSmallScreen(ModalScreen[None]):
     def show(self) -> None:
         """Show what is needed, and the top lines of the covered screen if there are any yet."""
         app = app_of(self)
-        if isinstance(app, BaseApp) and (top := app.most_important) is not None:
+        if (top := app.most_important) is not None:
             self.query_one(TopLines).show(top)
         width, height = app.size
         needed = f" too small: {width}×{height}, needs {MIN_WIDTH}×{MIN_HEIGHT}"
         self.query_one("#needed", TextLine).show([part((needed, "stale"))])
         self.query_one("#keys", TextLine).show([part((" q", "key"), (" quit", "dim"))])
+
+
+_FONT_FACE = re.compile(r"\s*@font-face\s*\{[^}]*\}")
+
+
+def self_contained(svg: str) -> str:
+    """Textual's picture without its web fonts: with a font name and the viewer's monospace font as fallback."""
+    return _FONT_FACE.sub("", svg)
+
+
+def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
+    """Write `text` to the first of `name-1`, `name-2`, … that does not exist yet; OSError with its file name."""
+    number = 1
+    while (path := directory / f"{name}-{number}{suffix}").exists():
+        number += 1
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    return path
+
+
+def file_name(name: str) -> str:
+    """A name from outside in the form of a file name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60] or "screen"
+
+
+def free_file(directory: Path, name: str, suffix: str) -> Path:
+    """The first of `name`, `name-2`, … that does not exist yet."""
+    names = (f"{name}{'' if number == 1 else f'-{number}'}{suffix}" for number in itertools.count(1))
+    return next(path for free in names if not (path := directory / free).exists())
 
 
 Result = TypeVar("Result")
@@ -223,7 +257,7 @@ class BaseApp(App[Result]):
         if table is None or not table.rows:
             self.notify("This screen has no rows to save", markup=False, timeout=4)
             return
-        note = " (including rows hidden by the filter)" if screen.hides_records else ""
+        note = " (including rows hidden by the filter)" if screen.hides_records and screen.pattern else ""
         self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows), note)
 
     def action_save_svg(self) -> None:

@@ -13,9 +13,9 @@ from ..words.lists import IN_FLIGHT, NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecord
 from ..words.operators import Row, Stage, held_instance, rows
 from ..words.other import fact_text, facts_of_plugin
 from ..words.presenter import presenter_of
-from ..words.spans import Span, clip
+from ..words.spans import Span
 from ..words.windows import StepFacts, WindowGroup, steps, waits_for, window_groups
-from .detail import DetailScreen
+from .target_screen import DetailScreen
 
 _WHO, _GAIN = (8, 30), 8
 _BAR = (6, 40)
@@ -70,7 +70,7 @@ class BlockersScreen(DetailScreen):
         at = facts.step.watermark_ms
         near = reference_ms(self.snapshot)
         time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
-        return clip([("    watermark ", "dim"), (time, "text"), ("   frees: ", "dim"), (facts.frees, "text")], width)
+        return [("    watermark ", "dim"), (time, "text"), ("   frees: ", "dim"), (facts.frees, "text")]
 
     def _groups(self, snapshot: Snapshot) -> list[Item]:
         opened = [window for window in snapshot.windows.open if window.blockers is not None]
@@ -89,15 +89,12 @@ class BlockersScreen(DetailScreen):
     def _group(self, group: WindowGroup, width: int) -> list[Span]:
         count = len(group.windows)
         who = waits_for(group.first)
-        return clip(
-            [
-                (f" {count:>4,} window{'s' if count != 1 else ' '}  ", "strong"),
-                (f.pad(self._times(group), 24), "text"),
-                (f"  {f.pad(f.count(group.records), 8, right=True)} rows  ", "text"),
-                *([("fire at the next emit", "good")] if who is None else [("wait for ", "dim"), (who, "holder")]),
-            ],
-            width,
-        )
+        return [
+            (f" {count:>4,} window{'s' if count != 1 else ' '}  ", "strong"),
+            (f.pad(self._times(group), 24), "text"),
+            (f"  {f.pad(f.count(group.records), 8, right=True)} rows  ", "text"),
+            *([("fire at the next emit", "good")] if who is None else [("wait for ", "dim"), (who, "holder")]),
+        ]
 
 
 def _no_blocker(snapshot: Snapshot) -> str:
@@ -115,17 +112,14 @@ def _step(place: int, facts: StepFacts, names: int, most: int, width: int) -> li
     room = max(min(width - names - _GAIN - 8 - len(facts.why) - 3, _BAR[1]), _BAR[0])
     full = 0 if not gain or not most else max(room * gain // most, 1)
     style = "holder" if place == 1 else "text"
-    return clip(
-        [
-            (f" {place:>2} ", "dim"),
-            (f.pad(facts.who, names), style),
-            (f"  {f.pad(f.UNKNOWN if gain is None else f.signed(gain), _GAIN, right=True)}  ", "strong"),
-            ("▇" * full, "holder"),
-            ("▁" * (room - full), "frame"),
-            (f"  {facts.why}", style),
-        ],
-        width,
-    )
+    return [
+        (f" {place:>2} ", "dim"),
+        (f.pad(facts.who, names), style),
+        (f"  {f.pad(f.UNKNOWN if gain is None else f.signed(gain), _GAIN, right=True)}  ", "strong"),
+        ("▇" * full, "holder"),
+        ("▁" * (room - full), "frame"),
+        (f"  {facts.why}", style),
+    ]
 
 
 _NAME, _TIME, _HELD, _LINK_BAR = 15, 19, 8, 12
@@ -133,8 +127,6 @@ _ROOMY = 100
 """Width from which names and times have fixed columns; below it they are as wide as needed."""
 _NAMES = (8, 30)
 _INPUTS: tuple[str, ...] = ("input", "channels", "watermark", "behind", "state")
-_BESIDE = 1
-"""The cell that the scroll bar takes."""
 
 
 class OperatorsScreen(DetailScreen):
@@ -202,7 +194,7 @@ class OperatorsScreen(DetailScreen):
         if time:
             head.append((f.pad(time, max(times, len(time))) + "  ", style))
         alarm: list[Span] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
-        return clip([*head, *alarm, (stage.what, "dim")], width - _BESIDE)
+        return [*head, *alarm, (stage.what, "dim")]
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if not channels_known(snapshot):
@@ -234,14 +226,11 @@ class OperatorsScreen(DetailScreen):
         behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
         style = "holder" if row.kind == "holder" else "text"
         inside = "" if not many else f.pad("" if row.channels is None else f"{row.channels:,}", 8, right=True) + "  "
-        return clip(
-            [
-                (f" {f.pad(sign + row.name, names)}  ", style),
-                (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", style),
-                (row.words, style if row.kind in ("holder", "catching_up") else "dim"),
-            ],
-            width - _BESIDE,
-        )
+        return [
+            (f" {f.pad(sign + row.name, names)}  ", style),
+            (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", style),
+            (row.words, style if row.kind in ("holder", "catching_up") else "dim"),
+        ]
 
 
 def _facts(snapshot: Snapshot) -> list[Item]:
@@ -254,7 +243,7 @@ def _facts(snapshot: Snapshot) -> list[Item]:
 
 def _titles(names: int, many: bool, width: int) -> list[Span]:
     title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
-    return clip([(title + " state", "dim")], width - _BESIDE)
+    return [(title + " state", "dim")]
 
 
 def _link(stage: Stage, most: int, width: int) -> list[Span]:
@@ -262,17 +251,14 @@ def _link(stage: Stage, most: int, width: int) -> list[Span]:
     held = stage.held_ms
     spans: list[Span] = [(" │ ", "frame")]
     if held is None:
-        return clip([*spans, (f"{' ' * (_HELD + _LINK_BAR + 3)}{stage.why}", "dim")], width - _BESIDE)
+        return [*spans, (f"{' ' * (_HELD + _LINK_BAR + 3)}{stage.why}", "dim")]
     style = "holder" if stage.holds else "active"
     full = -(-_LINK_BAR * max(held, 0) // most) if most else 0
     words = "−" + f.duration(held) if held >= 0 else "+" + f.duration(-held)
-    return clip(
-        [
-            *spans,
-            (f.pad(words, _HELD, right=True) + " ", "holder" if stage.holds else "strong"),
-            ("▇" * full, style),
-            (" " * (_LINK_BAR - full) + "  ", "dim"),
-            (stage.why, "text" if stage.holds else "dim"),
-        ],
-        width - _BESIDE,
-    )
+    return [
+        *spans,
+        (f.pad(words, _HELD, right=True) + " ", "holder" if stage.holds else "strong"),
+        ("▇" * full, style),
+        (" " * (_LINK_BAR - full) + "  ", "dim"),
+        (stage.why, "text" if stage.holds else "dim"),
+    ]

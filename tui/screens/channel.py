@@ -17,7 +17,7 @@ from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEH
 from ..words.preview import TARGETS, curve_of, place_of, recommended, shown
 from ..words.recent import Moment
 from ..words.spans import Span, part
-from .detail import DetailScreen
+from .target_screen import DetailScreen
 
 _BESIDE = 48
 """The cells beside a line of bars."""

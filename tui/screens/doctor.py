@@ -16,10 +16,9 @@ from ..words.lists import NO_FIX, TableRecords
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.shown import Shown
-from ..words.spans import Span, clip
+from ..words.spans import Span
 from .base_app import app_of
-from .detail import DetailScreen
-from .target_screen import FURTHER
+from .target_screen import FURTHER, DetailScreen
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
@@ -173,7 +172,7 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         report = self.query_one(SectionedText)
         if chosen is None:
-            hidden = bool(self._findings) and self.filtered
+            hidden = bool(self._findings) and self.pattern is not None
             report.show([] if hidden else _no_findings(self.snapshot, self.recent))
         else:
             head = [_head_section(chosen)] if self._alone else []
@@ -198,15 +197,15 @@ def _badge(finding: Diagnosis) -> Span:
 
 def _line(finding: Diagnosis, width: int) -> list[Span]:
     title = min(max(_TITLE, width // 2 - _BADGE), 64)
-    return clip([_badge(finding), (f.pad(finding.title, title) + "  ", "strong"), (finding.impact, "text")], width)
+    return [_badge(finding), (f.pad(finding.title, title) + "  ", "strong"), (finding.impact, "text")]
 
 
 def _head(finding: Diagnosis, width: int) -> list[Span]:
-    return clip([_badge(finding), (finding.title, "strong")], width)
+    return [_badge(finding), (finding.title, "strong")]
 
 
 def _impact(finding: Diagnosis, width: int) -> list[Span]:
-    return clip([(" " * _BADGE, "dim"), (finding.impact, "text")], width)
+    return [(" " * _BADGE, "dim"), (finding.impact, "text")]
 
 
 def _head_section(finding: Diagnosis) -> Section:

@@ -1,8 +1,6 @@
-"""Files that a screen writes: tables, pictures, recordings, incident reports; none is ever overwritten."""
+"""Files that a target's app writes: recordings and incident reports; none is ever overwritten."""
 
 import asyncio
-import itertools
-import re
 import sys
 import tempfile
 import time
@@ -15,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
-from textual.app import App
 from textual.screen import Screen
 
 from ...engine.feed.messages import Header
@@ -28,44 +25,13 @@ from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
 from ...engine.system.files import check_outputs, create
 from ...engine.verdict.history import HistoryPoint, history_point
-from ..widgets.themes import DARK
 from ..words.history import brief_ms, log_of
 from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, markdown
 from ..words.lists import recorded
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
-
-_FONT_FACE = re.compile(r"\s*@font-face\s*\{[^}]*\}")
-
-
-def self_contained(svg: str) -> str:
-    """Textual's picture without its web fonts: with a font name and the viewer's monospace font as fallback."""
-    return _FONT_FACE.sub("", svg)
-
-
-def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
-    """Write `text` to the first of `name-1`, `name-2`, … that does not exist yet; OSError with its file name."""
-    number = 1
-    while (path := directory / f"{name}-{number}{suffix}").exists():
-        number += 1
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    return path
-
-
-def file_name(name: str) -> str:
-    """A name from outside in the form of a file name."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60] or "screen"
-
-
-def free_file(directory: Path, name: str, suffix: str) -> Path:
-    """The first of `name`, `name-2`, … that does not exist yet."""
-    names = (f"{name}{'' if number == 1 else f'-{number}'}{suffix}" for number in itertools.count(1))
-    return next(path for free in names if not (path := directory / free).exists())
+from .base_app import BaseApp, file_name, free_file, self_contained
 
 
 class Recorder:
@@ -294,25 +260,15 @@ def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
     ]
 
 
-class PictureApp(App[None]):
+class PictureApp(BaseApp[None]):
     """The main screen on one moment, without a terminal."""
-
-    CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
-    TITLE = "wmtop"
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
 
     def __init__(self, incident: Incident) -> None:
         from .main import MainScreen
 
-        super().__init__()
+        super().__init__(None)
         self._main = MainScreen(incident.snapshots[-1], _recent(incident), lambda: 0.0)
         self._incident = incident
-        self.register_theme(DARK)
-        self.theme = DARK.name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return DARK.variables
 
     def get_default_screen(self) -> Screen[Any]:
         return self._main

@@ -17,8 +17,8 @@ from ..words.history import ALERTED, EventWords, Hold, brief_ms, change_words, e
 from ..words.lists import MOMENT_SHOWN, SETTINGS_CHANGED, TableRecords
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
-from ..words.spans import Span, clip
-from .detail import DetailScreen
+from ..words.spans import Span
+from .target_screen import DetailScreen
 
 _NAMES = (7, 24)
 _COLUMNS = ("since", "channel", "held", "moved", "lag")
@@ -113,7 +113,7 @@ class HistoryScreen(DetailScreen):
         near = self.snapshot.now_ms
         at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
         who = f.label(change.who or f.UNKNOWN, 7)
-        return clip([(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")], width)
+        return [(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")]
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Span]:
         snapshot = self.snapshot
@@ -131,7 +131,7 @@ class HistoryScreen(DetailScreen):
             (f"  {f.pad(lag, 7, right=True)}  ", "text"),
             (causes, "text"),
         ]
-        return clip(spans, width)
+        return spans
 
 
 def _moved(hold: Hold) -> str:
@@ -224,12 +224,9 @@ class EventsScreen(DetailScreen):
 
     def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Span]:
         time = event_time(event, self.zone, self.snapshot.now_ms)
-        return clip(
-            [
-                (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
-                (f"{ALERTED if event.alert else ' '} ", "stale"),
-                (f"{words.sign} {f.pad(words.what, what)}  ", words.style),
-                (words.detail, "dim" if ahead else "text"),
-            ],
-            width,
-        )
+        return [
+            (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
+            (f"{ALERTED if event.alert else ' '} ", "stale"),
+            (f"{words.sign} {f.pad(words.what, what)}  ", words.style),
+            (words.detail, "dim" if ahead else "text"),
+        ]

@@ -23,8 +23,8 @@ from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
 from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
 from ..words.shown import Shown
-from ..words.spans import Span, clip
-from .detail import DetailScreen
+from ..words.spans import Span
+from .target_screen import DetailScreen
 
 _BAR = 16
 _FRAME = 4
@@ -213,24 +213,49 @@ class LatenessScreen(DetailScreen):
     # The idle timeout
 
     def _show_ladder(self, snapshot: Snapshot) -> None:
-        sheet, preview = self.sheet, self.preview
-        rows = snapshot.whatif_idle or []
-        without = presenter_of(snapshot).no_idle_ladder()
-        none = _no_ladder(without, self.size.width - _FRAME)
-        sheet.show(_ladder(snapshot, rows, self, self._horizon_ms) if rows else none)
-        if isinstance(preview, IdlePreview):
-            sheet.go_to(f.setting(preview.idle_after_ms))
+        rows, room = snapshot.whatif_idle or [], max(self.size.width - _FRAME - 1, 20)
+        none = [heading((line, "dim")) for line in wrapped(presenter_of(snapshot).no_idle_ladder(), room)]
+        self.sheet.show(self._ladder(rows) if rows else none)
+        if isinstance(self.preview, IdlePreview):
+            self.sheet.go_to(f.setting(self.preview.idle_after_ms))
         self._explain()
 
     def moved(self) -> None:
-        row = self._rung()
-        if (
-            row is not None
-            and isinstance(self.preview, IdlePreview)
-            and row.idle_after_ms != self.preview.idle_after_ms
-        ):
+        row, preview = self._rung(), self.preview
+        if row is not None and isinstance(preview, IdlePreview) and row.idle_after_ms != preview.idle_after_ms:
             self.want(ProposedSetting(True, row.idle_after_ms))
         self._explain()
+
+    def _ladder(self, rows: Sequence[WhatIfIdle]) -> list[Item]:
+        """The timeouts, the shortest first, the one in force marked."""
+        ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
+        most = max((row.flaps for row in rows), default=0)
+        title = " idle after    watermark      against now   held back by   changes  "
+        items = [Item((lambda width: [(title + " " * _bar_cells(width) + "late", "dim")],))]
+        items += [Item((partial(self._rung_line, row, most),), f.setting(row.idle_after_ms)) for row in ordered]
+        return items
+
+    def _rung_line(self, row: WhatIfIdle, most: int, width: int) -> list[Span]:
+        snapshot, preview, counted = self.snapshot, self.preview, self._horizon_ms is None
+        now, level = snapshot.level.watermark_ms, row.watermark_ms
+        in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
+        wished = isinstance(preview, IdlePreview) and preview.idle_after_ms == row.idle_after_ms
+        mark, style = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
+        at = f.NO_DATA if level is None else f.near(level, self.zone, reference_ms(snapshot))
+        change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
+        share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
+        bar = _bar_cells(width)
+        full = -(-max(bar - 2, 0) * row.flaps // most) if most and counted else 0
+        return [
+            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", style),
+            (f.pad(mark, 6), style),
+            (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
+            (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
+            (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
+            (f"{f.pad(f.count(row.flaps) if counted else f.UNKNOWN, 7, right=True)}  ", "text"),
+            (f.pad("▇" * full, bar), "idle"),
+            (share, "stale" if row.late else "dim") if counted else (f.UNKNOWN, "dim"),
+        ]
 
     def _rung(self) -> WhatIfIdle | None:
         """The timeout under the cursor."""
@@ -271,53 +296,7 @@ class LatenessScreen(DetailScreen):
         return super().check_action(action, parameters)
 
 
-def _no_ladder(text: str, width: int) -> list[Item]:
-    """Why there is no ladder, in as many lines as it needs."""
-    return [heading((line, "dim")) for line in wrapped(text, max(width - 1, 20))]
-
-
-def _ladder(
-    snapshot: Snapshot, rows: Sequence[WhatIfIdle], screen: LatenessScreen, horizon_ms: int | None
-) -> list[Item]:
-    """The timeouts, the shortest first, the one in force marked."""
-    ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
-    most = max((row.flaps for row in rows), default=0)
-    title = " idle after    watermark      against now   held back by   changes  "
-    items = [Item((lambda width: clip([(title + " " * _bar(width) + "late", "dim")], width),))]
-    for row in ordered:
-        line = partial(_rung_line, snapshot, row, most, screen, horizon_ms)
-        items.append(Item((line,), f.setting(row.idle_after_ms)))
-    return items
-
-
-def _rung_line(
-    snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessScreen, horizon_ms: int | None, width: int
-) -> list[Span]:
-    now, level = snapshot.level.watermark_ms, row.watermark_ms
-    in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
-    wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
-    mark, style = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
-    at = f.NO_DATA if level is None else f.near(level, screen.zone, reference_ms(snapshot))
-    change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
-    share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
-    bar = _bar(width)
-    full = -(-max(bar - 2, 0) * row.flaps // most) if most and horizon_ms is None else 0
-    return clip(
-        [
-            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", style),
-            (f.pad(mark, 6), style),
-            (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
-            (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
-            (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
-            (f"{f.pad(f.count(row.flaps) if horizon_ms is None else f.UNKNOWN, 7, right=True)}  ", "text"),
-            (f.pad("▇" * full, bar), "idle"),
-            (share, "stale" if row.late else "dim") if horizon_ms is None else (f.UNKNOWN, "dim"),
-        ],
-        width,
-    )
-
-
-def _bar(width: int) -> int:
+def _bar_cells(width: int) -> int:
     """The width of the bar of idle changes, and of the gap after it."""
     return min(_BAR, max(width - 77, 0))
 
@@ -435,7 +414,7 @@ class WhoIsLateScreen(DetailScreen):
             items += [heading()] if items else []
             items.append(Item((partial(late.column_line, column),)))
             values = late.value_facts(column)
-            shown = values if self.filtered else late.standing_out(values)
+            shown = values if self.pattern is not None else late.standing_out(values)
             for facts in shown:
                 if facts.value.late:
                     lines = (partial(late.late_line, facts), partial(late.all_line, facts))

@@ -12,6 +12,8 @@ from textual.events import DescendantFocus, Resize, ScreenResume
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import parse_duration
+from ...engine.verdict.preview import ProposedSetting
 from ..widgets.barrel import Barrel
 from ..widgets.canvas import Picked, bindings
 from ..widgets.charts import HeatMap, HolderSpan, HolderStrip
@@ -21,17 +23,16 @@ from ..widgets.tables import ChannelTable, WindowTable
 from ..words.barrel import holding
 from ..words.channels import next_sort, stave_of
 from ..words.keys import main_commands
-from ..words.lists import Chosen, TableRecords, pattern_of
-from ..words.presenter import Lost
+from ..words.lists import HOW_TO_PREVIEW, Chosen, TableRecords, pattern_of
+from ..words.presenter import Lost, presenter_of
 from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
 from ..words.windows import WindowGroup
-from .base_app import BaseApp, app_of, has_widgets
-from .detail import DetailScreen
+from .base_app import app_of, has_widgets
 from .preferences import allowed
-from .target_screen import TargetScreen
+from .target_screen import DetailScreen, TargetScreen
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
 """The purposes of a filter's prompt, with the field of the view that each one sets."""
@@ -207,13 +208,32 @@ class MainScreen(TargetScreen):
     def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
         """Filter channels or windows by the typed text, or preview the lateness; what is wrong changes nothing."""
         if purpose not in _FILTERS:
-            return self.take_lateness(text, done=done)
+            return self._take_lateness(text, done=done)
         try:
             pattern = pattern_of(text)
         except ValueError as error:
             return str(error)
         self.shown.look(**{_FILTERS[purpose]: pattern})
         self._arrange()
+        return None
+
+    def action_type_lateness(self) -> None:
+        """Ask for a lateness."""
+        if self.tunable():
+            how = HOW_TO_PREVIEW if self.shown.is_replay else presenter_of(self.shown.snapshot).how_to_type
+            self.ask("lateness", "lateness", "", how)
+
+    def _take_lateness(self, text: str, *, done: bool) -> str | None:
+        """Preview the typed lateness, as `take_typed`."""
+        try:
+            lateness_ms = parse_duration(text)
+        except ValueError as error:
+            if done:
+                return str(error)
+            self.want(None)
+        else:
+            if not done:
+                self.want(ProposedSetting(False, lateness_ms))
         return None
 
     def action_sort(self) -> None:
@@ -286,9 +306,7 @@ class MainScreen(TargetScreen):
         elif self.shown.view.windows_pattern is not None:
             self.take_typed("filter windows", "", done=True)
         else:
-            app = app_of(self)
-            if isinstance(app, BaseApp):
-                app.leave_target()
+            app_of(self).leave_target()
 
     def action_stave(self, step: int) -> None:
         """Select the next stave."""

@@ -8,18 +8,17 @@ from textual.app import ComposeResult
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.charts import Charts, Pictures, TimeCanvas, TimeScene, legend
+from ..widgets.charts import Charts, TimeCanvas, TimeScene, legend
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
 from ..words.kinds import kind_words
 from ..words.lists import TableRecords, not_in_sample, sample_of
 from ..words.presenter import presenter_of
 from ..words.preview import LatenessPreview
-from ..words.progress import cells_of, step_ms, unread
 from ..words.shown import Shown
 from ..words.spans import Span
 from .base_app import app_of
-from .detail import DetailScreen
+from .target_screen import DetailScreen
 
 _ROOMY = 110
 _STEP = 0.25
@@ -178,12 +177,7 @@ class ProgressScreen(DetailScreen):
         yield Charts(plain=app_of(self).no_color, id="charts")
 
     def show(self, snapshot: Snapshot) -> None:
-        canvas = self.query_one(Charts)
-        points = self.recent.until(snapshot)
-        columns = canvas.columns()
-        cell_ms = step_ms(points, columns)
-        cells = cells_of(points, columns, cell_ms)
-        canvas.show(Pictures(presenter_of(snapshot).charts(points, cells), cell_ms, unread(snapshot)))
+        self.query_one(Charts).show((snapshot, self.recent.until(snapshot)))
 
     def records(self) -> TableRecords:
         return TableRecords("progress", self.recent.until(self.snapshot))

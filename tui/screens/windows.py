@@ -20,7 +20,7 @@ from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import TableRecords
 from ..words.shown import Shown
-from ..words.spans import Span, cells, clip
+from ..words.spans import Span, cells
 from ..words.windows import (
     Closing,
     WindowGroup,
@@ -32,7 +32,7 @@ from ..words.windows import (
     waits_for,
     window_groups,
 )
-from .detail import DetailScreen
+from .target_screen import DetailScreen
 
 MAX_BLOCKERS = 200
 _NAMES, _PART_BAR = (7, 30), 24
@@ -164,14 +164,11 @@ class WindowScreen(DetailScreen):
         short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
         quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
         style = "holder" if holds else "text"
-        return clip(
-            [
-                (f" {f.pad(f.label(view.channel, names), names)}  ", style),
-                (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
-                ("HOLDS" if holds else STATES[view.state], style if holds else "dim"),
-            ],
-            width,
-        )
+        return [
+            (f" {f.pad(f.label(view.channel, names), names)}  ", style),
+            (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
+            ("HOLDS" if holds else STATES[view.state], style if holds else "dim"),
+        ]
 
 
 def key_of(window: OpenWindow | FiredWindow) -> str:
@@ -196,8 +193,8 @@ def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
 def _part(name: str, records: int, most: int, names: int, width: int) -> list[Span]:
     bar = min(max(width - names - 16, 4), _PART_BAR)
     full = max(bar * records // max(most, 1), 1)
-    return clip([(f" {f.pad(name, names)}  ", "text"), (f.pad(f.count(records), 9, right=True) + "  ", "text"),
-                 ("▇" * full, "active")], width)  # fmt: skip
+    count = f.pad(f.count(records), 9, right=True) + "  "
+    return [(f" {f.pad(name, names)}  ", "text"), (count, "text"), ("▇" * full, "active")]
 
 
 class WindowsScreen(DetailScreen):
@@ -310,7 +307,7 @@ class WindowsScreen(DetailScreen):
 
     def _open_titles(self, width: int) -> list[Span]:
         bar = " " * self._bar_cells(width)
-        return clip([(f"{self._title('open')}{bar}  {f.pad('short', _SHORT, right=True)}  closes", "dim")], width)
+        return [(f"{self._title('open')}{bar}  {f.pad('short', _SHORT, right=True)}  closes", "dim")]
 
     def _open_line(self, window: OpenWindow, closes: Closing, width: int) -> list[Span]:
         """Window, rows, bar, missing event time, and how it closes."""
@@ -322,7 +319,7 @@ class WindowsScreen(DetailScreen):
             (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
             (closes.brief, CLOSING_STYLES[closes.kind]),
         ]
-        return clip(spans, width)
+        return spans
 
     def _bar_cells(self, width: int) -> int:
         spare = width - self._name_cells - self._row_cells - _SHORT - _CLOSES - 9
@@ -346,7 +343,7 @@ class WindowsScreen(DetailScreen):
     def _fired_titles(self, width: int) -> list[Span]:
         firings, drops = self._late_titles(width)
         title = f"{self._title('fired')}{f.pad('fired at', _AT)}  after end  {firings}  {drops}  until"
-        return clip([(title, "dim")], width)
+        return [(title, "dim")]
 
     def _fired_line(self, window: FiredWindow, until_ms: int | None, width: int) -> list[Span]:
         """Window, rows, when it fired and how long after its end, late records, and whether it still accepts them."""
@@ -364,7 +361,7 @@ class WindowsScreen(DetailScreen):
             (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
             (f"  {until}", "dim" if until_ms is None else "text"),
         ]
-        return clip(spans, width)
+        return spans
 
     def _late_titles(self, width: int) -> tuple[str, str]:
         """The titles for late records, as wide as their columns: short ones if there is little room."""
@@ -380,9 +377,9 @@ def _after(window: FiredWindow) -> int | None:
 def group_line(group: WindowGroup, width: int) -> list[Span]:
     """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
     if group.first.blockers is None and waits_for(group.first) is None:
-        return clip([(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")], width)
+        return [(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")]
     who = waits_for(group.first) or "nothing: they fire at the next emit"
-    return clip([(f" {lists.windows_wait(len(group.windows))} ", "dim"), (who, "holder")], width)
+    return [(f" {lists.windows_wait(len(group.windows))} ", "dim"), (who, "holder")]
 
 
 def _open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
@@ -409,4 +406,4 @@ def _open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
     left = many - sum(1 for _, style in shown if style == "text")
     if shown and left:
         shown.append((f", {left:,} more", "dim"))
-    return clip([*spans, *shown], width)
+    return [*spans, *shown]

@@ -8,12 +8,14 @@ from msgspec import Struct
 from rich.cells import cell_len
 from textual.events import Click
 
+from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.verdict.history import HistoryPoint
 from ..words.barrel import LEFT_OUT, Order, Stave
 from ..words.history import Hold, shares, totals
 from ..words.lists import BACKLOG_BY_SOURCE, LESS_BEHIND
 from ..words.presenter import presenter_of
-from ..words.progress import PHASES, Chart, Stack, UnreadPosition
+from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
 from ..words.recent import Moment, heat_lags
 from ..words.shown import Shown
 from ..words.spans import Part, Span, cells, clip, joined
@@ -34,41 +36,37 @@ _AIR = 2
 _BAR = 30
 
 
-class Pictures(Struct, frozen=True):
-    """The charts, the length of a column (ms), and the unread records."""
+class Charts(Canvas[tuple[Snapshot, Sequence[HistoryPoint]] | None]):
+    """Draws the progress of a snapshot with its history; without colours (`plain`) the parts of a batch differ by their
+    patterns alone.
+    """
 
-    charts: Sequence[Chart] = ()
-    cell_ms: int = 1_000
-    unread: Sequence[UnreadPosition] = ()
-
-
-class Charts(Canvas[Pictures]):
-    """Draws `Pictures`; without colours (`plain`) the parts of a batch differ by their patterns alone."""
-
-    content = Pictures()
+    content = None
 
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plain = plain
 
-    def columns(self) -> int:
-        """The number of columns that fit."""
-        return columns_in(self.size.width)
-
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        pictures = self.content
-        drawn = [chart for chart in pictures.charts if chart.note is None]
-        notes = len(pictures.charts) - len(drawn)
-        below = min(len(pictures.unread) + 1, max(height // 4, 2)) if pictures.unread else 0
+        if self.content is None:
+            return []
+        snapshot, points = self.content
+        columns = columns_in(width)
+        cell_ms = step_ms(points, columns)
+        charts = presenter_of(snapshot).charts(points, cells_of(points, columns, cell_ms))
+        positions = unread(snapshot)
+        drawn = [chart for chart in charts if chart.note is None]
+        notes = len(charts) - len(drawn)
+        below = min(len(positions) + 1, max(height // 4, 2)) if positions else 0
         rows = max(min((height - 1 - below - 2 * notes) // max(len(drawn), 1), _MOST), 1)
         gap = 1 if rows > _LEAST else 0
         spare = height - 1 - below - notes * (1 + gap) - len(drawn) * rows
         lines: list[list[Span]] = [[]] if spare > 0 else []
-        for chart in pictures.charts:
+        for chart in charts:
             lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self._plain)
             lines += [[]] * gap
-        lines.append(_axis(pictures, width))
-        lines += _unread(pictures.unread, height - len(lines), width)
+        lines.append(_axis(cell_ms, width))
+        lines += _unread(positions, height - len(lines), width)
         return lines[:height]
 
 
@@ -149,22 +147,22 @@ def _most(edges: list[int], low: int, high: int) -> int:
     return max(range(len(edges)), key=lambda place: min(edges[place], high) - max(starts[place], low))
 
 
-def _axis(pictures: Pictures, width: int) -> list[Span]:
+def _axis(cell_ms: int, width: int) -> list[Span]:
     """How long ago: at the left end, in the middle, now."""
     room, indent = columns_in(width), _label(width) + _GAUGE + 2
     line = " " * (room - 3) + "now"
     for place in (0, room // 2):
-        text = "−" + f.duration((room - place) * pictures.cell_ms)
+        text = "−" + f.duration((room - place) * cell_ms)
         line = line[:place] + text + line[place + len(text) :]
     return [(" " * indent, "dim"), (line[:room], "dim")]
 
 
-def _unread(unread: Sequence[UnreadPosition], rows: int, width: int) -> list[list[Span]]:
+def _unread(positions: Sequence[UnreadPosition], rows: int, width: int) -> list[list[Span]]:
     """The most behind, as many as fit."""
-    if not unread or rows < 2:
+    if not positions or rows < 2:
         return []
-    shown = unread[: rows - 1]
-    more = len(unread) - len(shown)
+    shown = positions[: rows - 1]
+    more = len(positions) - len(shown)
     title: list[Span] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
     names = min(max(len(f.label(source.name)) for source in shown), max(width // 3, 12))
     most = max((source.records or 0 for source in shown), default=0)

@@ -177,11 +177,8 @@ class TopLines(Vertical):
         yield TextLine(id="status")
         yield TextLine(id="verdict")
         yield LevelLine(id="level")
-        yield TextLine(id="tuning")
-        yield TextLine(id="now")
-        yield TextLine(id="from-start")
-        yield TextLine(id="banner")
-        yield TextLine(id="log")
+        for name in ("tuning", "now", "from-start", "banner", "log"):
+            yield TextLine(id=name)
 
     def show(self, top: Top) -> None:
         """Draw `top`."""
@@ -189,18 +186,12 @@ class TopLines(Vertical):
         self.query_one("#verdict", TextLine).show(top.verdict)
         self.query_one(LevelLine).show(top.story)
         self.query_one("#tuning", TextLine).show(top.tuning)
-        for selector, parts in (("#now", top.now), ("#from-start", top.from_start)):
-            line = self.query_one(selector, TextLine)
+        banner = [] if top.banner is None else [part((" " + clean(top.banner[0]), top.banner[1]))]
+        log = [] if top.log is None else [part((f" log {clean(top.log)}", "text"))]
+        for name, parts in (("now", top.now), ("from-start", top.from_start), ("banner", banner), ("log", log)):
+            line = self.query_one(f"#{name}", TextLine)
             line.show(parts)
             line.display = bool(parts)
-        self._notice("#banner", top.banner)
-        self._notice("#log", None if top.log is None else (f"log {top.log}", "text"))
-
-    def _notice(self, selector: str, notice: tuple[str, str] | None) -> None:
-        text, style = notice or ("", "text")
-        line = self.query_one(selector, TextLine)
-        line.show([part((" " + clean(text), style))])
-        line.display = notice is not None
 
 
 _LABEL = 17

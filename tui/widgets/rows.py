@@ -145,7 +145,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 Draw = Callable[[int], list[Span]]
-"""Draws a line in at most that many cells."""
+"""Draws a line for that many cells; what is longer is cut."""
 
 
 _WHOLE = 400
@@ -178,7 +178,7 @@ def heading(*spans: Span) -> Item:
 
 def titles(text: str, *columns: str) -> Item:
     """The line above a table; `columns` are the titles in it that sort when they are clicked."""
-    return Item((lambda width: clip([(text, "dim")], width),), titles=columns)
+    return Item((lambda width: [(text, "dim")],), titles=columns)
 
 
 def paragraph(text: str, style: str = "dim", lines: int = 3) -> Item:
@@ -220,7 +220,7 @@ class Sheet(Rows):
         """An item as it is shown."""
         width = self.row_cells
         lines = next((item.lines for item in self._items if item.key == key), ())
-        return "\n".join(text_of(line(width)) for line in lines)
+        return "\n".join(text_of(clip(line(width), width)) for line in lines)
 
     @property
     def sorted_by(self) -> str | None:
@@ -331,7 +331,7 @@ class Sheet(Rows):
     def unmarked(self, index: int, width: int) -> list[Span]:
         """Row `index` without the cursor."""
         place, line = self._rows[index]
-        return self._items[place].lines[line](width)
+        return clip(self._items[place].lines[line](width), width)
 
     def _show_item(self, key: str) -> None:
         """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""

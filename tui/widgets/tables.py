@@ -16,7 +16,7 @@ from ..words.kinds import ChannelFacts, channel_facts
 from ..words.lists import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
-from ..words.spans import Span, cells, clip
+from ..words.spans import Span, cells
 from ..words.windows import WindowGroup, taking_part, waits_for, window_groups
 from ..words.wording import ahead_elsewhere, is_close, unclosed_words
 from .canvas import Picked
@@ -375,7 +375,7 @@ class WindowTable(Sheet):
             tail = []
         bar = min(room - cells(tail), _BAR_CELLS[1])
         reached = reach_bar(window.start_ms, group.end_ms, snapshot.level.watermark_ms, fastest_ms(snapshot), bar)
-        return clip([*head, *reached, *tail], width)
+        return [*head, *reached, *tail]
 
     def _waits(self, group: WindowGroup, width: int) -> list[Span]:
         snapshot, window, count = self._shown.snapshot, group.first, len(group.windows)
@@ -384,17 +384,17 @@ class WindowTable(Sheet):
         several = f"{count:,} {'windows ' if roomy else ''}"
         wait = "waits" if count == 1 else f"{several}wait"
         if who is None and window.short_ms is None and unclosed is not None:
-            return clip([(f"   {several if count > 1 else ''}{unclosed}", "dim")], width)
+            return [(f"   {several if count > 1 else ''}{unclosed}", "dim")]
         if who is None:
             missing = wait if window.short_ms is None else f"{f.duration(window.short_ms)} of event time short"
-            return clip([(f"   {missing}", "dim")], width)
+            return [(f"   {missing}", "dim")]
         head, short = f"   {wait} for ", ""
         if window.short_ms is not None:
             missing = f.duration(window.short_ms)
             whole = f" ({missing} of event time short)"
             fits = count == 1 and cell_len(head + who + whole) <= width
             short = whole if fits else f" ({missing} short)"
-        return clip([(head, "dim"), (who, "holder"), (short, "dim")], width)
+        return [(head, "dim"), (who, "holder"), (short, "dim")]
 
 
 def _key(group: WindowGroup) -> str:

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.lateness import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.target_screen import FURTHER, loaded
+from wmtop.tui.screens.target_screen import FURTHER, DetailScreen, loaded
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 

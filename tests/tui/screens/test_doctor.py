@@ -5,9 +5,9 @@ from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
 from wmtop.engine.system.errors import how_it_ended
 from wmtop.tui.screens.channel import ChannelScreen
-from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.target_screen import DetailScreen
 from wmtop.tui.words.lists import NO_FIX
 
 from tests.snapshots import replace
