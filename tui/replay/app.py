@@ -26,7 +26,6 @@ from ...engine.verdict.history import HistoryPoint
 from ...engine.watermarks.counts import PointSample
 from ..screens.app import FromFeed, WmtopApp
 from ..screens.exports import Incident, incident_of
-from ..screens.history import EventsScreen
 from ..screens.main import MainScreen
 from ..widgets.canvas import Picked, bindings
 from ..widgets.lines import Prompt
@@ -297,9 +296,7 @@ class ReplayApp(WmtopApp):
         self._recording = recording
         self._whole_log = log_of(recording.points, recording.at(len(recording) - 1))
         self._track = Track(recording.points, replay.play_ms, marks_of(recording.points, replay.play_ms))
-        self._main = MainScreen(
-            recording.at(number), Recent(log=self._whole_log), clock, plain=self.no_color, denied=denied
-        )
+        self._main = MainScreen(recording.at(number), Recent(log=self._whole_log), clock, denied=denied)
 
     def get_default_screen(self) -> Screen[Any]:
         assert self._main is not None
@@ -339,10 +336,10 @@ class ReplayApp(WmtopApp):
     def _look_for_silence(self) -> None:
         """Never: a paused recording is not lost."""
 
-    def on_events_screen_jump_wanted(self, event: EventsScreen.JumpWanted) -> None:
+    def show_moment(self, wall_ms: int) -> None:
         """Go to the moment of an event, and pause there."""
         points = self._recording.points
-        after = (n for n, point in enumerate(points) if point is not None and point.wall_ms >= event.wall_ms)
+        after = (n for n, point in enumerate(points) if point is not None and point.wall_ms >= wall_ms)
         self._replay.step(next(after, len(points) - 1) - self._replay.playback.number)
         self._show()
 

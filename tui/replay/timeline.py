@@ -14,7 +14,7 @@ from textual.events import MouseDown, MouseMove, MouseUp, Resize
 from ...engine.text import formatting as f
 from ...engine.verdict.alerts import is_burst
 from ...engine.verdict.history import HistoryPoint
-from ..widgets.canvas import EIGHTHS, Canvas, Picked
+from ..widgets.canvas import Canvas, Picked, spark
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
 from ..words.spans import Span, part
@@ -237,10 +237,8 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
         return lags, marks
 
     def _spark(self) -> list[Span]:
-        greatest = max(self._greatest, 1)
-        chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._lags]
-        cell = self._cell(self.content[0])
-        return [("".join(chars[:cell]), "active"), (CURSOR, "level"), ("".join(chars[cell + 1 :]), "folded")]
+        bars, cell = spark(self._lags, self._greatest, "─"), self._cell(self.content[0])
+        return [(bars[:cell], "active"), (CURSOR, "level"), (bars[cell + 1 :], "folded")]
 
     def _signs(self) -> list[Span]:
         return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._marks]

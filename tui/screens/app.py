@@ -279,7 +279,7 @@ class WmtopApp(BaseApp[Answer]):
             self.pop_screen()
         from .main import MainScreen
 
-        self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
+        self._main = MainScreen(snapshot, self._recent, self._clock, denied=self._denied)
         self._main.use_zone(self._first_zone)
         self._start.done()
         self._show_recording()

@@ -199,6 +199,9 @@ class BaseApp(App[Result]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables
 
+    def show_moment(self, wall_ms: int) -> None:
+        """Show a recording at this moment (wall clock, epoch ms)."""
+
     def leave_target(self) -> None:
         """Return to the fleet, if the target was opened from it."""
 

@@ -113,9 +113,6 @@ class DoctorScreen(DetailScreen):
     def records(self) -> TableRecords:
         return TableRecords("findings", self._findings)
 
-    def name_of(self, key: str) -> str:
-        return next((finding.title for finding in self._findings if finding.code == key), key)
-
     def action_follow(self) -> None:
         """Open the screen that shows the finding."""
         chosen = self._chosen
@@ -185,9 +182,8 @@ def _screen_of(finding: Diagnosis) -> str | None:
 
 
 def _item(finding: Diagnosis, wide: bool) -> Item:
-    if wide:
-        return Item((partial(_line, finding),), finding.code)
-    return Item((partial(_head, finding), partial(_impact, finding)), finding.code)
+    lines = (partial(_line, finding),) if wide else (partial(_head, finding), partial(_impact, finding))
+    return Item(lines, finding.code, name=finding.title)
 
 
 def _badge(finding: Diagnosis) -> Span:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from textual.app import ComposeResult
-from textual.message import Message
 
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
@@ -18,6 +17,7 @@ from ..words.lists import MOMENT_SHOWN, SETTINGS_CHANGED, TableRecords
 from ..words.presenter import presenter_of
 from ..words.shown import Shown
 from ..words.spans import Span
+from .base_app import app_of
 from .target_screen import DetailScreen
 
 _NAMES = (7, 24)
@@ -158,13 +158,6 @@ class EventsScreen(DetailScreen):
         "the engine remembered when this screen was connected; of a recording it is the whole recording.\n"
     )
 
-    class JumpWanted(Message):
-        """A request to show the recording at this moment (wall clock, epoch ms)."""
-
-        def __init__(self, wall_ms: int) -> None:
-            self.wall_ms = wall_ms
-            super().__init__()
-
     def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
         super().__init__(shown, denied)
         self._events: list[tuple[Event, EventWords]] = []
@@ -189,7 +182,7 @@ class EventsScreen(DetailScreen):
     def _jump(self, wall_ms: int) -> None:
         """Go to a moment of the recording."""
         self.dismiss(None)
-        self.post_message(self.JumpWanted(wall_ms))
+        app_of(self).show_moment(wall_ms)
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not self._events:

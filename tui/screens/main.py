@@ -44,23 +44,16 @@ class MainScreen(TargetScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        recent: Recent,
-        clock: Callable[[], float],
-        *,
-        plain: bool = False,
-        denied: frozenset[str] = frozenset(),
+        self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float], *, denied: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(Shown(snapshot, recent, clock), denied)
-        self._plain = plain
         self._clock = clock
 
     def compose(self) -> ComposeResult:
         yield TopLines()
         yield HolderStrip(id="holders")
         yield Rule("┌┐", id="top")
-        yield Barrel(self.shown, self._clock, plain=self._plain, id="barrel")
+        yield Barrel(self.shown, self._clock, id="barrel")
         yield HeatMap(self.shown, self._clock, id="heat")
         yield Rule("├┤", id="middle")
         with Horizontal(id="tables"):

@@ -46,7 +46,7 @@ class TimeScreen(DetailScreen):
         self._data: plot.Data | None = None
 
     def body(self) -> ComposeResult:
-        yield TimeCanvas(plain=app_of(self).no_color, id="time")
+        yield TimeCanvas(id="time")
 
     def show(self, snapshot: Snapshot) -> None:
         recent, preview = self.recent, self.preview
@@ -174,7 +174,7 @@ class ProgressScreen(DetailScreen):
     )
 
     def body(self) -> ComposeResult:
-        yield Charts(plain=app_of(self).no_color, id="charts")
+        yield Charts(id="charts")
 
     def show(self, snapshot: Snapshot) -> None:
         self.query_one(Charts).show((snapshot, self.recent.until(snapshot)))

@@ -42,6 +42,7 @@ _FIRED = 68
 """The width of a fired window's line besides its name and rows."""
 _AT = 12
 _NAMED, _CHANNEL_CELLS = 6, 14
+_SHORT_COLUMNS: tuple[str, ...] = ("short of its end", "watermark", " short", "quiet")
 _OPEN_COLUMNS: tuple[str, ...] = ("open", "rows", "short", "closes")
 _FIRED_COLUMNS: tuple[str, ...] = (
     "fired ",
@@ -135,10 +136,13 @@ class WindowScreen(DetailScreen):
         items: list[Item] = []
         if short:
             title = f" {f.pad('short of its end', max(names, 16))}  watermark          short  quiet   state"
-            items.append(titles(title, "short of its end", "watermark", " short", "quiet"))
+            items.append(titles(title, *_SHORT_COLUMNS))
             for view in short[:MAX_BLOCKERS]:
                 line = partial(self._blocker, view, window.end_ms, max(names, 16), view.channel == held)
-                items.append(self._row(f"short {view.channel}", view.channel, line, _sorts(view, window.end_ms)))
+                missing = None if view.watermark_ms is None else window.end_ms - view.watermark_ms
+                values = (view.channel, view.watermark_ms, missing, view.quiet_ms)
+                sorts = dict(zip(_SHORT_COLUMNS, values, strict=True))
+                items.append(self._row(f"short {view.channel}", view.channel, line, sorts))
             if len(short) > MAX_BLOCKERS:
                 items.append(heading((f" and {len(short) - MAX_BLOCKERS:,} more", "dim")))
         elif not snapshot.channels:
@@ -181,13 +185,6 @@ def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     """The window with that key: open, else fired."""
     windows = snapshot.windows
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
-
-
-def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
-    """Its values by the title of their columns."""
-    short = None if view.watermark_ms is None else end_ms - view.watermark_ms
-    values = {"watermark": view.watermark_ms, " short": short, "quiet": view.quiet_ms}
-    return {"short of its end": view.channel, **values}
 
 
 def _part(name: str, records: int, most: int, names: int, width: int) -> list[Span]:

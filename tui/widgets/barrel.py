@@ -43,14 +43,14 @@ class _StaveColumn(Struct):
 
 
 class Barrel(Canvas[Sequence[Stave]]):
-    """Draws the staves of `shown` in their order, in letters where there are no colours (`plain`).
+    """Draws the staves of `shown` in their order, in letters where there are no colours.
 
     Says `Picked` with a stave's key. `clock` gives monotonic seconds: staves move patiently.
     """
 
     content: Sequence[Stave] = ()
 
-    def __init__(self, shown: Shown, clock: Callable[[], float], *, plain: bool = False, id: str | None = None) -> None:
+    def __init__(self, shown: Shown, clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._shown = shown
         self._clock = clock
@@ -63,7 +63,6 @@ class Barrel(Canvas[Sequence[Stave]]):
         self._keys: list[str] = []
         self._common = ""
         self._longest = 0
-        self._plain = plain
         self._times_of: tuple[Sequence[Stave], int | None, list[int], int, int] | None = None
         self._folded = scales.FoldedStaves()
         self._seen: tuple[object, ...] = ()
@@ -179,7 +178,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         drawn = self._stand(scale, rows)
         water = _eighths(scale, self._level_ms, rows)
         lines = self._level_lines(scale)
-        return [gutter[row] + _row(drawn, row, inner, water, lines, self._plain) for row in range(rows - 1, -1, -1)]
+        return [gutter[row] + _row(drawn, row, inner, water, lines, self.plain) for row in range(rows - 1, -1, -1)]
 
     def _arrange(self) -> None:
         """Order the staves, and the folded ones in cells: first those in the minimum, then those left out."""
@@ -198,7 +197,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         inner = width - cells(gutter[0])
         water = _eighths(scale, level_ms, rows)
         drawn = self._level_lines(scale)
-        out = [gutter[row] + _row([], row, inner, water, drawn, self._plain) for row in range(rows - 1, -1, -1)]
+        out = [gutter[row] + _row([], row, inner, water, drawn, self.plain) for row in range(rows - 1, -1, -1)]
         air = rows - 1 - (water or 0) // 8
         lines = [part for line in empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
         lines = lines[: max(air - 1, 1)]

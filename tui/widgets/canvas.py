@@ -101,6 +101,11 @@ class Canvas(Widget, Generic[Content]):
         self._palette.clear()
         super().notify_style_update()
 
+    @property
+    def plain(self) -> bool:
+        """Whether there are no colours: patterns and letters then say the same."""
+        return cast(App[Any], self.app).no_color  # pyright: ignore[reportUnknownMemberType]
+
     @abstractmethod
     def draw(self, width: int, height: int) -> list[list[Span]]:
         """The lines of the picture, at most `height` of them."""
@@ -110,7 +115,8 @@ class Canvas(Widget, Generic[Content]):
         width, height = self.size
         if not width or not height:
             return
-        lines = self._draw_all(width, height)
+        head = [lay(parts, width) for parts in self.head]
+        lines = [*head, *self.draw(width, height - len(head))]
         if len(lines) != len(self._lines):
             self._lines = lines
             self.refresh()
@@ -121,17 +127,13 @@ class Canvas(Widget, Generic[Content]):
         if regions:
             self.refresh(*regions)
 
-    def _draw_all(self, width: int, height: int) -> list[list[Span]]:
-        head = [lay(parts, width) for parts in self.head]
-        return [*head, *self.draw(width, height - len(head))]
-
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         return self._palette.paint(self._lines[y] if y < len(self._lines) else (), width)
 
     def on_resize(self, event: Resize) -> None:
-        width, height = self.size
-        self._lines = self._draw_all(width, height) if width and height else []
+        self._lines = []
+        self.redraw()
         self.refresh()
 
 
@@ -149,6 +151,11 @@ def differ(old: Sequence[Span], new: Sequence[Span], y: int, width: int) -> Regi
     total = cells(new)
     end = total - kept if total == cells(old) else width
     return Region(start, y, max(end - start, 1), 1)
+
+
+def spark(values: Iterable[int | None], most: int | None, unknown: str = " ") -> str:
+    """A bar for each value, the greatest as high as a row."""
+    return "".join(unknown if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
 
 
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -176,10 +183,9 @@ class Dots:
         for step in range(0, steps + 1, every):
             self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, style)
 
-    def row(self, y: int, ground: list[Span] | None = None) -> list[Span]:
+    def row(self, y: int, ground: list[Span]) -> list[Span]:
         """Line `y` in spans of one cell each; without a dot, the cell of `ground` (one span per cell)."""
-        empty: list[Span] = [(" ", "dim")] * self.width if ground is None else ground
         return [
-            (chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else empty[x]
+            (chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else ground[x]
             for x in range(self.width)
         ]

@@ -37,15 +37,11 @@ _BAR = 30
 
 
 class Charts(Canvas[tuple[Snapshot, Sequence[HistoryPoint]] | None]):
-    """Draws the progress of a snapshot with its history; without colours (`plain`) the parts of a batch differ by their
+    """Draws the progress of a snapshot with its history; without colours the parts of a batch differ by their
     patterns alone.
     """
 
     content = None
-
-    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._plain = plain
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         if self.content is None:
@@ -63,7 +59,7 @@ class Charts(Canvas[tuple[Snapshot, Sequence[HistoryPoint]] | None]):
         spare = height - 1 - below - notes * (1 + gap) - len(drawn) * rows
         lines: list[list[Span]] = [[]] if spare > 0 else []
         for chart in charts:
-            lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self._plain)
+            lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self.plain)
             lines += [[]] * gap
         lines.append(_axis(cell_ms, width))
         lines += _unread(positions, height - len(lines), width)
@@ -276,15 +272,12 @@ class TimeScene(Struct, frozen=True):
 
 
 class TimeCanvas(Canvas[TimeScene]):
-    """Draws a `TimeScene`, readable also without colours (`plain`); stores the part it shows."""
+    """Draws a `TimeScene`, readable also without colours; stores the part it shows."""
 
     content = TimeScene()
 
-    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._plain = plain
-        self.frame: PlotFrame | None = None
-        """The part that is shown."""
+    frame: PlotFrame | None = None
+    """The part that is shown."""
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         scene, columns, rows = self.content, width - _GUTTER - 1, height - 1
@@ -294,7 +287,7 @@ class TimeCanvas(Canvas[TimeScene]):
         frame = self.frame = frame_of(data, scene.look, columns, rows, self.frame)
         labels = y_labels(frame, scene.zone)
         lines: list[list[Span]] = []
-        for place, spans in enumerate(drawn(data, frame, plain=self._plain)):
+        for place, spans in enumerate(drawn(data, frame, plain=self.plain)):
             text = labels.get(frame.rows - 1 - place)
             mark = f" {text or '':>{_GUTTER - 3}} "
             lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *spans])

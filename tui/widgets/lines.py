@@ -12,7 +12,7 @@ from textual.widgets import Input, Label
 from ...engine.text.formatting import clean, duration, pad
 from ..words.keys import Hint
 from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, lay, part
-from .canvas import EIGHTHS, Canvas
+from .canvas import Canvas, spark
 
 _MIN_SPARK = 8
 
@@ -48,9 +48,7 @@ class LevelLine(Canvas[WatermarkLine]):
         if greatest is None or room < _MIN_SPARK:
             return spans
         shown = self.content.lags[-min(room, SPARK_CELLS) :]
-        spark = "".join(" " if lag is None else EIGHTHS[1 + 7 * lag // max(greatest, 1)] for lag in shown)
-        fill = " " * (room - len(spark))
-        return [*spans, (fill, "dim"), label, (spark, "holder"), top]
+        return [*spans, (" " * (room - len(shown)), "dim"), label, (spark(shown, greatest), "holder"), top]
 
 
 class Heading(Struct, frozen=True):

@@ -152,7 +152,7 @@ def test_help_at_any_width_keeps_words_beside_keys() -> None:
         assert line in words()
         assert "Progress\n" not in words().replace("Reading Progress\n", "")
         await it.pilot.resize_terminal(60, 24)
-        await it.until(lambda: line not in words())
+        await it.until(lambda: "\n          one does not fire\n" in words())
         assert "  w       Windows: Open and fired windows, and why\n          one does not fire\n" in words()
 
     drive(scenario, *told(live()))

@@ -170,3 +170,17 @@ def test_it_explains_itself() -> None:
         assert "CRITICAL" in help_
 
     drive(scenario, *well())
+
+
+def test_doctor_copy_takes_the_title_of_the_finding() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "y")
+        screen = it.app.screen
+        assert isinstance(screen, DoctorScreen)
+        chosen = screen.chosen()
+        assert chosen is not None
+        assert it.app.clipboard == chosen.name
+        assert chosen.row.startswith(("CRITICAL", "WARNING", "INFO"))
+        assert " " in chosen.name  # words, not a code
+
+    drive(scenario, *told(stalled()))
