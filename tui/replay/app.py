@@ -33,7 +33,7 @@ from ..words import keys
 from ..words.history import log_of
 from ..words.progress import Playback
 from ..words.recent import KEEP_MS, Recent
-from .timeline import ReplayBar, Timeline, Track, marks_of
+from .timeline import ReplayBar, Timeline, marks_of
 
 HOW = "a time is written like 14:30, 14:30:05, 02-08 14:30, 2013-02-08T14:30Z, +10m or -1h"
 _SHORT_DATE = re.compile(r"\d\d-\d\d")
@@ -295,7 +295,7 @@ class ReplayApp(WmtopApp):
         super().__init__(replay, on_quit="leave", clock=clock, denied=denied, preferences_file=preferences_file)
         self._recording = recording
         self._whole_log = log_of(recording.points, recording.at(len(recording) - 1))
-        self._track = Track(recording.points, replay.play_ms, marks_of(recording.points, replay.play_ms))
+        self._marks = marks_of(recording.points, replay.play_ms)
         self._main = MainScreen(recording.at(number), Recent(log=self._whole_log), clock, denied=denied)
 
     def get_default_screen(self) -> Screen[Any]:
@@ -371,7 +371,7 @@ class ReplayApp(WmtopApp):
     def action_mark(self, direction: int) -> None:
         """Go to the next or previous mark, and pause there."""
         here = self._replay.playback.number
-        starts = [mark.start for mark in self._track.marks if (mark.start - here) * direction > 0]
+        starts = [mark.start for mark in self._marks if (mark.start - here) * direction > 0]
         if starts:
             self._replay.step((min(starts) if direction > 0 else max(starts)) - here)
         self._show()
@@ -396,7 +396,7 @@ class ReplayApp(WmtopApp):
 
     def bars(self) -> Iterable[Widget]:
         """The timeline, which is above the footer of every screen that is not a dialog."""
-        yield ReplayBar(self._track)
+        yield ReplayBar(self._recording.points, self._replay.play_ms, self._marks)
 
     def _show(self) -> None:
         """Show the position in the main screen and the bars."""

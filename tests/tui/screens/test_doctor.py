@@ -183,4 +183,4 @@ def test_doctor_copy_takes_the_title_of_the_finding() -> None:
         assert chosen.row.startswith(("CRITICAL", "WARNING", "INFO"))
         assert " " in chosen.name  # words, not a code
 
-    drive(scenario, *told(stalled()))
+    drive(scenario, history(ill()), ill())
