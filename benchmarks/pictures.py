@@ -25,7 +25,7 @@ from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.cli.launch import EngineProcess
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.app import WmtopApp
-from wmtop.tui.screens.exports import self_contained
+from wmtop.tui.screens.base_app import self_contained
 
 OUT = Path(__file__).parents[1] / "tui" / "pictures"
 SIZE = (120, 36)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
-from wmtop.tui.screens.exports import self_contained
+from wmtop.tui.screens.base_app import self_contained
 
 OUT = Path(__file__).parents[1] / "tui" / "pictures" / "tour.svg"
 COLUMNS, ROWS = 110, 32

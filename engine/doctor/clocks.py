@@ -81,7 +81,7 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
 
 @rule(FutureTimestamps, suppressed_by=("wrong-unit", "zone-shift"), accounts_for=("stalled", "unknown"))
 def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
-    settings, totals, job = facts.settings, facts.snapshot.totals, facts.snapshot.flink
+    settings, totals = facts.settings, facts.snapshot.totals
     if facts.over or facts.now_ms is None:
         return None
     if totals.future and (last := facts.snapshot.last_future) is not None:
@@ -101,7 +101,11 @@ def future_timestamps(facts: DiagnosisInput) -> FutureTimestamps | None:
     reached: list[tuple[int, tuple[str, ...]]] = []
     for view in facts.channels:
         # Flink reports no event time, and a watermark is behind it.
-        newest = view.watermark_ms if view.max_event_ms is None and job is not None else view.max_event_ms
+        newest = (
+            view.watermark_ms
+            if view.max_event_ms is None and isinstance(facts.snapshot.target, FlinkJob)
+            else view.max_event_ms
+        )
         if newest is not None and view.state != "finished":
             reached.append((newest, (view.channel,)))
     if not reached and _by_spark(facts) and facts.watermark_ms is not None:

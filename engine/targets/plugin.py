@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Windows
 from ..system.errors import RunError, UsageError, first_line, one_line
-from ..verdict.blockers import steps_below
 from ..watermarks.counts import NOTHING_COUNTED
+from ..watermarks.operator_clock import steps_below
 from .own import name_of, without_scheme
 from .target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 

@@ -10,12 +10,10 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import MouseDown, MouseMove, MouseUp, Resize
-from textual.message import Message
 
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, is_burst
-from ..widgets.barrel import EIGHTHS
-from ..widgets.canvas import Canvas
+from ..widgets.canvas import Canvas, Picked, spark
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
 from ..words.spans import Span, part
@@ -47,10 +45,6 @@ class TimelinePart(Struct, frozen=True):
     end: int
     records: int
     late: int
-
-    def with_next(self, other: "TimelinePart") -> "TimelinePart":
-        """Both parts as one."""
-        return TimelinePart(self.start, other.end, self.records + other.records, self.late + other.late)
 
 
 def marks_of(points: Points, play_ms: Sequence[int]) -> list[TimelineMark]:
@@ -92,14 +86,15 @@ def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
     A part is judged as an alert judges a minute (semantics 11.7), but against the whole recording: it has hindsight.
     """
     parts = list(_parts(points, play_ms))
-    records = sum(slice_.records for slice_ in parts)
-    usual = sum(slice_.late for slice_ in parts) / records if records else 0.0
-    late_parts: list[TimelinePart] = []
-    for slice_ in parts:
-        if is_burst(slice_.late, slice_.records, usual):
-            joined = late_parts and late_parts[-1].end + 1 == slice_.start
-            late_parts.append(late_parts.pop().with_next(slice_) if joined else slice_)
-    for burst in late_parts:
+    records = sum(each.records for each in parts)
+    usual = sum(each.late for each in parts) / records if records else 0.0
+    found: list[TimelinePart] = []
+    for new in (each for each in parts if is_burst(each.late, each.records, usual)):
+        if found and (last := found[-1]).end + 1 == new.start:
+            found[-1] = TimelinePart(last.start, new.end, last.records + new.records, last.late + new.late)
+        else:
+            found.append(new)
+    for burst in found:
         yield TimelineMark("late", burst.start, burst.end, f"{f.share(burst.late / burst.records)} of the records late")
 
 
@@ -146,66 +141,45 @@ def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}
 """A mark's sign and style; of several in one cell, the first of these is drawn."""
 CURSOR = "┃"
-_LEGEND_CELLS, _LEGEND_FROM = 38, 108
-"""The legend's width, and the width from which it is shown next to the keys."""
-
-
-class Track(Struct, frozen=True):
-    """A recording as its timeline shows it; `play_ms` is when each snapshot is shown, from the first."""
-
-    points: Sequence[HistoryPoint | None]
-    play_ms: Sequence[int]
-    marks: Sequence[TimelineMark]
-
-
-class _Picture(Struct, frozen=True):
-    """The track in cells: the greatest lag (ms) and the mark of each cell."""
-
-    lags: Sequence[int | None]
-    marks: Sequence[TimelineMark | None]
+_LEGEND_FROM = 108
+"""The width from which the legend is shown next to the keys."""
 
 
 class Timeline(Canvas[tuple[int, tzinfo | None]]):
-    """Draws a track and the current position; sends `Scrubbed` with a playing time (ms) when it is clicked.
+    """Draws a recording and the current position; says `Picked` with a playing time (ms) when it is clicked.
 
-    `content`: the present snapshot's number, and the zone of the times.
+    `play_ms` is when each snapshot is shown, from the first. `content`: the present snapshot's number, and the zone of
+    the times.
     """
 
     content = (0, None)
 
-    class Scrubbed(Message):
-        """The user chose another position."""
-
-        def __init__(self, play_ms: int) -> None:
-            self.play_ms = play_ms
-            super().__init__()
-
-    def __init__(self, track: Track, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._track = track
-        points = [point for point in track.points if point is not None]
-        self._ends_ms = (points[0].now_ms, points[-1].now_ms) if points else None
-        self._greatest = max((point.behind_fastest_ms or 0 for point in points), default=0)
+    def __init__(self, points: Points, play_ms: Sequence[int], found: Sequence[TimelineMark]) -> None:
+        super().__init__()
+        self._points, self._play_ms, self._found = points, play_ms, found
+        known = [point for point in points if point is not None]
+        self._ends_ms = (known[0].now_ms, known[-1].now_ms) if known else None
+        self._greatest = max((point.behind_fastest_ms or 0 for point in known), default=0)
         self._left = 0
         self._room: int = 0
-        self._picture = _Picture((), ())
-        self._dragged = False
+        self._lags: list[int | None] = []
+        self._marks: list[TimelineMark | None] = []
 
     def mark_here(self) -> TimelineMark | None:
         """The mark in the cell of the current position."""
         cell = self._cell(self.content[0])
-        return self._picture.marks[cell] if cell < len(self._picture.marks) else None
+        return self._marks[cell] if cell < len(self._marks) else None
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         first, last = self._ends()
-        here = f"{f.count(self.content[0] + 1)} of {f.count(len(self._track.points))}"
+        here = f"{f.count(self.content[0] + 1)} of {f.count(len(self._points))}"
         lag = f"lag ≤{f.duration(self._greatest)}"
         left, right = max(cell_len(first), cell_len(lag)), max(cell_len(last), cell_len(here))
         self._left = left + 2
         room: int = max(width - self._left - right - 2, 1)
         if room != self._room:
             self._room = room
-            self._picture = self._drawn(room)
+            self._lags, self._marks = self._cells(room)
         lines = ((first, self._spark(), last), (lag, self._signs(), here))
         return [
             [(f" {f.pad(a, left)} ", "dim"), *spans, (f" {f.pad(b, right, right=True)} ", "dim")]
@@ -213,32 +187,28 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
         ]
 
     def on_mouse_down(self, event: MouseDown) -> None:
-        self._dragged = True
         self.capture_mouse()
         self._scrub(event.x)
 
     def on_mouse_move(self, event: MouseMove) -> None:
-        if self._dragged:
+        if self.app.mouse_captured is self:  # pyright: ignore[reportUnknownMemberType]
             self._scrub(event.x)
 
     def on_mouse_up(self, event: MouseUp) -> None:
-        self._dragged = False
         self.release_mouse()
 
     def _scrub(self, x: int) -> None:
         share = min(max((x - self._left + 0.5) / max(self._room, 1), 0.0), 1.0)
-        self.post_message(self.Scrubbed(int(share * self._track.play_ms[-1])))
+        self.post_message(Picked(self, int(share * self._play_ms[-1])))
 
     def _cell(self, number: int) -> int:
-        play_ms = self._track.play_ms
-        return play_ms[number] * self._room // (play_ms[-1] + 1)
+        return self._play_ms[number] * self._room // (self._play_ms[-1] + 1)
 
-    def _drawn(self, room: int) -> _Picture:
-        """The track in `room` cells; a cell without a snapshot repeats the one before."""
-        track = self._track
+    def _cells(self, room: int) -> tuple[list[int | None], list[TimelineMark | None]]:
+        """The greatest lag (ms) and the mark of each cell; a cell without a snapshot repeats the lag before."""
         lags: list[int | None] = [None] * room
         filled = 0
-        for number, point in enumerate(track.points):
+        for number, point in enumerate(self._points):
             cell, lag = self._cell(number), point.behind_fastest_ms if point is not None else None
             for empty in range(filled, cell):
                 lags[empty] = lags[empty - 1] if empty else None
@@ -247,41 +217,37 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
             filled = cell + 1
         marks: list[TimelineMark | None] = [None] * room
         for kind in reversed(SIGNS):
-            for mark in track.marks:
+            for mark in self._found:
                 if mark.kind == kind:
                     for cell in range(self._cell(mark.start), self._cell(mark.end) + 1):
                         marks[cell] = mark
-        return _Picture(lags, marks)
+        return lags, marks
 
     def _spark(self) -> list[Span]:
-        greatest = max(self._greatest, 1)
-        chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._picture.lags]
-        cell = self._cell(self.content[0])
-        return [("".join(chars[:cell]), "active"), (CURSOR, "level"), ("".join(chars[cell + 1 :]), "folded")]
+        bars, cell = spark(self._lags, self._greatest, "─"), self._cell(self.content[0])
+        return [(bars[:cell], "active"), (CURSOR, "level"), (bars[cell + 1 :], "folded")]
 
     def _signs(self) -> list[Span]:
-        return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._picture.marks]
+        return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._marks]
 
     def _ends(self) -> tuple[str, str]:
         """The times of the first and the last snapshot."""
         if self._ends_ms is None:
             return "", ""
-        (first, last), zone = self._ends_ms, self.content[1]
-        if f.at(first, zone).date() == f.at(last, zone).date():
-            return f.second(first, zone), f.second(last, zone)
-        dated = [f"{f.at(ms, zone):%m-%d %H:%M}" for ms in (first, last)]
-        return dated[0], dated[1]
+        first, last = (f.at(ms, self.content[1]) for ms in self._ends_ms)
+        style = "%H:%M:%S" if first.date() == last.date() else "%m-%d %H:%M"
+        return f"{first:{style}}", f"{last:{style}}"
 
 
 class ReplayBar(Vertical):
     """The timeline, the keys that move on it, and the meaning of its signs."""
 
-    def __init__(self, track: Track) -> None:
+    def __init__(self, points: Points, play_ms: Sequence[int], marks: Sequence[TimelineMark]) -> None:
         super().__init__()
-        self._timeline = Timeline(track)
+        self._timeline = Timeline(points, play_ms, marks)
         self._keys = KeyLine()
         self._legend = TextLine()
-        self._has_marks = bool(track.marks)
+        self._has_marks = bool(marks)
 
     def compose(self) -> ComposeResult:
         yield self._timeline
@@ -314,7 +280,3 @@ class ReplayBar(Vertical):
 
     def on_resize(self, event: Resize) -> None:
         self._legend.display = event.size.width >= _LEGEND_FROM
-
-    async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
-        event.stop()
-        await self.run_action(event.action)

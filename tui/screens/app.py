@@ -27,14 +27,12 @@ from ..words.recent import Recent
 from ..words.spans import Top
 from ..words.texts import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from .base_app import BaseApp, TooSmallScreen
-from .exports import Recorder
-from .incident_report import Incident, LastMinutes, write_new
+from .exports import Incident, LastMinutes, Recorder, write_new
 from .start import Answer, QuitScreen, StartScreen
 
 if TYPE_CHECKING:  # the start screen is painted before the others are imported
+    from .help import ChannelCommands
     from .main import MainScreen
-    from .palette import ChannelCommands
-    from .target_screen import TargetScreen
 
 _SECONDS = 15
 _LONGEST = 200
@@ -58,23 +56,14 @@ def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collec
 
 def notification(title: str, text: str, variables: Mapping[str, str] = environ) -> str:
     """The escape sequences OSC 9 and OSC 777 of a notification, wrapped for tmux if it runs in between."""
-    title, text = _harmless(title), _harmless(text)
+    # Without characters that would end the sequence or its field.
+    title, text = (clean(part).replace(";", ",")[:_LONGEST] for part in (title, text))
     sequences = [f"\x1b]777;notify;{title};{text}\x1b\\"]
     if variables.get("TERM_PROGRAM") not in _KNOWS_BOTH:
         sequences.insert(0, f"\x1b]9;{title}: {text}\x1b\\")
-    if variables.get("TMUX"):
-        return "".join(_through_tmux(sequence) for sequence in sequences)
+    if variables.get("TMUX"):  # which passes them on if `allow-passthrough` is on, and drops them otherwise
+        sequences = ["\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" for sequence in sequences]
     return "".join(sequences)
-
-
-def _through_tmux(sequence: str) -> str:
-    """The sequence for tmux, which passes it on if `allow-passthrough` is on, and drops it otherwise."""
-    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-
-
-def _harmless(text: str) -> str:
-    """The text without characters that would end the sequence or its field."""
-    return clean(text).replace(";", ",")[:_LONGEST]
 
 
 class SnapshotClient(Protocol):
@@ -105,16 +94,8 @@ class FromFeed(Message):
         return snapshots and isinstance(self.content, Snapshot)
 
 
-class StreamEnded(Message):
-    """The stream has ended; `reason` is one line, or None if there is no reason."""
-
-    def __init__(self, reason: str | None) -> None:
-        self.reason = reason
-        super().__init__()
-
-
 def _channel_commands() -> "type[ChannelCommands]":
-    from .palette import ChannelCommands
+    from .help import ChannelCommands
 
     return ChannelCommands
 
@@ -136,8 +117,6 @@ class WmtopApp(BaseApp[Answer]):
     """
 
     _replays: ClassVar[bool] = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
     COMMANDS = App.COMMANDS | {_channel_commands}
 
     def __init__(
@@ -182,7 +161,7 @@ class WmtopApp(BaseApp[Answer]):
         """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
         self._of_fleet = True
 
-    def on_main_screen_left(self, event: "MainScreen.Left") -> None:
+    def leave_target(self) -> None:
         if self._of_fleet:
             self.exit("fleet")
 
@@ -190,7 +169,7 @@ class WmtopApp(BaseApp[Answer]):
         return self._start
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        from .palette import target_commands
+        from .help import target_commands
         from .target_screen import TargetScreen
 
         yield from target_commands(self, screen if isinstance(screen, TargetScreen) else None)
@@ -199,17 +178,11 @@ class WmtopApp(BaseApp[Answer]):
         return False if action in self._denied else super().check_action(action, parameters)
 
     @property
-    def _most_important(self) -> Top | None:
+    def most_important(self) -> Top | None:
         return None if self._main is None else self._main.shown.top
 
-    def _refresh_small(self) -> None:
-        self._fit()
-        top = self.screen_stack[-1:]
-        if self._main is not None and top and isinstance(top[0], TooSmallScreen):
-            top[0].show(self._main.shown.top)
-
     def on_mount(self) -> None:
-        self.set_interval(1.0, self._refresh_small)
+        self.set_interval(1.0, self._fit)
         self.run_worker(self._follow(), name="feed")
         self.set_timer(_LOADED_AFTER_S, lambda: import_module(".main", __package__))
         self.set_interval(1.0, self._look_for_silence)
@@ -218,7 +191,7 @@ class WmtopApp(BaseApp[Answer]):
         await self._feed.close()
         if self._recorder.path is not None:
             with suppress(RunError):  # a full disk: what was written before is there
-                await asyncio.to_thread(self._recorder.take().finish)
+                await asyncio.to_thread(self._recorder.take())
 
     async def _follow(self) -> None:
         """Pass on the engine's messages until it goes away."""
@@ -232,7 +205,7 @@ class WmtopApp(BaseApp[Answer]):
             reason = first_line(str(error))
         except (OSError, EOFError, msgspec.MsgspecError) as error:
             reason = f"The stream cannot be read: {first_line(str(error))}"
-        self.post_message(StreamEnded(reason))
+        self.call_later(self._end, reason)
 
     def on_from_feed(self, event: FromFeed) -> None:
         content = event.content
@@ -278,8 +251,9 @@ class WmtopApp(BaseApp[Answer]):
             self._recent.log.lose(snapshot.wall_ms + silent_ms, silent_ms=silent_ms)
         self._alert()
 
-    def on_stream_ended(self, event: StreamEnded) -> None:
-        self._lost = Lost(event.reason)
+    def _end(self, reason: str | None) -> None:
+        """The stream has ended; `reason` is one line, or None if there is no reason."""
+        self._lost = Lost(reason)
         self._start.lose(self._lost)
         self._look_for_silence()
         if self._main is not None:
@@ -305,7 +279,7 @@ class WmtopApp(BaseApp[Answer]):
             self.pop_screen()
         from .main import MainScreen
 
-        self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
+        self._main = MainScreen(snapshot, self._recent, self._clock, denied=self._denied)
         self._main.use_zone(self._first_zone)
         self._start.done()
         self._show_recording()
@@ -314,8 +288,7 @@ class WmtopApp(BaseApp[Answer]):
             self._main.lose(self._lost)
         self._fit()
 
-    async def on_target_screen_apply_wanted(self, event: "TargetScreen.ApplyWanted") -> None:
-        change, words = event.change, event.words
+    async def send_change(self, change: Change, words: str) -> None:
         self._commands[len(self._commands) + 1] = words
         change = msgspec.structs.replace(change, id=len(self._commands))
         if (why := await self._send(change)) is not None:
@@ -342,8 +315,8 @@ class WmtopApp(BaseApp[Answer]):
 
     def action_show_help(self) -> None:
         """Open the help for the present screen."""
-        from .detail import DetailScreen
         from .help import HelpScreen
+        from .target_screen import DetailScreen
 
         screen = self.screen
         if isinstance(screen, HelpScreen | QuitScreen):
@@ -393,10 +366,10 @@ class WmtopApp(BaseApp[Answer]):
 
     async def _stop_recording(self) -> None:
         """End the recording; a thread writes what waits for the disk, and the screen does not wait."""
-        recording = self._recorder.take()
+        finish = self._recorder.take()
         self._show_recording()
         try:
-            done = await asyncio.to_thread(recording.finish)
+            done = await asyncio.to_thread(finish)
         except RunError as error:
             self.notify(str(error), severity="error", markup=False, timeout=8)
         else:
@@ -419,16 +392,13 @@ class WmtopApp(BaseApp[Answer]):
         if isinstance(self.screen, QuitScreen):
             return
         if self._on_quit == "ask" and self._lost is None:
-            self.push_screen(QuitScreen(clean(self._engine_name) or "engine"), self._answered)
+            self.push_screen(QuitScreen(clean(self._engine_name) or "engine"), self._go)
         else:
             await self._go("stop" if self._on_quit == "stop" else "leave")
 
-    async def _answered(self, answer: Answer | None) -> None:
-        if answer is not None:
-            await self._go(answer)
-
-    async def _go(self, answer: Answer) -> None:
+    async def _go(self, answer: Answer | None) -> None:
         if answer == "stop":
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._send(Stop(id=0)), _STOP_S)
-        self.exit(answer)
+        if answer is not None:
+            self.exit(answer)

@@ -1,14 +1,15 @@
 """What all apps have in common: theme, copies and saves, prompts, a terminal that is too small."""
 
+import itertools
 import os
+import re
 import signal
 import sys
 import threading
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, TypeVar, cast
 
 from msgspec import Struct
 from textual.app import App, ComposeResult
@@ -16,21 +17,25 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
+from ...engine.feed.messages import Change
 from ...engine.text.formatting import cut
-from ..widgets.lines import Prompt, TextLine, TopLines, bindings
+from ..widgets.canvas import bindings
+from ..widgets.lines import Prompt, TextLine, TopLines
 from ..widgets.themes import DARK, THEMES
 from ..words.spans import Top, part
-from ..words.texts import HOW_TO_FILTER, Chosen, TableRecords, as_csv, as_json
-from .exports import file_name, save_new, self_contained
+from ..words.texts import HOW_TO_FILTER, Chosen, TableRecords, as_csv, as_json, pattern_of
 from .preferences import Preferences, read_preferences, write_preferences
 
 # What Textual has no words for
 
 
-def app_of(screen: Screen[Any]) -> App[Any]:
+def app_of(screen: Screen[Any]) -> "BaseApp[Any]":
     """The app that a screen belongs to."""
-    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    app = screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    assert isinstance(app, BaseApp)
+    return cast("BaseApp[Any]", app)
 
 
 def has_widgets(screen: Screen[Any]) -> bool:
@@ -38,32 +43,37 @@ def has_widgets(screen: Screen[Any]) -> bool:
     return screen.is_mounted and screen.is_attached and app_of(screen).is_running
 
 
-@runtime_checkable
-class HasRows(Protocol):
-    """A screen with rows to copy and to save."""
+class PromptScreen(Screen[None]):
+    """A screen with rows to copy, save and filter, and a prompt that takes the place of its footer's keys."""
+
+    pattern: re.Pattern[str] | None = None
+    """The filter in force."""
+    hides_records = False
+    """Whether the records include rows that the filter hides."""
+    _focused_before: Widget | None = None
 
     def chosen(self) -> Chosen | None:
         """The selected row."""
-        ...
 
     def records(self) -> TableRecords | None:
-        """The screen's table, None if it has none."""
-        ...
+        """The screen's table, to be saved; None if it has none."""
 
-    @property
-    def filtered(self) -> bool:
-        """Whether the records include rows that a filter hides."""
-        ...
+    def use_pattern(self) -> None:
+        """The filter has changed."""
 
-
-class PromptScreen(Screen[None]):
-    """A screen with a prompt that takes the place of its footer's keys: for filters, and for what else it asks."""
-
-    _focused_before: Widget | None = None
-
-    @abstractmethod
     def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
         """Use the typed text, at each change and when it is done; the problem in one line, or None."""
+        try:
+            self.pattern = pattern_of(text)
+        except ValueError as error:
+            return str(error)
+        self.use_pattern()
+        return None
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        if not self.asked:
+            self.ask("filter", "/", self.pattern.pattern if self.pattern else "")
 
     def ask(self, purpose: str, label: str, text: str, note: str = HOW_TO_FILTER) -> None:
         """Ask for a text: `label` is before it, `note` (how to continue) after it."""
@@ -84,11 +94,12 @@ class PromptScreen(Screen[None]):
         """The purpose of the open prompt; empty: none is open."""
         return next((prompt.purpose for prompt in self.query(Prompt)), "")
 
-    def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        self.query_one(Prompt).say(self.take_typed(event.purpose, event.text, done=False))
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if purpose := self.asked:
+            self.query_one(Prompt).say(self.take_typed(purpose, event.value, done=False))
 
-    def on_prompt_done(self, event: Prompt.Done) -> None:
-        problem = self.take_typed(event.purpose, event.text, done=True)
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        problem = self.take_typed(self.asked, event.value, done=True)
         if problem is None:
             self.close_prompt()
         else:
@@ -106,32 +117,59 @@ def too_small(width: int, height: int) -> bool:
 class TooSmallScreen(ModalScreen[None]):
     """Covers all else until the terminal has grown."""
 
-    def __init__(self, top: Top | None) -> None:
-        super().__init__()
-        self._top = top
-
     def compose(self) -> ComposeResult:
         yield TextLine(id="needed")
         yield TextLine(id="keys")
         yield TopLines()
 
     def on_mount(self) -> None:
-        self.show(self._top)
+        self.set_interval(1.0, self.show)
+        self.show()
 
     def on_resize(self, event: Resize) -> None:
-        self.show(self._top)
+        self.show()
 
-    def show(self, top: Top | None) -> None:
-        """Show the top lines of the covered screen; None: there are none yet."""
-        self._top = top
-        if not self.is_mounted:
-            return
-        if top is not None:
+    def show(self) -> None:
+        """Show what is needed, and the top lines of the covered screen if there are any yet."""
+        app = app_of(self)
+        if (top := app.most_important) is not None:
             self.query_one(TopLines).show(top)
-        width, height = app_of(self).size
+        width, height = app.size
         needed = f" too small: {width}×{height}, needs {MIN_WIDTH}×{MIN_HEIGHT}"
         self.query_one("#needed", TextLine).show([part((needed, "stale"))])
         self.query_one("#keys", TextLine).show([part((" q", "key"), (" quit", "dim"))])
+
+
+_FONT_FACE = re.compile(r"\s*@font-face\s*\{[^}]*\}")
+
+
+def self_contained(svg: str) -> str:
+    """Textual's picture without its web fonts: with a font name and the viewer's monospace font as fallback."""
+    return _FONT_FACE.sub("", svg)
+
+
+def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
+    """Write `text` to the first of `name-1`, `name-2`, … that does not exist yet; OSError with its file name."""
+    number = 1
+    while (path := directory / f"{name}-{number}{suffix}").exists():
+        number += 1
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    return path
+
+
+def file_name(name: str) -> str:
+    """A name from outside in the form of a file name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60] or "screen"
+
+
+def free_file(directory: Path, name: str, suffix: str) -> Path:
+    """The first of `name`, `name-2`, … that does not exist yet."""
+    names = (f"{name}{'' if number == 1 else f'-{number}'}{suffix}" for number in itertools.count(1))
+    return next(path for free in names if not (path := directory / free).exists())
 
 
 Result = TypeVar("Result")
@@ -147,6 +185,8 @@ class BaseApp(App[Result]):
     TITLE = "wmtop"
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
 
     def __init__(self, preferences_file: Path | None) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
@@ -158,6 +198,19 @@ class BaseApp(App[Result]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables
+
+    def show_moment(self, wall_ms: int) -> None:
+        """Show a recording at this moment (wall clock, epoch ms)."""
+
+    def leave_target(self) -> None:
+        """Return to the fleet, if the target was opened from it."""
+
+    async def send_change(self, change: Change, words: str) -> None:
+        """Make a previewed setting the engine's: `words` names it, the change's id is still 0."""
+
+    def bars(self) -> Iterable[Widget]:
+        """New widgets above the footer of a screen that is not a dialog: a recording's timeline."""
+        return ()
 
     def action_other_theme(self) -> None:
         """Switch between dark, light and high contrast; the choice is saved."""
@@ -184,7 +237,7 @@ class BaseApp(App[Result]):
 
     def _copy(self, what: Callable[[Chosen], str]) -> None:
         """Copy through the terminal (OSC 52) and confirm it; the terminal does not report whether it allows that."""
-        chosen = self.screen.chosen() if isinstance(self.screen, HasRows) else None
+        chosen = self.screen.chosen() if isinstance(self.screen, PromptScreen) else None
         if chosen is None:
             self.notify("Nothing is selected here", markup=False, timeout=4)
             return
@@ -202,13 +255,12 @@ class BaseApp(App[Result]):
         self._save_table(as_json, ".json")
 
     def _save_table(self, written: Callable[[Sequence[Struct]], str], suffix: str) -> None:
-        screen = self.screen
-        table = screen.records() if isinstance(screen, HasRows) else None
+        screen = self.screen if isinstance(self.screen, PromptScreen) else PromptScreen()
+        table = screen.records()
         if table is None or not table.rows:
             self.notify("This screen has no rows to save", markup=False, timeout=4)
             return
-        hidden = isinstance(screen, HasRows) and screen.filtered
-        note = " (including rows hidden by the filter)" if hidden else ""
+        note = " (including rows hidden by the filter)" if screen.hides_records and screen.pattern else ""
         self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows), note)
 
     def action_save_svg(self) -> None:
@@ -226,7 +278,7 @@ class BaseApp(App[Result]):
     # The terminal
 
     @property
-    def _most_important(self) -> Top | None:
+    def most_important(self) -> Top | None:
         """The lines that also a terminal that is too small shows."""
         return None
 
@@ -243,7 +295,7 @@ class BaseApp(App[Result]):
             return
         covered = isinstance(self.screen, TooSmallScreen)
         if too_small(*self.size) and not covered:
-            self.push_screen(TooSmallScreen(self._most_important))
+            self.push_screen(TooSmallScreen())
         elif covered and not too_small(*self.size):
             self.pop_screen()
 

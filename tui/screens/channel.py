@@ -6,19 +6,18 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
-from ..widgets.barrel import EIGHTHS
+from ..widgets.canvas import spark
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import TextLine
-from ..widgets.text import FactList, Prose
-from ..words.barrel import channel_named, holding, kind_of, rank
-from ..words.channels import facts, story
+from ..widgets.lines import FactList, Prose, TextLine
+from ..words.barrel import holding, kind_of, rank
+from ..words.channels import channel_named, facts, story
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
 from ..words.recent import Moment
 from ..words.spans import Span, part
 from ..words.texts import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
-from .detail import DetailScreen
+from .target_screen import DetailScreen
 
 _BESIDE = 48
 """The cells beside a line of bars."""
@@ -109,8 +108,7 @@ class ChannelScreen(DetailScreen):
         stretch = max(-(-len(past) // room), 1)
         values = [_greatest(past[start : start + stretch]) for start in range(0, len(past), stretch)]
         most = max((value for value in values if value is not None), default=None)
-        signs = (" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
-        bars = "".join(sign * max(room // len(values), 1) for sign in signs)
+        bars = "".join(sign * max(room // len(values), 1) for sign in spark(values, most))
         line: list[Span] = [(f" {f.pad(what, 19)}", "dim"), (bars, style)]
         top = [part((f"≤{f.duration(most)}", "dim"), gap=" ")] if most is not None else []
         since = "" if since_ms is None else f" since {f.clock(since_ms, self.zone, self.snapshot.now_ms)}"

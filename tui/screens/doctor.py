@@ -4,24 +4,21 @@ from collections.abc import Sequence
 from functools import partial
 
 from textual.app import ComposeResult
-from textual.events import Resize
 
 from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.rows import Item, Sheet
-from ..widgets.text import Section, SectionedText
+from ..widgets.rows import Item, Section, SectionedText, Sheet
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
-from ..words.spans import Span, clip
+from ..words.spans import Span
 from ..words.texts import NO_FIX, TableRecords
 from .base_app import app_of
-from .detail import DetailScreen
-from .target_screen import FURTHER
+from .target_screen import FURTHER, DetailScreen
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
@@ -110,17 +107,11 @@ class DoctorScreen(DetailScreen):
         late = [hint("late-records")] if "Lateness" in chosen.screens else []
         return [*follow, *try_it, *late, hint("evidence", "the list" if self._alone else None)]
 
-    def on_resize(self, event: Resize) -> None:
-        self.call_after_refresh(self.repaint)
-
     def moved(self) -> None:
         self.repaint()
 
     def records(self) -> TableRecords:
         return TableRecords("findings", self._findings)
-
-    def name_of(self, key: str) -> str:
-        return next((finding.title for finding in self._findings if finding.code == key), key)
 
     def action_follow(self) -> None:
         """Open the screen that shows the finding."""
@@ -178,7 +169,7 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         report = self.query_one(SectionedText)
         if chosen is None:
-            hidden = bool(self._findings) and self.filtered
+            hidden = bool(self._findings) and self.pattern is not None
             report.show([] if hidden else _no_findings(self.snapshot, self.recent))
         else:
             head = [_head_section(chosen)] if self._alone else []
@@ -191,9 +182,8 @@ def _screen_of(finding: Diagnosis) -> str | None:
 
 
 def _item(finding: Diagnosis, wide: bool) -> Item:
-    if wide:
-        return Item((partial(_line, finding),), finding.code)
-    return Item((partial(_head, finding), partial(_impact, finding)), finding.code)
+    lines = (partial(_line, finding),) if wide else (partial(_head, finding), partial(_impact, finding))
+    return Item(lines, finding.code, name=finding.title)
 
 
 def _badge(finding: Diagnosis) -> Span:
@@ -203,15 +193,15 @@ def _badge(finding: Diagnosis) -> Span:
 
 def _line(finding: Diagnosis, width: int) -> list[Span]:
     title = min(max(_TITLE, width // 2 - _BADGE), 64)
-    return clip([_badge(finding), (f.pad(finding.title, title) + "  ", "strong"), (finding.impact, "text")], width)
+    return [_badge(finding), (f.pad(finding.title, title) + "  ", "strong"), (finding.impact, "text")]
 
 
 def _head(finding: Diagnosis, width: int) -> list[Span]:
-    return clip([_badge(finding), (finding.title, "strong")], width)
+    return [_badge(finding), (finding.title, "strong")]
 
 
 def _impact(finding: Diagnosis, width: int) -> list[Span]:
-    return clip([(" " * _BADGE, "dim"), (finding.impact, "text")], width)
+    return [(" " * _BADGE, "dim"), (finding.impact, "text")]
 
 
 def _head_section(finding: Diagnosis) -> Section:

@@ -1,128 +1,63 @@
 """The fleet: all targets in one table, the worst first; Enter opens one."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.events import Resize
-from textual.message import Message
 from textual.screen import Screen
 
 from ...engine.text import formatting as f
-from ..widgets.lines import KeyLine, Prompt, TextLine, bindings
-from ..widgets.rows import Rows, marked, text_of
+from ..widgets.canvas import Picked, bindings
+from ..widgets.lines import KeyLine, Prompt, TextLine
+from ..widgets.rows import Item, Sheet, SortedBy, heading
 from ..words import fleet as words
 from ..words import keys
 from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
 from ..words.spans import Span, part
-from ..words.texts import Appearance, Chosen, TableRecords, pattern_of
-from .base_app import BaseApp, PromptScreen
-from .help import HelpScreen
-from .palette import AT_THE_END, EVERYWHERE, HERE, commands
+from ..words.texts import Appearance, Chosen, TableRecords
+from .base_app import BaseApp, PromptScreen, app_of
+from .help import AT_THE_END, EVERYWHERE, HERE, HelpScreen, commands
 
 
-class FleetTable(Rows):
-    """Draws rows of the fleet; the cursor stays with its target."""
+class FleetTable(Sheet):
+    """Draws rows of the fleet below their titles."""
 
     HEADER = 1
+    rows: Sequence[FleetRow] = ()
+    """The rows in their order."""
+    _order = ("", False)
 
-    class Moved(Message):
-        """The cursor is on another target."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._rows: Sequence[FleetRow] = ()
-        self._sort = ""
-        self._reverse = False
-        self._empty = ""
-        self._selected: str | None = None
-        self._chosen = False
+    def show_rows(self, rows: Sequence[FleetRow], sort: str, *, reverse: bool, empty: str) -> None:
+        """Draw the rows; the cursor is on the first until it is moved."""
+        self.rows, self._order = rows, (sort, reverse)
+        items = [Item((partial(self._target_line, row),), row.target) for row in rows]
+        self.show(items or [heading((f" {empty}", "dim"))])
 
     @property
-    def selected(self) -> str | None:
-        """The target that the cursor is on."""
-        return self._selected
-
-    @property
-    def selected_row(self) -> FleetRow | None:
-        """Its row."""
-        return next((row for row in self._rows if row.target == self._selected), None)
-
-    @property
-    def rows(self) -> Sequence[FleetRow]:
-        """The rows in their order."""
-        return self._rows
-
-    def line(self, target: str) -> str:
-        """The row of a target as text."""
-        width = self.row_cells
-        columns = words.layout(self._rows, width)
-        return "\n".join(text_of(words.row_line(row, columns, width)) for row in self._rows if row.target == target)
-
-    def select(self, target: str) -> None:
-        """Put the cursor on a target."""
-        self._selected, self._chosen = target, True
-
-    def select_row(self, index: int) -> bool:
-        """Put the cursor on a row; returns whether it was there already."""
-        before = self._selected
-        self.select(self._rows[index].target)
-        self.redraw()
-        self.post_message(self.Moved())
-        return self._selected == before
+    def chosen(self) -> FleetRow | None:
+        """The row that the cursor is on."""
+        return next((row for row in self.rows if row.target == self.cursor), None)
 
     def title_at(self, x: int) -> str:
-        """The title of the column at cell `x`."""
-        return words.title_at(words.layout(self._rows, self.size.width), x)
-
-    def show(self, rows: Sequence[FleetRow], sort: str, *, reverse: bool, empty: str) -> None:
-        """Draw the rows; the cursor is on the first until it is moved."""
-        self._rows, self._sort, self._reverse, self._empty = rows, sort, reverse, empty
-        targets = [row.target for row in rows]
-        if not self._chosen or self._selected not in targets:
-            self._selected = targets[0] if targets else None
-        self.redraw()
-
-    def move(self, by: int) -> None:
-        targets = [row.target for row in self._rows]
-        if not targets:
-            return
-        here = targets.index(self._selected) if self._selected in targets else 0
-        there = max(min(here + by, len(targets) - 1), 0)
-        self.select_row(there)
-        self.show_row(there)
-
-    def row_count(self) -> int:
-        return max(len(self._rows), 1)
+        return words.title_at(words.layout(self.rows, self.size.width), x)
 
     def header(self, width: int) -> Sequence[Span]:
-        return words.header_line(words.layout(self._rows, width), self._sort, width, reverse=self._reverse)
+        sort, reverse = self._order
+        return words.header_line(words.layout(self.rows, width), sort, width, reverse=reverse)
 
-    def row(self, index: int, width: int) -> Sequence[Span]:
-        if not self._rows:
-            return [(f" {self._empty}", "dim")]
-        row = self._rows[index]
-        spans = words.row_line(row, words.layout(self._rows, width), width)
-        if row.target != self._selected:
-            return spans
-        return marked(spans, width)
+    def _target_line(self, row: FleetRow, width: int) -> list[Span]:
+        return words.row_line(row, words.layout(self.rows, width), width)
 
 
 class FleetScreen(PromptScreen):
-    """Draws what `rows` returns, every `every_s` seconds; says `Opened` with a target's name."""
+    """Draws what `rows` returns, every `every_s` seconds; the app ends with the name of an opened target."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("Fleet")
-
-    class Opened(Message):
-        """A target was opened."""
-
-        def __init__(self, target: str) -> None:
-            self.target = target
-            super().__init__()
 
     def __init__(self, rows: Callable[[], Sequence[FleetRow]], every_s: float, selected: str | None = None) -> None:
         super().__init__()
@@ -130,7 +65,6 @@ class FleetScreen(PromptScreen):
         self._every_s = every_s
         self._selected = selected
         self._sort, self._reverse = next(iter(words.SORTS)), False
-        self._pattern: re.Pattern[str] | None = None
 
     def compose(self) -> ComposeResult:
         yield TextLine(id="status")
@@ -141,10 +75,10 @@ class FleetScreen(PromptScreen):
 
     def on_mount(self) -> None:
         self.query_one(FleetTable).focus()
-        if self._selected is not None:
-            self.query_one(FleetTable).select(self._selected)
         self.set_interval(self._every_s, self.show)
         self.show()
+        if self._selected is not None:
+            self.query_one(FleetTable).go_to(self._selected)
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.show)
@@ -152,32 +86,34 @@ class FleetScreen(PromptScreen):
     def show(self) -> None:
         """Draw the present rows."""
         rows = self._rows()
-        shown = words.ordered(rows, self._sort, self._pattern, reverse=self._reverse)
-        filtered = [] if self._pattern is None else [(f"  /{self._pattern.pattern}", "preview")]
+        shown = words.ordered(rows, self._sort, self.pattern, reverse=self._reverse)
+        filtered = [] if self.pattern is None else [(f"  /{self.pattern.pattern}", "preview")]
         self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *words.headline(rows), *filtered)])
         empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
-        self.query_one(FleetTable).show(shown, self._sort, reverse=self._reverse, empty=empty)
+        self.query_one(FleetTable).show_rows(shown, self._sort, reverse=self._reverse, empty=empty)
         self._show_about()
         names = ("fleet-open", "fleet-sort", "fleet-filter", "theme", "help", "quit")
         self.query_one(KeyLine).show([hint(name) for name in names])
 
     def _show_about(self) -> None:
         """The line on the selected target."""
-        row = self.query_one(FleetTable).selected_row
+        row = self.query_one(FleetTable).chosen
         self.query_one("#about", TextLine).show([] if row is None else words.about(row))
 
-    def on_fleet_table_moved(self, event: FleetTable.Moved) -> None:
+    def on_picked(self, event: Picked) -> None:
         self._show_about()
+        if event.again:
+            self.action_open()
 
     def action_open(self) -> None:
         """Open the selected target."""
-        row = self.query_one(FleetTable).selected_row
+        row = self.query_one(FleetTable).chosen
         if row is None:
             return
         if row.findings is None:
             self.notify(f"{row.target}: {row.reason}", severity="warning", markup=False)
         else:
-            self.post_message(self.Opened(row.target))
+            app_of(self).exit(row.target)
 
     def action_sort(self, step: int = 1) -> None:
         """Sort by the next column."""
@@ -190,47 +126,28 @@ class FleetScreen(PromptScreen):
         self._reverse = not self._reverse
         self.show()
 
-    def action_filter(self) -> None:
-        """Ask for a filter."""
-        text = "" if self._pattern is None else self._pattern.pattern
-        self.ask("filter", "/", text)
-
     def action_clear(self) -> None:
         """Drop the filter."""
         if self.asked:
             self.close_prompt()
-        self._pattern = None
+        self.pattern = None
         self.query_one(FleetTable).focus()
         self.show()
 
-    def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
-        """Filter by the typed text; for a wrong expression nothing changes."""
-        try:
-            self._pattern = pattern_of(text)
-        except ValueError as error:
-            return str(error)
+    def use_pattern(self) -> None:
         self.show()
-        return None
 
     def chosen(self) -> Chosen | None:
         """The selected target."""
         table = self.query_one(FleetTable)
-        return None if table.selected is None else Chosen(f.clean(table.selected), table.line(table.selected))
-
-    filtered = False
+        return None if table.cursor is None else Chosen(f.clean(table.cursor), table.line(table.cursor))
 
     def records(self) -> TableRecords:
         """The targets as filtered and sorted."""
         return TableRecords("targets", self.query_one(FleetTable).rows)
 
-    def on_rows_clicked(self, event: Rows.Clicked) -> None:
-        table = self.query_one(FleetTable)
-        if table.select_row(event.row):
-            self.action_open()
-
-    def on_rows_header_clicked(self, event: Rows.HeaderClicked) -> None:
-        title = self.query_one(FleetTable).title_at(event.x)
-        title = title if title in words.SORTS else words.LAST
+    def on_sorted_by(self, event: SortedBy) -> None:
+        title = event.title if event.title in words.SORTS else words.LAST
         if title in words.SORTS:
             self._reverse = not self._reverse if title == self._sort else False
             self._sort = title
@@ -277,9 +194,6 @@ class FleetApp(BaseApp[str]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in _DENIED else super().check_action(action, parameters)
-
-    def on_fleet_screen_opened(self, event: FleetScreen.Opened) -> None:
-        self.exit(event.target)
 
     def action_show_help(self) -> None:
         """Open the keys of the fleet."""

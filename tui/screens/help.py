@@ -1,18 +1,28 @@
-"""The help: the effects of the keys, and how to read the picture."""
+"""The help, and the command palette."""
 
+from collections.abc import Iterator
+from heapq import nsmallest
 from textwrap import wrap
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import Hit, Hits, Provider
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from ...engine.text.formatting import clean
+from ..words import keys
 from ..words.keys import LISTS, links, rows
 from .base_app import app_of
+
+if TYPE_CHECKING:  # imported by the first search: the first paint needs neither
+    from .main import MainScreen
+    from .target_screen import TargetScreen
+
 
 _WIDEST, _KEYS = 100, 10
 """The box's greatest width (wmtop.tcss), and the width of the keys in a line."""
@@ -104,3 +114,75 @@ def _row(keys: str, words: str, cells: int) -> Content:
 
 def _reading(what: str, *text: str) -> Content:
     return Content.assemble((f"Reading {what}\n", "bold $accent"), *text)
+
+
+_MAX_CHANNELS = 50
+_WHOLE = 1_000.0
+"""The score of a channel whose whole name was typed: above all commands that have the same letters."""
+HERE = "in this directory"
+EVERYWHERE = (
+    (keys.THEME, "Dark, light or high contrast", "other_theme"),
+    (keys.SAVE_SVG, f"Save the screen as a picture {HERE}", "save_svg"),
+)
+AT_THE_END = ((keys.QUIT, "Leave wmtop", "leave"),)
+
+
+def target_commands(app: App[Any], screen: "TargetScreen | None") -> Iterator[SystemCommand]:
+    """What the palette of a target's app offers; `screen` is the one on top, None while the engine starts."""
+    if screen is not None:
+        for title, about, action in screen.commands():
+            yield SystemCommand(title, about, lambda action=action: app.call_later(screen.run_action, action))
+    rows = (
+        ("Copy the name", "Of the selected row, to the clipboard", "copy_name"),
+        ("Copy the row", "The selected row, to the clipboard", "copy_row"),
+        (keys.SAVE_CSV, "The table of this screen, here", "save_csv"),
+        (keys.SAVE_JSON, "The same as JSON", "save_json"),
+    )
+    yield from commands(
+        app,
+        *EVERYWHERE,
+        (keys.RECORD, f"Record what this screen sees, {HERE}", "record"),
+        *(() if screen is None else rows),
+        (keys.INCIDENT, f"Text, picture and the last minutes as a recording, {HERE}", "export_incident"),
+        (keys.HELP, "The keys, and how to read the barrel", "show_help"),
+        *AT_THE_END,
+    )
+
+
+def commands(app: App[Any], *offered: tuple[str, str, str]) -> Iterator[SystemCommand]:
+    """The commands (title, help, action of the app) that the app does not deny."""
+    for title, about, action in offered:
+        if app.check_action(action, ()):
+            yield SystemCommand(title, about, getattr(app, f"action_{action}"))
+
+
+class ChannelCommands(Provider):
+    """Offers the page of each channel whose name contains what was typed, also as `Channel NAME`."""
+
+    async def search(self, query: str) -> Hits:
+        main, wanted = self._main, query.casefold()
+        if main is None or not wanted:
+            return
+        names = (view.channel for view in main.shown.snapshot.channels)
+        parts = (wanted, wanted.removeprefix("channel "))  # as the label has it
+        matching = [name for name in names if any(part in name.casefold() for part in parts)]
+        matcher = self.matcher(query)
+        for name in nsmallest(_MAX_CHANNELS, matching, key=len):  # the fewer other letters, the nearer
+            label = f"Channel {clean(name)}"
+            yield Hit(
+                _WHOLE if name.casefold() in parts else matcher.match(label),
+                label.replace("[", "\\["),
+                lambda name=name: main.open_channel(name),
+                text=label,
+                help="Its page",
+            )
+
+    @property
+    def _main(self) -> "MainScreen | None":
+        """The main screen that the palette was opened over, or below that screen."""
+        from .main import MainScreen
+        from .target_screen import TargetScreen
+
+        stack: list[Screen[Any]] = self.app.screen_stack  # pyright: ignore[reportUnknownMemberType]
+        over = isinstance(self.screen, TargetScreen)
+        return next((screen for screen in stack if over and isinstance(screen, MainScreen)), None)

@@ -1,4 +1,4 @@
-"""The history: which channel held back the watermark, from when to when, and the cause."""
+"""What happened: the channels that held back the watermark, from when to when, and the events of the run."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,15 +9,16 @@ from textual.app import ComposeResult
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
-from ..widgets.holds import HolderLanes, HolderSpan
-from ..widgets.rows import Item, Sheet, column_cells, heading, titles
-from ..words.history import Hold, change_words
-from ..words.keys import Hint, hint
+from ...engine.verdict.history import Event
+from ..widgets.charts import HolderLanes, HolderSpan
+from ..widgets.rows import Item, Sheet, column_cells, heading, paragraph, titles
+from ..words.history import ALERTED, EventWords, Hold, brief_ms, change_words, event_time, event_words, moment_of
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
-from ..words.spans import Span, clip
-from ..words.texts import SETTINGS_CHANGED, TableRecords
-from .detail import DetailScreen
+from ..words.spans import Span
+from ..words.texts import MOMENT_SHOWN, SETTINGS_CHANGED, TableRecords
+from .base_app import app_of
+from .target_screen import DetailScreen
 
 _NAMES = (7, 24)
 _COLUMNS = ("since", "channel", "held", "moved", "lag")
@@ -28,7 +29,7 @@ _CHANGES = 4
 class HistoryScreen(DetailScreen):
     """A lane for each channel that held back the watermark, and a row for each of these times, the newest first."""
 
-    NAME = "History"
+    NAME, OPEN = "History", "row-open"
     READING = (
         "Each lane is a channel that held back the watermark: █ all of the cell's time, ░ some of it; at its "
         "end how long in all, the share of the time, and how often. Below, each time that a channel held it back: "
@@ -74,21 +75,8 @@ class HistoryScreen(DetailScreen):
             return ()
         return [("█", "active"), (" all the time   ", "dim"), ("░", "active"), (" some of it", "dim")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        known = any(hold.channel is not None for hold in self._holds)
-        return (hint("row-open"),) if known and self.preview is None else ()
-
     def records(self) -> TableRecords:
         return TableRecords("history", [hold for hold in self._holds if hold.channel is not None])
-
-    def name_of(self, key: str) -> str:
-        return _channel(key)
-
-    def action_open(self) -> None:
-        """Open the page of the channel under the cursor."""
-        key = self.sheet.cursor
-        if key is not None and self.knows(_channel(key)):
-            self.open_channel(_channel(key))
 
     def _holder(self, snapshot: Snapshot) -> str | None:
         return snapshot.level.holder.channel if snapshot.level.holder else None
@@ -96,10 +84,10 @@ class HistoryScreen(DetailScreen):
     def _items(self, snapshot: Snapshot, holds: Sequence[Hold]) -> list[Item]:
         names = column_cells((f.label(hold.channel or "") for hold in holds), *_NAMES)
         now = holds[-1] if self._holder(snapshot) == holds[-1].channel else None
-        lines = [
-            Item((partial(self._line, hold, hold is now, names),), hold.key, self._sorts(hold))
-            for hold in reversed(holds)
-        ]
+        lines: list[Item] = []
+        for hold in reversed(holds):
+            line, opens = partial(self._line, hold, hold is now, names), partial(self.open_known, hold.channel or "")
+            lines.append(Item((line,), hold.key, self._sorts(hold), name=hold.channel, opens=opens))
         held, moved, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("moved", 8), ("lag", 7)))
         title = f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {moved}  {lag}  why"
         return [titles(title, *_COLUMNS), *lines]
@@ -125,7 +113,7 @@ class HistoryScreen(DetailScreen):
         near = self.snapshot.now_ms
         at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
         who = f.label(change.who or f.UNKNOWN, 7)
-        return clip([(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")], width)
+        return [(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")]
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Span]:
         snapshot = self.snapshot
@@ -143,7 +131,7 @@ class HistoryScreen(DetailScreen):
             (f"  {f.pad(lag, 7, right=True)}  ", "text"),
             (causes, "text"),
         ]
-        return clip(spans, width)
+        return spans
 
 
 def _moved(hold: Hold) -> str:
@@ -153,5 +141,85 @@ def _moved(hold: Hold) -> str:
     return "frozen" if not moved else f.signed(moved)
 
 
-def _channel(key: str) -> str:
-    return key.partition(" ")[2]
+_WHAT = (8, 24)
+_EVENT_COLUMNS = ("time", "event", "details")
+_NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"
+
+
+class EventsScreen(DetailScreen):
+    """A row for each event; in a recording Enter goes to its moment, else it opens the channel's page."""
+
+    NAME, OPEN = "Events", "event-open"
+    READING = (
+        "One line an event, the newest first: ● a verdict, ! a burst of late records, × a lost engine, "
+        "◆ a channel begins to hold back the watermark, = a setting was changed, i a note of the source. "
+        f"{ALERTED} it was an alert. Times are processing time. A channel is listed once it has held back the "
+        "watermark as long as a verdict has to hold; the history (h) has the brief ones. The list begins with what "
+        "the engine remembered when this screen was connected; of a recording it is the whole recording.\n"
+    )
+
+    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
+        super().__init__(shown, denied)
+        self._events: list[tuple[Event, EventWords]] = []
+
+    def update(self, snapshot: Snapshot) -> None:
+        until = snapshot.wall_ms if self.shown.view.frozen else None
+        events = self.recent.log.events(until, brief_ms(snapshot))
+        self._events = [(event, event_words(event)) for event in reversed(events)]
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        count = len(self._events)
+        alerts = sum(event.alert for event, _ in self._events)
+        words = f"  {f.counted(count, 'event')}, {f.counted(alerts, 'alert')}"
+        return [(words, "dim")] if count else ()
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
+        return [(ALERTED, "stale"), (" alert", "dim")] if any(event.alert for event, _ in self._events) else ()
+
+    def records(self) -> TableRecords:
+        return TableRecords("events", [event for event, _ in self._events])
+
+    def _jump(self, wall_ms: int) -> None:
+        """Go to a moment of the recording."""
+        self.dismiss(None)
+        app_of(self).show_moment(wall_ms)
+
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
+        if not self._events:
+            return [paragraph(_NOTHING)]
+        what = max(_WHAT[0], min(_WHAT[1], max(len(words.what) for _, words in self._events)))
+        here_ms = snapshot.wall_ms if self.shown.is_replay else None
+        items = [titles(f" {f.pad('time', 11)}     {f.pad('event', what)}  details", *_EVENT_COLUMNS)]
+        before = self.sheet.sorted_by is not None
+        channels = {view.channel for view in snapshot.channels}
+        for event, words in self._events:
+            ahead = here_ms is not None and event.wall_ms > here_ms
+            if here_ms is not None and not ahead and not before:
+                before = True
+                items.append(heading((f" ─── {MOMENT_SHOWN} ───", "level")))
+            values = (moment_of(event), words.what, words.detail)
+            opens, word = None, "go there" if self.shown.is_replay else "channel"
+            if self.shown.is_replay:
+                opens = partial(self._jump, event.wall_ms)
+            elif words.channel is not None and words.channel in channels:
+                opens = partial(self.open_channel, words.channel)
+            items.append(
+                Item(
+                    (partial(self._line, event, words, what, ahead),),
+                    f"{event.wall_ms} {event.code} {words.what}",
+                    dict(zip(_EVENT_COLUMNS, values, strict=True)),
+                    name=words.what,
+                    opens=opens,
+                    word=word,
+                )
+            )
+        return items
+
+    def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Span]:
+        time = event_time(event, self.zone, self.snapshot.now_ms)
+        return [
+            (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
+            (f"{ALERTED if event.alert else ' '} ", "stale"),
+            (f"{words.sign} {f.pad(words.what, what)}  ", words.style),
+            (words.detail, "dim" if ahead else "text"),
+        ]

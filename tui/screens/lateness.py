@@ -1,4 +1,4 @@
-"""Lateness: how late records are, the cost of each lateness, and the same for the idle timeout."""
+"""Lateness: how late records are, the cost of each lateness or idle timeout, the last late records, who is late."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,14 +6,15 @@ from functools import partial
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from ...engine.snapshot import Snapshot, WhatIfIdle
+from ...engine.snapshot import LateRecord, Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
 from ...engine.text.formatting import horizon_name, horizon_words, name
 from ...engine.verdict.preview import ProposedSetting
+from ..widgets.canvas import Picked
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import TextLine
-from ..widgets.rows import Item, Sheet, heading, wrapped
-from ..widgets.text import Prose
+from ..widgets.lines import Prose, TextLine
+from ..widgets.rows import Item, Section, SectionedText, Sheet, heading, wrapped
+from ..words import late_records as late
 from ..words import lateness as words
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
@@ -21,9 +22,9 @@ from ..words.lateness import moments_line, reading_line, targets_line, timeout_w
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.spans import Span, clip
-from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
-from .detail import DetailScreen
+from ..words.spans import Span
+from ..words.texts import ALL_SO_FAR, SINCE_START, Chosen, TableRecords
+from .target_screen import DetailScreen
 
 _BAR = 16
 _FRAME = 4
@@ -204,31 +205,57 @@ class LatenessScreen(DetailScreen):
         self._horizon_ms = order[(here + 1) % len(order)]
         self.repaint()
 
-    def on_lateness_plot_picked(self, event: LatenessPlot.Picked) -> None:
-        if (curve := self._curve(self.snapshot)) is not None:
-            self._put(curve.edges[event.place])
+    def on_picked(self, event: Picked) -> None:
+        if isinstance(event.control, LatenessPlot) and (curve := self._curve(self.snapshot)) is not None:
+            place: int = event.value
+            self._put(curve.edges[place])
 
     # The idle timeout
 
     def _show_ladder(self, snapshot: Snapshot) -> None:
-        sheet, preview = self.sheet, self.preview
-        rows = snapshot.whatif_idle or []
-        without = presenter_of(snapshot).no_idle_ladder()
-        none = _no_ladder(without, self.size.width - _FRAME)
-        sheet.show(_ladder(snapshot, rows, self, self._horizon_ms) if rows else none)
-        if isinstance(preview, IdlePreview):
-            sheet.go_to(f.setting(preview.idle_after_ms))
+        rows, room = snapshot.whatif_idle or [], max(self.size.width - _FRAME - 1, 20)
+        none = [heading((line, "dim")) for line in wrapped(presenter_of(snapshot).no_idle_ladder(), room)]
+        self.sheet.show(self._ladder(rows) if rows else none)
+        if isinstance(self.preview, IdlePreview):
+            self.sheet.go_to(f.setting(self.preview.idle_after_ms))
         self._explain()
 
     def moved(self) -> None:
-        row = self._rung()
-        if (
-            row is not None
-            and isinstance(self.preview, IdlePreview)
-            and row.idle_after_ms != self.preview.idle_after_ms
-        ):
+        row, preview = self._rung(), self.preview
+        if row is not None and isinstance(preview, IdlePreview) and row.idle_after_ms != preview.idle_after_ms:
             self.want(ProposedSetting(True, row.idle_after_ms))
         self._explain()
+
+    def _ladder(self, rows: Sequence[WhatIfIdle]) -> list[Item]:
+        """The timeouts, the shortest first, the one in force marked."""
+        ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
+        most = max((row.flaps for row in rows), default=0)
+        title = " idle after    watermark      against now   held back by   changes  "
+        items = [Item((lambda width: [(title + " " * _bar_cells(width) + "late", "dim")],))]
+        items += [Item((partial(self._rung_line, row, most),), f.setting(row.idle_after_ms)) for row in ordered]
+        return items
+
+    def _rung_line(self, row: WhatIfIdle, most: int, width: int) -> list[Span]:
+        snapshot, preview, counted = self.snapshot, self.preview, self._horizon_ms is None
+        now, level = snapshot.level.watermark_ms, row.watermark_ms
+        in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
+        wished = isinstance(preview, IdlePreview) and preview.idle_after_ms == row.idle_after_ms
+        mark, style = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
+        at = f.NO_DATA if level is None else f.near(level, self.zone, reference_ms(snapshot))
+        change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
+        share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
+        bar = _bar_cells(width)
+        full = -(-max(bar - 2, 0) * row.flaps // most) if most and counted else 0
+        return [
+            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", style),
+            (f.pad(mark, 6), style),
+            (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
+            (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
+            (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
+            (f"{f.pad(f.count(row.flaps) if counted else f.UNKNOWN, 7, right=True)}  ", "text"),
+            (f.pad("▇" * full, bar), "idle"),
+            (share, "stale" if row.late else "dim") if counted else (f.UNKNOWN, "dim"),
+        ]
 
     def _rung(self) -> WhatIfIdle | None:
         """The timeout under the cursor."""
@@ -269,52 +296,129 @@ class LatenessScreen(DetailScreen):
         return super().check_action(action, parameters)
 
 
-def _no_ladder(text: str, width: int) -> list[Item]:
-    """Why there is no ladder, in as many lines as it needs."""
-    return [heading((line, "dim")) for line in wrapped(text, max(width - 1, 20))]
-
-
-def _ladder(
-    snapshot: Snapshot, rows: Sequence[WhatIfIdle], screen: LatenessScreen, horizon_ms: int | None
-) -> list[Item]:
-    """The timeouts, the shortest first, the one in force marked."""
-    ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
-    most = max((row.flaps for row in rows), default=0)
-    title = " idle after    watermark      against now   held back by   changes  "
-    items = [Item((lambda width: clip([(title + " " * _bar(width) + "late", "dim")], width),))]
-    for row in ordered:
-        line = partial(_rung_line, snapshot, row, most, screen, horizon_ms)
-        items.append(Item((line,), f.setting(row.idle_after_ms)))
-    return items
-
-
-def _rung_line(
-    snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessScreen, horizon_ms: int | None, width: int
-) -> list[Span]:
-    now, level = snapshot.level.watermark_ms, row.watermark_ms
-    in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
-    wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
-    mark, style = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
-    at = f.NO_DATA if level is None else f.near(level, screen.zone, reference_ms(snapshot))
-    change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
-    share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
-    bar = _bar(width)
-    full = -(-max(bar - 2, 0) * row.flaps // most) if most and horizon_ms is None else 0
-    return clip(
-        [
-            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", style),
-            (f.pad(mark, 6), style),
-            (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
-            (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
-            (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
-            (f"{f.pad(f.count(row.flaps) if horizon_ms is None else f.UNKNOWN, 7, right=True)}  ", "text"),
-            (f.pad("▇" * full, bar), "idle"),
-            (share, "stale" if row.late else "dim") if horizon_ms is None else (f.UNKNOWN, "dim"),
-        ],
-        width,
-    )
-
-
-def _bar(width: int) -> int:
+def _bar_cells(width: int) -> int:
     """The width of the bar of idle changes, and of the gap after it."""
     return min(_BAR, max(width - 77, 0))
+
+
+class LateRecordsScreen(DetailScreen):
+    """The sample of the late output: all of it, or the records of one channel or window."""
+
+    NAME = "Late records"
+    READING = (
+        "The last records that were dropped because all their windows were closed: at most 20, the newest "
+        "batch first, in a batch the most late first. 'late by' is how far the watermark was past the last window "
+        "of the record. Below is the line that fetches the selected record: y copies it, Y the row. The late output "
+        "has all late records.\n"
+    )
+
+    def __init__(self, shown: Shown, denied: frozenset[str], about: late.About) -> None:
+        super().__init__(shown, denied)
+        self._about = about
+
+    def body(self) -> ComposeResult:
+        yield Sheet(id="late-records")
+        yield SectionedText(id="fetch")
+
+    def show(self, snapshot: Snapshot) -> None:
+        super().show(snapshot)
+        self.sheet.display = bool(self._keyed(snapshot))
+        self._show_fetch()
+
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
+        records = self._keyed(snapshot)
+        titles = [Item((late.title_line,), titles=late.TITLES)] if records else []
+        return [
+            *titles,
+            *(
+                Item((partial(late.record_line, record, snapshot, self.zone),), key, late.sort_values(record))
+                for key, record in records.items()
+            ),
+        ]
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        asked = self._about.words(self.zone, reference_ms(snapshot))
+        listed = late.listed(snapshot, self._about) if late.late_records(snapshot, self._about) else ""
+        return [(f"  {asked}" if asked else "  all channels", "text"), (f"  {listed}" if listed else "", "dim")]
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        return (hint("copy-name", "copy line, row", 1),) if self._selected is not None else ()
+
+    def moved(self) -> None:
+        self._show_fetch()
+
+    def records(self) -> TableRecords:
+        return TableRecords("late-records", late.late_records(self.snapshot, self._about))
+
+    def chosen(self) -> Chosen | None:
+        key, record = self.sheet.cursor, self._selected
+        if key is None or record is None:
+            return None
+        return Chosen(late.fetch(self.snapshot, record).line, self.sheet.line(key))
+
+    @property
+    def _selected(self) -> LateRecord | None:
+        key = self.sheet.cursor
+        return None if key is None else self._keyed(self.snapshot).get(key)
+
+    def _keyed(self, snapshot: Snapshot) -> dict[str, LateRecord]:
+        """The records by batch and place in it: a later batch does not change the key."""
+        out: dict[str, LateRecord] = {}
+        places: dict[int, int] = {}
+        for record in late.late_records(snapshot, self._about):
+            place = places[record.batch] = places.get(record.batch, 0) + 1
+            out[f"{record.batch} {place}"] = record
+        return out
+
+    def _show_fetch(self) -> None:
+        snapshot, record, report = self.snapshot, self._selected, self.query_one(SectionedText)
+        report.set_class(record is not None, "below")
+        if record is not None:
+            way = late.fetch(snapshot, record)
+            report.show([Section("Fetch this record", [f.clean(way.line), way.note])])
+        elif late.late_records(snapshot, self._about):
+            report.show([])  # the filter hides all
+        else:
+            report.show([Section("", [f.clean(line) for line in late.no_records(snapshot, self._about, self.zone)])])
+
+
+class WhoIsLateScreen(DetailScreen):
+    """The values of each column of `--explain`, the strongest evidence first."""
+
+    NAME = "Who is late"
+    READING = (
+        "For each value: its share of the late records, and below its share of all records. 19.8×: it is 19.8 "
+        "times as frequent among late records as among all, with the 95 % interval. The order is by how sure that is: "
+        "a rare value that is late by chance comes last; those in colour are late more often than others, beyond "
+        "chance. ≈ the column has too many values; those with the fewest late records share 'others'.\n"
+    )
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        column = snapshot.own.explain[0] if snapshot.own.explain else None
+        if column is None:
+            return []
+        return [(f"  {f.count(column.late)} late records, {f.share_of(column.late, column.records)}", "dim")]
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
+        return late.legend() if snapshot.own.explain else ()
+
+    def records(self) -> TableRecords:
+        return TableRecords("explain", self.snapshot.own.explain or [])
+
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
+        if not snapshot.own.explain:
+            width = max(self.size.width - _FRAME - 1, 20)
+            return [heading((f" {line}", "dim")) for line in wrapped(late.nothing_explained(snapshot), width)]
+        items: list[Item] = []
+        for column in snapshot.own.explain:
+            items += [heading()] if items else []
+            items.append(Item((partial(late.column_line, column),)))
+            values = late.value_facts(column)
+            shown = values if self.pattern is not None else late.standing_out(values)
+            for facts in shown:
+                if facts.value.late:
+                    lines = (partial(late.late_line, facts), partial(late.all_line, facts))
+                    items.append(Item(lines, f"{column.column} {facts.value.value}"))
+            if more := late.more_values(values, shown):
+                items.append(heading((f" {more}", "dim")))
+        return items

@@ -9,69 +9,56 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import DescendantFocus, Resize, ScreenResume
-from textual.message import Message
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import parse_duration
+from ...engine.verdict.preview import ProposedSetting
 from ..widgets.barrel import Barrel
-from ..widgets.channels import ChannelTable, name_cells
-from ..widgets.charts import HeatMap
-from ..widgets.holds import HolderStrip
-from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines, bindings
-from ..widgets.rows import Rows
-from ..widgets.windows import WindowTable
+from ..widgets.canvas import Picked, bindings
+from ..widgets.charts import HeatMap, HolderSpan, HolderStrip
+from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
+from ..widgets.rows import SortedBy
+from ..widgets.tables import ChannelTable, WindowTable
 from ..words.barrel import holding
 from ..words.channels import next_sort, stave_of
 from ..words.keys import main_commands
 from ..words.main_screen import Shown, hints, link_hints
-from ..words.presenter import Lost
+from ..words.presenter import Lost, presenter_of
 from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.spans import Top
-from ..words.texts import Chosen, TableRecords, pattern_of
+from ..words.texts import HOW_TO_PREVIEW, Chosen, TableRecords, pattern_of
 from ..words.windows import WindowGroup
-from . import main_parts as parts
 from .base_app import app_of, has_widgets
-from .detail import DetailScreen
 from .preferences import allowed
-from .target_screen import TargetScreen
+from .target_screen import DetailScreen, TargetScreen
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
 """The purposes of a filter's prompt, with the field of the view that each one sets."""
 
 
 class MainScreen(TargetScreen):
-    """Shows snapshots; posts `Left` if Esc has nothing to close."""
+    """Shows snapshots; Esc with nothing to close leaves the target."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
-    class Left(Message):
-        """Esc had nothing to close: the target itself is left."""
-
     def __init__(
-        self,
-        snapshot: Snapshot,
-        recent: Recent,
-        clock: Callable[[], float],
-        *,
-        plain: bool = False,
-        denied: frozenset[str] = frozenset(),
+        self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float], *, denied: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(Shown(snapshot, recent, clock), denied)
-        self._plain = plain
         self._clock = clock
-        self._named_channels, self._name_cells = -1, 0
 
     def compose(self) -> ComposeResult:
         yield TopLines()
         yield HolderStrip(id="holders")
         yield Rule("┌┐", id="top")
-        yield Barrel(self._clock, plain=self._plain, id="barrel")
-        yield HeatMap(self._clock, id="heat")
+        yield Barrel(self.shown, self._clock, id="barrel")
+        yield HeatMap(self.shown, self._clock, id="heat")
         yield Rule("├┤", id="middle")
         with Horizontal(id="tables"):
-            yield ChannelTable(id="channels")
-            yield WindowTable(id="windows")
+            yield ChannelTable(self.shown, id="channels")
+            yield WindowTable(self.shown, id="windows")
         yield Rule("└┘", id="bottom")
         yield from self.bars()
         yield KeyLine(id="keys")
@@ -135,9 +122,6 @@ class MainScreen(TargetScreen):
 
     def _arrange(self) -> None:
         """Filter and sort the barrel and the table, unless another screen covers them."""
-        snapshot = self.shown.snapshot
-        if len(snapshot.channels) != self._named_channels:
-            self._named_channels, self._name_cells = len(snapshot.channels), name_cells(snapshot)
         if self._detail is None:
             self.shown.arrange()
         self.paint()
@@ -157,20 +141,26 @@ class MainScreen(TargetScreen):
         top = shown.top
         self._paint_lines(top)
         strip = self.query_one(HolderStrip)
-        snapshot, view = shown.snapshot, shown.view
-        strip.show(parts.held(snapshot, shown.recent))
-        strip.set_class(snapshot.one_clock, "-one-clock")  # with one clock no channel holds it back
+        strip.show(self._held())
+        strip.set_class(shown.snapshot.one_clock, "-one-clock")  # with one clock no channel holds it back
         # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
-        if view.heat:
-            heat = parts.heat(snapshot, view, shown.recent, shown.entries)
-            self.query_one(HeatMap).show(heat, head)
+        if shown.view.heat:
+            self.query_one(HeatMap).show_moments(head)
         else:
-            scene = parts.scene(snapshot, view, shown.preview, shown.staves)
-            self.query_one(Barrel).show(scene, head)
-        self.query_one(ChannelTable).show(parts.table(snapshot, view, shown.entries, self._name_cells))
-        self.query_one(WindowTable).show(parts.open_windows(snapshot, view))
+            self.query_one(Barrel).show_staves(head)
+        self.query_one(ChannelTable).show()
+        self.query_one(WindowTable).show_windows()
         self._paint_rules()
+
+    def _held(self) -> HolderSpan:
+        """The holder strip's content, as far back as the points reach."""
+        snapshot, recent = self.shown.snapshot, self.shown.recent
+        points, level = recent.until(snapshot), snapshot.level
+        if not points or snapshot.one_clock or level.watermark_ms is None:
+            return HolderSpan()
+        holder = level.holder.channel if level.holder else None
+        return HolderSpan(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder)
 
     def _repaint_lines(self) -> None:
         if has_widgets(self):
@@ -191,17 +181,12 @@ class MainScreen(TargetScreen):
         self.query_one("#keys", KeyLine).show(allowed(keys, self.denied))
 
     def _paint_rules(self) -> None:
-        shown = self.shown
-        snapshot, view = shown.snapshot, shown.view
-        barrel, windows = self.query_one(Barrel), self.query_one(WindowTable)
-        top = parts.barrel_heading(snapshot, view, shown.preview, shown.staves, barrel.prefix)
+        channels, windows = self.query_one(ChannelTable), self.query_one(WindowTable)
         split = windows.region.x if windows.display else 0
-        on_channels = bool(split) and self.focused is self.query_one(ChannelTable)
-        headings: list[Heading] = [parts.channel_heading(snapshot, view, shown.entries, focused=on_channels)]
+        headings: list[Heading] = [channels.heading(focused=bool(split) and self.focused is channels)]
         if split:
-            on_windows = self.focused is windows
-            headings.append(parts.window_heading(snapshot, view, split, windows.region.width, focused=on_windows))
-        self.query_one("#top", Rule).show(Headings([top]))
+            headings.append(windows.heading(focused=self.focused is windows))
+        self.query_one("#top", Rule).show(Headings([self.query_one(Barrel).heading()]))
         self.query_one("#middle", Rule).show(Headings(headings, split, "┬"))
         self.query_one("#bottom", Rule).show(Headings((), split, "┴"))
 
@@ -216,13 +201,32 @@ class MainScreen(TargetScreen):
     def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
         """Filter channels or windows by the typed text, or preview the lateness; what is wrong changes nothing."""
         if purpose not in _FILTERS:
-            return self.take_lateness(text, done=done)
+            return self._take_lateness(text, done=done)
         try:
             pattern = pattern_of(text)
         except ValueError as error:
             return str(error)
         self.shown.look(**{_FILTERS[purpose]: pattern})
         self._arrange()
+        return None
+
+    def action_type_lateness(self) -> None:
+        """Ask for a lateness."""
+        if self.tunable():
+            how = HOW_TO_PREVIEW if self.shown.is_replay else presenter_of(self.shown.snapshot).how_to_type
+            self.ask("lateness", "lateness", "", how)
+
+    def _take_lateness(self, text: str, *, done: bool) -> str | None:
+        """Preview the typed lateness, as `take_typed`."""
+        try:
+            lateness_ms = parse_duration(text)
+        except ValueError as error:
+            if done:
+                return str(error)
+            self.want(None)
+        else:
+            if not done:
+                self.want(ProposedSetting(False, lateness_ms))
         return None
 
     def action_sort(self) -> None:
@@ -235,11 +239,11 @@ class MainScreen(TargetScreen):
         self.shown.look(reverse=not self.shown.view.reverse)
         self._reorder()
 
-    def on_channel_table_sort_wanted(self, event: ChannelTable.SortWanted) -> None:
-        if event.sort == self.shown.view.sort:
+    def on_sorted_by(self, event: SortedBy) -> None:
+        if event.title == self.shown.view.sort:
             self.action_reverse()
         else:
-            self.shown.look(sort=event.sort, reverse=False)
+            self.shown.look(sort=event.title, reverse=False)
             self._reorder()
 
     def action_axis(self) -> None:
@@ -295,7 +299,7 @@ class MainScreen(TargetScreen):
         elif self.shown.view.windows_pattern is not None:
             self.take_typed("filter windows", "", done=True)
         else:
-            self.post_message(self.Left())
+            app_of(self).leave_target()
 
     def action_stave(self, step: int) -> None:
         """Select the next stave."""
@@ -309,17 +313,16 @@ class MainScreen(TargetScreen):
         else:
             self._select_stave(holder.channel if holder and holder.channel in keys else keys[0])
 
-    def on_holder_strip_picked(self, event: HolderStrip.Picked) -> None:
-        self.action_detail("History")
-
-    def on_barrel_picked(self, event: Barrel.Picked) -> None:
-        self._select_stave(event.key)
-
-    def on_rows_clicked(self, event: Rows.Clicked) -> None:
-        if isinstance(event.rows, ChannelTable) and (channel := event.rows.channel(event.row)) is not None:
-            self._select(channel)
-        elif isinstance(event.rows, WindowTable):
-            event.rows.select(event.row // 2)
+    def on_picked(self, event: Picked) -> None:
+        match event.control:
+            case HolderStrip():
+                self.action_detail("History")
+            case Barrel():
+                self._select_stave(event.value)
+            case HeatMap() | ChannelTable():
+                self._select(event.value)
+            case _:
+                pass
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         self.call_after_refresh(self._paint_focus)
@@ -329,35 +332,25 @@ class MainScreen(TargetScreen):
             self._paint_lines(self.shown.top)
             self._paint_rules()
 
-    def on_channel_table_moved(self, event: ChannelTable.Moved) -> None:
-        self._select(event.channel)
-
     # Copying and saving
 
     def chosen(self) -> Chosen | None:
         """The selected row: of the channels, or of the windows if these have the focus."""
         windows, table = self.query_one(WindowTable), self.query_one(ChannelTable)
-        if self.focused is windows and windows.chosen is not None:
-            return Chosen(windows.chosen_line.partition("  ")[0], windows.chosen_line)
+        if self.focused is windows and windows.cursor is not None:
+            line = windows.line(windows.cursor)
+            return Chosen(line.partition("  ")[0], line)
         known = [entry.view.channel for entry in self.shown.entries]
         wanted = (self.shown.view.selected, holding(self.shown.snapshot), *known[:1])  # as Enter opens
         channel = next((channel for channel in wanted if channel in known), None)
         line = None if channel is None else table.line(channel)
         return None if channel is None or line is None else Chosen(f.clean(channel), line)
 
-    filtered = False
-
     def records(self) -> TableRecords:
         """The channels as filtered and sorted, or the open windows if these have the focus."""
         if self.focused is self.query_one(WindowTable):
             return TableRecords("windows", self.shown.snapshot.windows.open)
         return TableRecords("channels", [entry.view for entry in self.shown.entries])
-
-    def on_heat_map_picked(self, event: HeatMap.Picked) -> None:
-        self._select(event.key)
-
-    async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
-        await self.run_action(event.action)
 
     def _select_stave(self, key: str) -> None:
         """Select the channel of a stave; for an instance the first channel inside, in the table's order."""

@@ -1,10 +1,11 @@
 """An engine of this terminal: the steps of its start or why it failed, and the question at quitting."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import ClassVar, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -34,11 +35,11 @@ class StartProgress(Struct, frozen=True):
     """The card's content: `running_s` is how long the first unfinished step has taken."""
 
     name: str = ""
-    steps: tuple[Step, ...] = ()
-    running_s: float = 0.0
-    frame: int = 0
+    steps: Sequence[Step] = ()
     error: str | None = None
     log: str | None = None
+    running_s: float = 0.0
+    frame: int = 0
 
 
 class StartCard(Canvas[StartProgress]):
@@ -60,8 +61,7 @@ class StartCard(Canvas[StartProgress]):
             2: [("top for stream watermarks", "dim")],
         }
         lines: list[list[Span]] = [[*logo, ("     ", "text"), *words.get(y, [])] for y, logo in enumerate(_LOGO)]
-        lines.append([])
-        lines += self._steps(room)
+        lines += [[], *self._steps(room)]
         if progress.error is not None:
             lines += [[], [("● FAILED", "bad")], *([(line, "text")] for line in _wrapped(progress.error, room))]
         if progress.log is not None:
@@ -70,22 +70,19 @@ class StartCard(Canvas[StartProgress]):
 
     def _steps(self, room: int) -> list[list[Span]]:
         progress = self.content
+        sign, style = ("✗", "bad") if progress.error is not None else (SPINNER[progress.frame], "level")
+        seconds = None if progress.error is not None else progress.running_s
         if not progress.steps and progress.error is None:
-            return [_step(SPINNER[progress.frame], "level", CONNECTING, progress.running_s, room)]
-        out: list[list[Span]] = []
-        running = True
-        for step in progress.steps:
-            if step.seconds is not None:
-                out.append(_step("✓", "good", step.name, step.seconds, room))
-            elif not running:
-                out.append(_step("·", "dim", step.name, None, room))
-            elif progress.error is not None:
-                out.append(_step("✗", "bad", step.name, None, room))
-                running = False
-            else:
-                out.append(_step(SPINNER[progress.frame], "level", step.name, progress.running_s, room))
-                running = False
-        return out
+            return [_step(sign, style, CONNECTING, seconds, room)]
+        running = next((step for step in progress.steps if step.seconds is None), None)
+        return [
+            _step("✓", "good", step.name, step.seconds, room)
+            if step.seconds is not None
+            else _step(sign, style, step.name, seconds, room)
+            if step is running
+            else _step("·", "dim", step.name, None, room)
+            for step in progress.steps
+        ]
 
 
 class StartScreen(Screen[None]):
@@ -97,8 +94,7 @@ class StartScreen(Screen[None]):
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
         self._clock = clock
-        self._opened = clock()
-        self._since = clock()
+        self._opened = self._since = clock()
         self._step_name: str | None = None
         self._progress = StartProgress()
         self._over = False
@@ -124,29 +120,22 @@ class StartScreen(Screen[None]):
             self._step_name, self._since = running, self._clock()
         failed = snapshot.state == "failed"
         error = first_line(snapshot.error or "The engine failed") if failed else self._progress.error
-        self._progress = StartProgress(snapshot.name, tuple(snapshot.own.steps), error=error, log=snapshot.log)
+        self._progress = StartProgress(snapshot.name, tuple(snapshot.own.steps), error, snapshot.log)
         self._paint()
 
     def lose(self, lost: Lost) -> None:
         """Show that no more will come."""
-        old = self._progress
-        self._progress = StartProgress(old.name, old.steps, error=old.error or lost.text, log=old.log)
+        self._progress = replace(self._progress, error=self._progress.error or lost.text)
         self._paint()
 
     def _paint(self) -> None:
         if self._over or not self.is_mounted:
             return
-        old, now = self._progress, self._clock()
-        ticking = old.error is None
-        self._progress = StartProgress(
-            name=old.name,
-            steps=old.steps,
-            running_s=round(now - self._since, 1) if ticking else 0.0,
-            frame=int((now - self._opened) * 10) % len(SPINNER) if ticking else 0,
-            error=old.error,
-            log=old.log,
-        )
-        self.query_one(StartCard).show(self._progress)
+        progress, now = self._progress, self._clock()
+        if progress.error is None:
+            frame = int((now - self._opened) * 10) % len(SPINNER)
+            progress = replace(progress, running_s=round(now - self._since, 1), frame=frame)
+        self.query_one(StartCard).show(progress)
 
 
 def _wrapped(text: str, room: int) -> list[str]:

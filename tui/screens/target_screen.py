@@ -1,77 +1,53 @@
-"""What the main screen and the further ones share: the target that is shown, and the keys that change its view."""
+"""The screens on one target: what the main screen and the further ones share, and the frame of the further ones.
+
+A new further one is a class with a `NAME`, a text on how to read it, and its `items` (a list) or its `body` and `show`;
+the rest is optional. `SCREENS` in the table of keys says which key opens it.
+"""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC
+from collections.abc import Iterable, Sequence
+from datetime import UTC, tzinfo
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
-from textual.message import Message
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Resize, ScreenResume
 from textual.widget import Widget
 
 from ...engine.feed.messages import Change
-from ...engine.text.formatting import parse_duration
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
 from ...engine.verdict.preview import ProposedSetting, line_in_job
+from ..widgets.canvas import Picked, bindings
+from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
+from ..widgets.rows import Item, Sheet, SortedBy
 from ..words import preview as what_if
-from ..words.keys import SCREENS, hint
-from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
+from ..words.keys import LINKS, LISTS, SCREENS, Hint, hint
+from ..words.late_records import About
+from ..words.main_screen import Shown, apply_words
+from ..words.presenter import presenter_of, takes_changes
+from ..words.preview import Preview
+from ..words.recent import Recent
+from ..words.spans import Span, Top
 from ..words.targets import restart_words
-from ..words.texts import HOW_TO_PREVIEW
-from .base_app import PromptScreen, app_of
-from .preferences import CHANGES_ENGINE, READ_ONLY
+from ..words.texts import Chosen
+from .base_app import PromptScreen, app_of, has_widgets
+from .preferences import CHANGES_ENGINE, READ_ONLY, allowed
 
-DetailScreenType = type[Any]
-"""A subclass of `DetailScreen`, which is built on this module and so cannot be named here."""
+FURTHER = {link.name: link.screen for link in SCREENS}
+"""The places of the further screens by name."""
 
 
-def loaded(place: str) -> DetailScreenType:
-    """The class `module:name` of this package: the first paint needs no other screen."""
+def loaded(place: str) -> type[Any]:
+    """The `DetailScreen` class `module:name` of this package: the first paint needs no other screen."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(f".{module}", __package__), attribute)
 
 
-class _Further(Mapping[str, DetailScreenType]):
-    """Imports a screen when it is first asked for: the first paint needs none of them."""
-
-    def __init__(self) -> None:
-        self._places = {link.name: link.screen for link in SCREENS}
-
-    def __getitem__(self, name: str) -> DetailScreenType:
-        return loaded(self._places[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-FURTHER: Mapping[str, DetailScreenType] = _Further()
-"""The further screens by name."""
-
-
-@runtime_checkable
-class HasBars(Protocol):
-    """An app with widgets of its own above the footer of every screen: a recording's timeline."""
-
-    def bars(self) -> Iterable[Widget]:
-        """New widgets for a screen."""
-        ...
-
-
 class TargetScreen(PromptScreen):
     """A screen on one target; all of them have the same `Shown`, and each paints its part of it."""
-
-    class ApplyWanted(Message, namespace="target_screen"):
-        """A preview is to become the engine's setting; `words` names it, the change's id is still 0."""
-
-        def __init__(self, change: Change, words: str) -> None:
-            self.change, self.words = change, words
-            super().__init__()
 
     def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
         super().__init__()
@@ -98,8 +74,7 @@ class TargetScreen(PromptScreen):
 
     def bars(self) -> Iterable[Widget]:
         """The app's own widgets above the footer."""
-        app = app_of(self)
-        return app.bars() if isinstance(app, HasBars) else ()
+        return app_of(self).bars()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
@@ -111,7 +86,7 @@ class TargetScreen(PromptScreen):
     def action_detail(self, name: str) -> None:
         """Open a further screen, or return to it if it is open."""
         if name in FURTHER:
-            self._open(FURTHER[name])
+            self._open(loaded(FURTHER[name]))
 
     def open_channel(self, channel: str) -> None:
         """Open a channel's page."""
@@ -122,7 +97,7 @@ class TargetScreen(PromptScreen):
         """Open a window's page; `key` as of `windows.key_of`."""
         app_of(self).push_screen(loaded("windows:WindowScreen")(self.shown, self._denied, key))
 
-    def _open(self, kind: DetailScreenType) -> None:
+    def _open(self, kind: type[Any]) -> None:
         app = app_of(self)
         if not any(isinstance(screen, kind) for screen in app.screen_stack):
             app.push_screen(kind(self.shown, self._denied))
@@ -155,7 +130,7 @@ class TargetScreen(PromptScreen):
     def action_lateness(self, direction: int) -> None:
         """Move the previewed lateness to the next value for which the answer is exact."""
         snapshot, proposed = self.shown.snapshot, self.shown.view.proposed
-        if not self._tunable():
+        if not self.tunable():
             return
         here = proposed.value_ms if proposed and not proposed.idle else snapshot.settings.lateness_ms
         there = what_if.step_lateness(snapshot, here or 0, direction)
@@ -180,25 +155,6 @@ class TargetScreen(PromptScreen):
             self.tell(f"No setting fixes this: the doctor ({hint('doctor').keys}) says what does")
         else:
             self.want(self.shown.offer.proposed)
-
-    def action_type_lateness(self) -> None:
-        """Ask for a lateness."""
-        if self._tunable():
-            how = HOW_TO_PREVIEW if self.shown.is_replay else presenter_of(self.shown.snapshot).how_to_type
-            self.ask("lateness", "lateness", "", how)
-
-    def take_lateness(self, text: str, *, done: bool) -> str | None:
-        """Preview the typed lateness, as `take_typed`."""
-        try:
-            lateness_ms = parse_duration(text)
-        except ValueError as error:
-            if done:
-                return str(error)
-            self.want(None)
-        else:
-            if not done:
-                self.want(ProposedSetting(False, lateness_ms))
-        return None
 
     def action_apply(self) -> None:
         """Send the previewed setting to the engine; for an attached query, copy the line to change in its job."""
@@ -246,10 +202,245 @@ class TargetScreen(PromptScreen):
             change = Change(id=0, idle_after_ms=proposed.value_ms, who="screen")
         else:
             change = Change(id=0, lateness_ms=proposed.value_ms or 0, who="screen")
-        self.post_message(self.ApplyWanted(change, proposed.words()))
+        app = app_of(self)
+        app.call_later(app.send_change, change, proposed.words())
 
-    def _tunable(self) -> bool:
-        why = presenter_of(self.shown.snapshot).untunable()
-        if why is not None:
+    def tunable(self) -> bool:
+        """Whether the lateness can be changed; a notice says why not."""
+        if (why := presenter_of(self.shown.snapshot).untunable()) is not None:
             self.tell(why)
         return why is None
+
+
+class DetailScreen(TargetScreen):
+    """A further screen; Esc leads back to where it was opened."""
+
+    NAME: ClassVar[str]
+    """In the trail, in the help, and as the place of its own keys in the table of keys: `Windows`."""
+    READING: ClassVar[str]
+    """How to read it, for its help."""
+    OPEN: ClassVar[str] = ""
+    """The key, by its name in the table of keys, that opens the row under the cursor."""
+    BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
+    hides_records = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Bind its own keys; Enter and Esc belong to an open preview, even if the screen uses them itself."""
+        own = [binding for binding in bindings(cls.NAME) if isinstance(binding, Binding)]
+        taken = {key for binding in own for key in binding.key.split(",")}
+        firsts = [b for b in DetailScreen.BINDINGS if isinstance(b, Binding) and b.priority and b.key in taken]
+        cls.BINDINGS = [*firsts, *own]  # pyright: ignore[reportConstantRedefinition]
+        super().__init_subclass__(**more)
+
+    # Provided by each further screen
+
+    def body(self) -> ComposeResult:
+        """The widgets between the rules, from top to bottom; a list, which has the screen's name as its id."""
+        yield Sheet(id=self.NAME.lower().replace(" ", "-"))
+
+    def items(self, snapshot: Snapshot) -> Sequence[Item]:
+        """The lines of the list."""
+        return ()
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Compute what is too expensive to compute for every key; called before `show` when the content has changed."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw `snapshot`; also called when the zone, the preview or the screen itself has changed."""
+        self.sheet.show(self.items(snapshot))
+
+    def moved(self) -> None:
+        """The cursor is on another row of the list."""
+        self._paint_rules()
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        """The screen's own keys that have an effect now, for the footer."""
+        item = self.sheet.item if self.OPEN and self.preview is None else None
+        return () if item is None or item.opens is None else (hint(self.OPEN, item.word),)
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        """The text after the trail in the upper rule."""
+        return ()
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
+        """The text at the right end of the upper rule."""
+        return ()
+
+    @property
+    def crumb(self) -> str:
+        """The screen's name in the trail."""
+        return self.NAME
+
+    def leave(self) -> None:
+        """Return to where it was opened."""
+        self.dismiss(None)
+
+    # What it can use
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The shown snapshot."""
+        return self.shown.snapshot
+
+    @property
+    def recent(self) -> Recent:
+        """What came before it."""
+        return self.shown.recent
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The zone of the times: UTC, or None for the local one."""
+        return self.shown.view.zone
+
+    @property
+    def preview(self) -> Preview | None:
+        """The previewed setting."""
+        return self.shown.preview
+
+    @property
+    def sheet(self) -> Sheet:
+        """The list."""
+        return self.query_one(Sheet)
+
+    def knows(self, channel: str | None) -> bool:
+        """Whether there is such a channel."""
+        return any(view.channel == channel for view in self.snapshot.channels)
+
+    def open_known(self, channel: str) -> None:
+        """Open a channel's page, if there is such a channel."""
+        if self.knows(channel):
+            self.open_channel(channel)
+
+    def open_late_records(self, about: About) -> None:
+        """Open the last late records, of a channel or a window."""
+        app_of(self).push_screen(loaded("lateness:LateRecordsScreen")(self.shown, self._denied, about))
+
+    def repaint(self) -> None:
+        """Draw everything again: the screen itself has changed."""
+        self.show(self.snapshot)
+        self.paint_top(self.shown.top)
+        self._paint_rules()
+
+    # The frame
+
+    def compose(self) -> ComposeResult:
+        yield TopLines()
+        yield Rule("┌┐", id="top")
+        with Vertical(id="body"):
+            yield from self.body()
+        yield Rule("└┘", id="bottom")
+        yield from self.bars()
+        yield KeyLine(id="keys")
+        if self.NAME in LISTS:
+            yield Prompt(id="prompt")
+
+    def on_mount(self) -> None:
+        self.paint()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.paint)
+
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        self.paint()
+
+    def paint(self) -> None:
+        if has_widgets(self):
+            self.shown.update_preview()
+            self.update(self.snapshot)
+            self.repaint()
+
+    def paint_top(self, top: Top) -> None:
+        """Show other lines on top, which change also without a new snapshot."""
+        if has_widgets(self):
+            self.query_one(TopLines).show(top)
+
+    def _paint_rules(self) -> None:
+        snapshot = self.snapshot
+        title = [*self._trail(), *self.heading(snapshot), *self._filter_words()]
+        self.query_one("#top", Rule).show(Headings([Heading(0, title, self.legend(snapshot))]))
+        self.query_one("#bottom", Rule).show(Headings())
+        self.query_one("#keys", KeyLine).show(self._all_keys())
+
+    def _trail(self) -> list[Span]:
+        stack = [screen for screen in app_of(self).screen_stack if isinstance(screen, DetailScreen)]
+        above = stack[: stack.index(self)] if self in stack else stack
+        names = ["main", *(screen.crumb for screen in above)]
+        return [(" › ".join(names) + " › ", "dim"), (self.crumb, "title")]
+
+    def _all_keys(self) -> Sequence[Hint]:
+        view, replay = self.shown.view, self.shown.is_replay
+        freeze = hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6)
+        can_filter = self.NAME in LISTS and self.pattern is None and bool(self.sheet.shares[1])
+        hints = [
+            *self._tuning_keys(),
+            *self.keys(self.snapshot),
+            *([hint("filter", rank=8)] if can_filter else []),
+            *([] if replay else [freeze]),
+            hint("zone", "local" if view.zone else "UTC", 10),
+            hint("help"),
+            hint("quit", rank=7),
+        ]
+        return allowed(hints, self.denied)
+
+    def _tuning_keys(self) -> list[Hint]:
+        preview, snapshot, shown = self.preview, self.snapshot, self.shown
+        back = hint("back", "clear filter" if self.pattern else None)
+        out = [back if preview is None else hint("drop", "drop")]
+        if preview is not None and takes_changes(snapshot, replay=shown.is_replay, gone=shown.lost is not None):
+            out.insert(0, hint("apply", apply_words(snapshot, preview)))
+        rank = 9 if preview is None else 1
+        if snapshot.settings.tunable and snapshot.whatif:
+            out.append(hint("lateness-longer", rank=rank))
+        if snapshot.whatif_idle:
+            out.append(hint("idle-longer", rank=rank + 1))
+        return out
+
+    def on_picked(self, event: Picked) -> None:
+        if isinstance(event.control, Sheet) and not event.again and has_widgets(self):
+            self.moved()
+
+    def on_sorted_by(self, event: SortedBy) -> None:
+        self.repaint()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "detail":
+            return parameters[0] != self.NAME
+        return super().check_action(action, parameters)
+
+    def commands(self) -> list[tuple[str, str, str]]:
+        others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
+        return [("Back", "To where this screen was opened", "back"), *others]
+
+    # The filter and copying
+
+    def chosen(self) -> Chosen | None:
+        """The row under the cursor."""
+        for sheet in self.query(Sheet):
+            if sheet.display and (item := sheet.item) is not None and item.key is not None:
+                return Chosen(f.clean(item.name or item.key), sheet.line(item.key))
+        return None
+
+    def action_open(self) -> None:
+        """Open the row under the cursor."""
+        if (item := self.sheet.item) is not None and item.opens is not None:
+            item.opens()
+
+    def use_pattern(self) -> None:
+        self.sheet.filter(self.pattern)
+        self.repaint()
+
+    def _filter_words(self) -> list[Span]:
+        if self.pattern is None:
+            return []
+        left, all_ = self.sheet.shares
+        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self.pattern.pattern), 20)}", "accent"),
+                (f"  {left:,} of {all_:,}", "dim")]  # fmt: skip
+
+    def action_back(self) -> None:
+        """Leave the prompt, the filter or the screen: one step."""
+        if asked := self.asked:
+            self.close_prompt()
+        if asked or self.pattern:
+            self.take_typed("filter", "", done=True)
+        else:
+            self.leave()

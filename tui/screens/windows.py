@@ -4,33 +4,65 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 
 from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
-from ..widgets import windows as rows
-from ..widgets.rows import Item, Sheet, column_cells, heading, titles
-from ..widgets.text import Prose
-from ..words import texts as lists
+from ..widgets.lines import Prose
+from ..widgets.rows import Draw, Item, Sheet, column_cells, heading, titles
+from ..widgets.tables import reach_bar
+from ..words import texts
 from ..words.barrel import STATES, holding
 from ..words.channels import fastest_ms, reference_ms
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
-from ..words.spans import Span, clip
+from ..words.spans import Span, cells
 from ..words.texts import TableRecords
-from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace, waits_for, window_groups
-from .detail import DetailScreen
+from ..words.windows import (
+    Closing,
+    WindowGroup,
+    blockers,
+    closing,
+    fired_words,
+    kept_until_ms,
+    pace,
+    waits_for,
+    window_groups,
+)
+from .target_screen import DetailScreen
 
 MAX_BLOCKERS = 200
-_NAMES, _BAR = (7, 30), 24
+_NAMES, _PART_BAR = (7, 30), 24
+_BAR = (6, 24)
+_SHORT, _CLOSES = 8, 24
+_FIRED = 68
+"""The width of a fired window's line besides its name and rows."""
+_AT = 12
+_NAMED, _CHANNEL_CELLS = 6, 14
+_SHORT_COLUMNS: tuple[str, ...] = ("short of its end", "watermark", " short", "quiet")
+_OPEN_COLUMNS: tuple[str, ...] = ("open", "rows", "short", "closes")
+_FIRED_COLUMNS: tuple[str, ...] = (
+    "fired ",
+    "rows",
+    "fired at",
+    "after end",
+    "late firings",
+    "refired",
+    "late drops",
+    "dropped",
+)
+"""The titles of the columns, from left to right, of the late ones the long and the short."""
+CLOSING_STYLES = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
+"""The certainty that a window closes."""
 
 
 class WindowScreen(DetailScreen):
     """The window of that key (`key_of`), as long as the snapshot knows it."""
 
-    NAME = "Window"
+    NAME, OPEN = "Window", "row-open"
     READING = (
         "First the channels that keep the window open: their watermarks are short of its end, the one most "
         "behind first. Then the channels that have records in it. A channel may be both.\n"
@@ -55,7 +87,7 @@ class WindowScreen(DetailScreen):
         window = find(snapshot, self._key)
         story, sheet = self.query_one(Prose), self.sheet
         if window is None:
-            story.show([(lists.FIRED_LONG_AGO, "dim")])
+            story.show([(texts.FIRED_LONG_AGO, "dim")])
             sheet.show([])
         elif isinstance(window, FiredWindow):
             story.show(fired_words(window, snapshot, self.zone))
@@ -75,8 +107,7 @@ class WindowScreen(DetailScreen):
         return [("  rows ", "dim"), (count, "text"), (channels, "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        known = self.sheet.cursor is not None
-        opens = [hint("row-open")] if self.preview is None and known else []
+        opens = super().keys(snapshot)
         return [*opens, hint("late-records")] if find(snapshot, self._key) is not None else opens
 
     def records(self) -> TableRecords | None:
@@ -85,13 +116,10 @@ class WindowScreen(DetailScreen):
             return None
         return TableRecords("window-channels", blockers(self.snapshot, window.end_ms))
 
-    def name_of(self, key: str) -> str:
-        return key.partition(" ")[2]
-
     def action_open(self) -> None:
         """Open the page of the channel that the cursor is on; without one the window's late records."""
-        if (key := self.sheet.cursor) is not None:
-            self.open_channel(key.partition(" ")[2])
+        if self.sheet.item is not None:
+            super().action_open()
         else:
             self.action_late_records()
 
@@ -103,45 +131,48 @@ class WindowScreen(DetailScreen):
     def _channels(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
         short = blockers(snapshot, window.end_ms)
         parts = window.channels or []
-        cells = column_cells((f.label(channel.channel) for channel in (*short, *parts)), *_NAMES)
+        names = column_cells((f.label(channel.channel) for channel in (*short, *parts)), *_NAMES)
         held = holding(snapshot)
         items: list[Item] = []
         if short:
-            title = f" {f.pad('short of its end', max(cells, 16))}  watermark          short  quiet   state"
-            items.append(titles(title, "short of its end", "watermark", " short", "quiet"))
+            title = f" {f.pad('short of its end', max(names, 16))}  watermark          short  quiet   state"
+            items.append(titles(title, *_SHORT_COLUMNS))
             for view in short[:MAX_BLOCKERS]:
-                line = partial(self._blocker, view, window.end_ms, max(cells, 16), view.channel == held)
-                items.append(Item((line,), f"short {view.channel}", _sorts(view, window.end_ms)))
+                line = partial(self._blocker, view, window.end_ms, max(names, 16), view.channel == held)
+                missing = None if view.watermark_ms is None else window.end_ms - view.watermark_ms
+                values = (view.channel, view.watermark_ms, missing, view.quiet_ms)
+                sorts = dict(zip(_SHORT_COLUMNS, values, strict=True))
+                items.append(self._row(f"short {view.channel}", view.channel, line, sorts))
             if len(short) > MAX_BLOCKERS:
                 items.append(heading((f" and {len(short) - MAX_BLOCKERS:,} more", "dim")))
         elif not snapshot.channels:
             items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))
         if parts:
-            items += [heading(), heading((f" {f.pad('rows by channel', max(cells, 16))}", "dim"))]
+            items += [heading(), heading((f" {f.pad('rows by channel', max(names, 16))}", "dim"))]
             most = max(part.records for part in parts)
             for part in parts:
-                line = partial(_part, f.label(part.channel, cells), part.records, most, max(cells, 16))
-                items.append(Item((line,), f"rows {part.channel}"))
+                line = partial(_part, f.label(part.channel, names), part.records, most, max(names, 16))
+                items.append(self._row(f"rows {part.channel}", part.channel, line))
             rest = (window.channel_count or 0) - len(parts)
             if rest > 0:
                 others = max((window.records or 0) - sum(part.records for part in parts), 0)
                 items.append(heading((f" {rest:,} more, with {f.count(others)} rows", "dim")))
         return items
 
-    def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Span]:
+    def _row(self, key: str, channel: str, line: Draw, sorts: dict[str, Any] | None = None) -> Item:
+        return Item((line,), key, sorts, name=channel, opens=partial(self.open_channel, channel))
+
+    def _blocker(self, view: ChannelView, end_ms: int, names: int, holds: bool, width: int) -> list[Span]:
         near = reference_ms(self.snapshot)
         at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
         short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
         quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
         style = "holder" if holds else "text"
-        return clip(
-            [
-                (f" {f.pad(f.label(view.channel, cells), cells)}  ", style),
-                (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
-                ("HOLDS" if holds else STATES[view.state], style if holds else "dim"),
-            ],
-            width,
-        )
+        return [
+            (f" {f.pad(f.label(view.channel, names), names)}  ", style),
+            (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
+            ("HOLDS" if holds else STATES[view.state], style if holds else "dim"),
+        ]
 
 
 def key_of(window: OpenWindow | FiredWindow) -> str:
@@ -156,24 +187,17 @@ def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
 
 
-def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
-    """Its values by the title of their columns."""
-    short = None if view.watermark_ms is None else end_ms - view.watermark_ms
-    values = {"watermark": view.watermark_ms, " short": short, "quiet": view.quiet_ms}
-    return {"short of its end": view.channel, **values}
-
-
-def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Span]:
-    bar = min(max(width - cells - 16, 4), _BAR)
+def _part(name: str, records: int, most: int, names: int, width: int) -> list[Span]:
+    bar = min(max(width - names - 16, 4), _PART_BAR)
     full = max(bar * records // max(most, 1), 1)
-    return clip([(f" {f.pad(name, cells)}  ", "text"), (f.pad(f.count(records), 9, right=True) + "  ", "text"),
-                 ("▇" * full, "active")], width)  # fmt: skip
+    count = f.pad(f.count(records), 9, right=True) + "  "
+    return [(f" {f.pad(name, names)}  ", "text"), (count, "text"), ("▇" * full, "active")]
 
 
 class WindowsScreen(DetailScreen):
     """All windows that the snapshot knows: the open ones by end, then those that fired last, the newest first."""
 
-    NAME = "Windows"
+    NAME, OPEN = "Windows", "windows-open"
     READING = (
         "A window fires when the watermark reaches its end: its bar is full (▇) up to the watermark, light "
         "(▒) up to the fastest channel. closes: when, in processing time. ≈ in 9m: the missing event time takes so "
@@ -206,28 +230,12 @@ class WindowsScreen(DetailScreen):
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return [("▇", "level"), (" watermark   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        windows = snapshot.windows
-        if self.preview is not None or not (windows.open or windows.last_fired):
-            return ()
-        return (hint("windows-open"),)
-
     def moved(self) -> None:
         self._explain()
 
     def records(self) -> TableRecords:
         windows = self.snapshot.windows
         return TableRecords("windows", [*windows.open, *reversed(windows.last_fired)])
-
-    def name_of(self, key: str) -> str:
-        start, end = (int(part) for part in key.split()[:2])
-        return f.interval(start, end, self.zone, self.snapshot.now_ms)
-
-    def action_open(self) -> None:
-        """Open the page of the window that the cursor is on."""
-        key = self.sheet.cursor
-        if key is not None:
-            self.open_window(key)
 
     def _explain(self) -> None:
         """The text below the list: why the window under the cursor is not closing, or its outcome."""
@@ -246,40 +254,153 @@ class WindowsScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         windows = snapshot.windows
-        both: list[OpenWindow | FiredWindow] = [*windows.open, *windows.last_fired]
-        shape = rows.shape_of(both, snapshot.level.watermark_ms, fastest_ms(snapshot), snapshot.now_ms, self.zone)
+        both = [*windows.open, *windows.last_fired]
+        self._name_cells = max((cell_len(self._times(window)) for window in both), default=0)
+        self._row_cells = max([4, *(cell_len(f.count(window.records)) for window in both)])
         unknown = unknown_text(windows.unknown, windows.unknown_args)
         why = [] if unknown is None else [heading((f" {unknown}", "stale"))]
-        return [*why, *self._open_items(snapshot, shape), heading(), *self._fired_items(snapshot, shape)]
+        return [*why, *self._open_items(snapshot), heading(), *self._fired_items(snapshot)]
 
-    def _open_items(self, snapshot: Snapshot, shape: rows.Shape) -> list[Item]:
+    def _times(self, window: OpenWindow | FiredWindow) -> str:
+        return f.interval(window.start_ms, window.end_ms, self.zone, self.snapshot.now_ms)
+
+    def _head(self, window: OpenWindow | FiredWindow) -> list[Span]:
+        rows = f.pad(f.count(window.records), self._row_cells, right=True)
+        return [(f" {f.pad(self._times(window), self._name_cells)}  ", "strong"), (f"{rows}  ", "text")]
+
+    def _title(self, what: str) -> str:
+        return f" {f.pad(what, self._name_cells)}  {f.pad('rows', self._row_cells, right=True)}  "
+
+    def _item(
+        self, window: OpenWindow | FiredWindow, lines: tuple[Draw, ...], columns: tuple[str, ...], values: Sequence[Any]
+    ) -> Item:
+        """A window's item, with its values by the titles of their columns."""
+        key = key_of(window)
+        opens = partial(self.open_window, key)
+        return Item(lines, key, dict(zip(columns, values, strict=True)), name=self._times(window), opens=opens)
+
+    # The open ones
+
+    def _open_items(self, snapshot: Snapshot) -> list[Item]:
         windows = snapshot.windows
         if not windows.open:
-            words = lists.ALL_CLOSED if snapshot.ended else lists.NO_OPEN_WINDOW
-            return [heading((f" {words if windows.open_count is not None else lists.OPEN_UNKNOWN}", "dim"))]
-        columns = tuple(rows.open_sorts(windows.open[0], None))
-        items, speed = [Item((partial(rows.open_titles, shape),), titles=columns)], self._pace
-        own_order = self.sheet.sorted_by not in columns
+            words = texts.ALL_CLOSED if snapshot.ended else texts.NO_OPEN_WINDOW
+            return [heading((f" {words if windows.open_count is not None else texts.OPEN_UNKNOWN}", "dim"))]
+        items, speed = [Item((self._open_titles,), titles=_OPEN_COLUMNS)], self._pace
+        own_order = self.sheet.sorted_by not in _OPEN_COLUMNS
         for group in window_groups(windows.open):
             grouped = len(group.windows) > 1 and own_order
-            items += [Item((partial(rows.group_line, group),))] if grouped else []
+            items += [Item((partial(group_line, group),))] if grouped else []
             for window in group.windows:
                 closes = closing(snapshot, window, speed, self.zone)
-                first = partial(rows.open_line, window, closes.brief, closes.kind, shape)
                 waits = not grouped and waits_for(window) is not None
                 more = waits or window.channels or window.operator is not None
-                details = [partial(rows.open_details, window, grouped)] if more else []
-                items.append(Item((first, *details), key_of(window), rows.open_sorts(window, closes.in_ms)))
+                details = [partial(_open_details, window, grouped)] if more else []
+                values = (window.start_ms, window.records, window.short_ms, closes.in_ms)
+                lines = (partial(self._open_line, window, closes), *details)
+                items.append(self._item(window, lines, _OPEN_COLUMNS, values))
         later = (windows.open_count or 0) - len(windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 
-    def _fired_items(self, snapshot: Snapshot, shape: rows.Shape) -> list[Item]:
+    def _open_titles(self, width: int) -> list[Span]:
+        bar = " " * self._bar_cells(width)
+        return [(f"{self._title('open')}{bar}  {f.pad('short', _SHORT, right=True)}  closes", "dim")]
+
+    def _open_line(self, window: OpenWindow, closes: Closing, width: int) -> list[Span]:
+        """Window, rows, bar, missing event time, and how it closes."""
+        short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
+        level_ms, fastest = self.snapshot.level.watermark_ms, fastest_ms(self.snapshot)
+        spans: list[Span] = [
+            *self._head(window),
+            *reach_bar(window.start_ms, window.end_ms, level_ms, fastest, self._bar_cells(width)),
+            (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
+            (closes.brief, CLOSING_STYLES[closes.kind]),
+        ]
+        return spans
+
+    def _bar_cells(self, width: int) -> int:
+        spare = width - self._name_cells - self._row_cells - _SHORT - _CLOSES - 9
+        return max(min(spare, _BAR[1]), _BAR[0])
+
+    # The fired ones
+
+    def _fired_items(self, snapshot: Snapshot) -> list[Item]:
         windows = snapshot.windows
         if not windows.last_fired:
-            words = lists.FIRED_UNKNOWN if windows.fired is None else lists.NO_FIRED_WINDOW
+            words = texts.FIRED_UNKNOWN if windows.fired is None else texts.NO_FIRED_WINDOW
             return [heading((f" {words}", "dim"))]
-        items = [Item((partial(rows.fired_titles, shape),), titles=tuple(rows.fired_sorts(windows.last_fired[0])))]
+        items = [Item((self._fired_titles,), titles=_FIRED_COLUMNS)]
         for window in reversed(windows.last_fired):
-            line = partial(rows.fired_line, window, kept_until_ms(window, snapshot), shape)
-            items.append(Item((line,), key_of(window), rows.fired_sorts(window)))
+            line = partial(self._fired_line, window, kept_until_ms(window, snapshot))
+            late = (window.late_firings, window.late_firings, window.late_drops, window.late_drops)
+            values = (window.start_ms, window.records, window.fired_ms, _after(window), *late)
+            items.append(self._item(window, (line,), _FIRED_COLUMNS, values))
         return items
+
+    def _fired_titles(self, width: int) -> list[Span]:
+        firings, drops = self._late_titles(width)
+        title = f"{self._title('fired')}{f.pad('fired at', _AT)}  after end  {firings}  {drops}  until"
+        return [(title, "dim")]
+
+    def _fired_line(self, window: FiredWindow, until_ms: int | None, width: int) -> list[Span]:
+        """Window, rows, when it fired and how long after its end, late records, and whether it still accepts them."""
+        near_ms, after_ms = self.snapshot.now_ms, _after(window)
+        at = window.fired_ms
+        fired = "end of run" if at is None or after_ms is None else f.near(at, self.zone, near_ms)
+        after = f.UNKNOWN if after_ms is None else f.duration(after_ms)
+        firings, drops = (len(title) for title in self._late_titles(width))
+        until = "closed" if until_ms is None else f.near(until_ms, self.zone, near_ms)
+        spans: list[Span] = [
+            *self._head(window),
+            (f.pad(fired, _AT), "text"),
+            (f"  {f.pad(after, 9, right=True)}", "text"),
+            (f"  {f.pad(f.count(window.late_firings), firings, right=True)}", "text" if window.late_firings else "dim"),
+            (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
+            (f"  {until}", "dim" if until_ms is None else "text"),
+        ]
+        return spans
+
+    def _late_titles(self, width: int) -> tuple[str, str]:
+        """The titles for late records, as wide as their columns: short ones if there is little room."""
+        room = width - self._name_cells - self._row_cells - _FIRED
+        return ("late firings", "late drops") if room >= 0 else ("late", "dropped")
+
+
+def _after(window: FiredWindow) -> int | None:
+    """How long after its end it fired; None: with the end of the run."""
+    return None if window.ended or window.fired_ms is None else window.fired_ms - window.end_ms
+
+
+def group_line(group: WindowGroup, width: int) -> list[Span]:
+    """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
+    if group.first.blockers is None and waits_for(group.first) is None:
+        return [(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")]
+    who = waits_for(group.first) or "nothing: they fire at the next emit"
+    return [(f" {texts.windows_wait(len(group.windows))} ", "dim"), (who, "holder")]
+
+
+def _open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
+    """The channels it waits for (unless a line above its group names them), and those that fill it."""
+    spans: list[Span] = [("   ", "dim")]
+    who = waits_for(window)
+    if who is not None and not grouped:
+        spans += [("waits for ", "dim"), (who, "holder")]
+    if window.operator is not None:
+        spans.append((f"  operator {window.operator}", "dim"))
+    parts, many = window.channels or [], window.channel_count or 0
+    shown: list[Span] = []
+    for place, part in enumerate(parts[:_NAMED]):
+        rest = many - place - 1
+        more = f", {rest:,} more" if rest else ""
+        piece: list[Span] = [
+            ("   " if not place else ", ", "dim"),
+            (f.label(part.channel, _CHANNEL_CELLS), "text"),
+            (f" {f.count(part.records)}", "dim"),
+        ]
+        if cells([*spans, *shown, *piece]) + len(more) > width:
+            break
+        shown += piece
+    left = many - sum(1 for _, style in shown if style == "text")
+    if shown and left:
+        shown.append((f", {left:,} more", "dim"))
+    return [*spans, *shown]

@@ -1,23 +1,25 @@
 """The barrel: every channel a stave, and water as high as the lowest of them."""
 
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
 from math import floor
 from textwrap import wrap
 
 from msgspec import Struct
-from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.events import Click
-from textual.message import Message
 
 from ...engine.text import formatting as f
 from ..words import barrel as scales
 from ..words.barrel import LEFT_OUT, STATES, Axis, Kind, LogAxis, Order, Scale, Stave
+from ..words.channels import channel_named, stave_of
+from ..words.main_screen import Shown
+from ..words.presenter import presenter_of
+from ..words.preview import preview_title
 from ..words.spans import Part, Span, cells, joined
-from .canvas import Canvas
+from ..words.texts import BY_DISTANCE
+from .canvas import EIGHTHS, Canvas, Picked
+from .lines import Heading
 
-EIGHTHS = " ▁▂▃▄▅▆▇█"
 PATTERNS: dict[Kind, str] = {
     "active": "█", "holder": "▓", "idle": "░", "catching_up": "╱", "never_seen": "?", "finished": "║",
     "drowned": "▚",
@@ -27,24 +29,6 @@ MEANINGS: dict[Kind, str] = {
     kind: "holds back" if kind == "holder" else STATES[kind]
     for kind in ("holder", "idle", "catching_up", "never_seen", "finished", "drowned")
 }
-
-
-class BarrelScene(Struct, frozen=True):
-    """The barrel's content: the staves in their own order, the water, the previewed water (epoch ms)."""
-
-    staves: Sequence[Stave] = ()
-    level_ms: int | None = None
-    preview_ms: int | None = None
-    barrel_ms: int | None = None
-    """Under Spark's one clock: the height of the water if the slowest channel set it."""
-    lateness_ms: int = 0
-    selected: str | None = None
-    logarithmic: bool = False
-    zone: tzinfo | None = None
-    clock_ms: int | None = None
-    """Without a stave: the time to compare the water with."""
-    empty: str = ""
-    """The text without a stave."""
 
 
 class _StaveColumn(Struct):
@@ -58,40 +42,33 @@ class _StaveColumn(Struct):
     folded: bool = False
 
 
-class Barrel(Canvas[BarrelScene]):
-    """Draws a `BarrelScene`, in letters where there are no colours (`plain`); says `Picked` when a stave is clicked.
+class Barrel(Canvas[Sequence[Stave]]):
+    """Draws the staves of `shown` in their order, in letters where there are no colours.
 
-    `clock` gives monotonic seconds: staves move patiently.
+    Says `Picked` with a stave's key. `clock` gives monotonic seconds: staves move patiently.
     """
 
-    content = BarrelScene()
+    content: Sequence[Stave] = ()
 
-    class Picked(Message):
-        """A stave was clicked."""
-
-        def __init__(self, key: str) -> None:
-            self.key = key
-            super().__init__()
-
-    def __init__(self, clock: Callable[[], float], *, plain: bool = False, id: str | None = None) -> None:
+    def __init__(self, shown: Shown, clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._shown = shown
         self._clock = clock
         self._order = Order()
         self._arranged: list[Stave] = []
-        self._arranged_for: tuple[Sequence[Stave], int | None] | None = None
+        self._arranged_for: tuple[Sequence[Stave], scales.StavePositions] | None = None
         self._axis: Axis | None = None
         self._columns = scales.StavePositions(0, 1, 1, 0)
         self._gutter = 0
         self._keys: list[str] = []
         self._common = ""
         self._longest = 0
-        self._plain = plain
         self._times_of: tuple[Sequence[Stave], int | None, list[int], int, int] | None = None
-        self._folded_of: tuple[list[Stave], int, int] | None = None
         self._folded = scales.FoldedStaves()
-        self._drawn_of: tuple[Sequence[Stave], BarrelScene, int, int] | None = None
+        self._seen: tuple[object, ...] = ()
+        self._drawn_of: tuple[object, ...] = ()
         self._picture: list[list[Span]] = []
-        self.prefix = ""
+        self._prefix = ""
         """The common beginning of all names, if the labels omit it."""
 
     @property
@@ -99,13 +76,59 @@ class Barrel(Canvas[BarrelScene]):
         """The staves' keys from left to right, the folded ones included."""
         return [stave.key for stave in self._arranged]
 
-    def show(self, content: BarrelScene, head: Sequence[Sequence[Part]] = ()) -> None:
-        if content.staves is self.content.staves:
-            super().show(content, head)
-        else:  # without comparing thousands of them
-            self._measure([stave.key for stave in content.staves])
-            self.content, self.head = content, head
+    @property
+    def _level_ms(self) -> int | None:
+        return self._shown.snapshot.level.watermark_ms
+
+    @property
+    def _barrel_ms(self) -> int | None:
+        """Under Spark's one clock: the height of the water if the slowest channel set it."""
+        barrel = self._shown.snapshot.barrel
+        return None if barrel is None else barrel.watermark_ms
+
+    @property
+    def _preview_ms(self) -> int | None:
+        preview = self._shown.preview
+        return None if preview is None else preview.level_ms
+
+    def show_staves(self, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw the present state below the lines `head`."""
+        shown, staves = self._shown, self._shown.staves
+        if staves is not self.content:  # without comparing thousands of them
+            self._measure([stave.key for stave in staves])
+        selected, view = stave_of(shown.snapshot, shown.view), shown.view
+        seen = (selected, view.logarithmic, view.zone, self._preview_ms, head, shown.snapshot)
+        if staves is not self.content or seen != self._seen:
+            self.content, self.head, self._seen = staves, head, seen
             self.redraw()
+
+    def heading(self) -> Heading:
+        """The title, the selection, and the meaning of the patterns."""
+        snapshot, view, preview = self._shown.snapshot, self._shown.view, self._shown.preview
+        staves = self._shown.staves
+        what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
+        title: list[Span] = [("Heat map" if view.heat else "Barrel", "title")]
+        if staves:
+            title.append((f"  {f.counted(len(staves), what)}", "dim"))
+        if view.inside is not None:
+            title.append((f" inside #{view.inside}", "strong"))
+        if self._prefix:
+            title.append((f", named {f.cut(self._prefix, 20)}…", "dim"))
+        if view.logarithmic:
+            title.append((f"  {BY_DISTANCE}", "dim"))
+        chosen = channel_named(snapshot, view.selected)
+        if chosen is not None:
+            at = chosen.watermark_ms
+            time = f.NO_DATA if at is None else f.clock(at, view.zone, snapshot.now_ms)
+            title += [(" ─ ", "frame"), (f" {f.name(chosen.channel)} ", "selected"), (f" {time}", "text")]
+        if preview is not None:
+            return Heading(0, title, [("┈ ", "preview"), (preview_title(preview), "preview")], firm=True)
+        words = _legend({stave.kind for stave in staves})
+        if view.heat:
+            words = [("how far behind the fastest, over time", "dim")]
+        if self._barrel_ms is not None:
+            words += [("   ╌ ", "held"), ("watermark by the slowest channel", "dim")]
+        return Heading(0, title, words)
 
     def _measure(self, keys: list[str]) -> None:
         """Measure the names and their common beginning, if they have changed."""
@@ -121,17 +144,20 @@ class Barrel(Canvas[BarrelScene]):
         if place is None:
             return
         if place >= 0:
-            self.post_message(self.Picked(self._arranged[place].key))
+            self.post_message(Picked(self, self._arranged[place].key))
         elif -1 - place < len(self._folded.cells):
-            self.post_message(self.Picked(self._folded.cells[-1 - place][0].key))
+            self.post_message(Picked(self, self._folded.cells[-1 - place][0].key))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        scene, rows = self.content, height - 1
-        if not scene.staves and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
-            return self._still(width, height)
-        if rows < 2 or (scene.level_ms is None and all(stave.watermark_ms is None for stave in scene.staves)):
-            return _message(scene.empty, width, height)
-        drawn_of = (scene.staves, replace(scene, selected=None), width, height)
+        shown, rows, level_ms = self._shown, height - 1, self._level_ms
+        empty = presenter_of(shown.snapshot).empty_barrel
+        clock_ms = shown.snapshot.now_ms if shown.snapshot.is_attached else None
+        if not self.content and level_ms is not None and clock_ms is not None and rows >= 3:
+            return self._still(level_ms, clock_ms, empty(), width, height)
+        if rows < 2 or (level_ms is None and all(stave.watermark_ms is None for stave in self.content)):
+            return _message(empty(), width, height)
+        how = (shown.view.logarithmic, shown.view.zone, self._preview_ms, width, height)
+        drawn_of = (how, shown.snapshot, self.content)
         if drawn_of != self._drawn_of:
             self._drawn_of = drawn_of
             self._picture = self._draw_picture(width, rows)
@@ -140,49 +166,40 @@ class Barrel(Canvas[BarrelScene]):
 
     def _draw_picture(self, width: int, rows: int) -> list[list[Span]]:
         """Draw everything except the names, which alone show the selection."""
-        scene = self.content
         scale = self._scale(rows)
-        gutter = _gutter(scale, scene, rows)
+        gutter = self._axis_cells(scale, rows)
         self._gutter = cells(gutter[0])
         inner = width - self._gutter
-        many = len(scene.staves)
+        many = len(self.content)
         long = self._longest >= scales.columns(many, inner, 0).pitch
-        self.prefix = self._common if long else ""
-        self._columns = scales.columns(many, inner, self._longest - cell_len(self.prefix))
+        self._prefix = self._common if long else ""
+        self._columns = scales.columns(many, inner, self._longest - cell_len(self._prefix))
         self._arrange()
         drawn = self._stand(scale, rows)
-        water = _eighths(scale, scene.level_ms, rows)
-        lines = _lines(scale, scene)
-        return [gutter[row] + _row(drawn, row, inner, water, lines, self._plain) for row in range(rows - 1, -1, -1)]
+        water = _eighths(scale, self._level_ms, rows)
+        lines = self._level_lines(scale)
+        return [gutter[row] + _row(drawn, row, inner, water, lines, self.plain) for row in range(rows - 1, -1, -1)]
 
     def _arrange(self) -> None:
         """Order the staves, and the folded ones in cells: first those in the minimum, then those left out."""
-        staves, cols = self.content.staves, self._columns
-        most = cols.shown if cols.fold_cells else None
-        if self._arranged_for is None or self._arranged_for[0] is not staves or self._arranged_for[1] != most:
-            self._arranged = self._order.arrange(staves, self._clock(), most)
-            self._arranged_for = (staves, most)
-        arranged = (self._arranged, cols.shown, max(cols.per_cell, 1))
-        if self._folded_of is None or self._folded_of[0] is not arranged[0] or self._folded_of[1:] != arranged[1:]:
-            self._folded_of = arranged
-            self._folded = scales.fold(self._arranged[cols.shown :], arranged[2])
+        staves, cols, of = self.content, self._columns, self._arranged_for
+        if of is None or of[0] is not staves or of[1] != cols:
+            self._arranged_for = (staves, cols)
+            self._arranged = self._order.arrange(staves, self._clock(), cols.shown if cols.fold_cells else None)
+            self._folded = scales.fold(self._arranged[cols.shown :], max(cols.per_cell, 1))
 
-    def _still(self, width: int, rows: int) -> list[list[Span]]:
+    def _still(self, level_ms: int, clock_ms: int, empty: str, width: int, rows: int) -> list[list[Span]]:
         """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
-        scene = self.content
-        assert scene.level_ms is not None
-        assert scene.clock_ms is not None
-        low, high = scene.level_ms, max(scene.clock_ms, scene.level_ms + f.SECOND)
-        if scene.preview_ms is not None:
-            low, high = min(low, scene.preview_ms), max(high, scene.preview_ms)
-        scale = self._axis = scales.follow(self._axis, low, high, f.SECOND, rows)
-        gutter = _gutter(scale, scene, rows)
+        heights = [level_ms, max(clock_ms, level_ms + f.SECOND)]
+        heights += [] if self._preview_ms is None else [self._preview_ms]
+        scale = self._axis = scales.follow(self._axis, min(heights), max(heights), f.SECOND, rows)
+        gutter = self._axis_cells(scale, rows)
         inner = width - cells(gutter[0])
-        water = _eighths(scale, scene.level_ms, rows)
-        drawn = _lines(scale, scene)
-        out = [gutter[row] + _row([], row, inner, water, drawn, self._plain) for row in range(rows - 1, -1, -1)]
+        water = _eighths(scale, level_ms, rows)
+        drawn = self._level_lines(scale)
+        out = [gutter[row] + _row([], row, inner, water, drawn, self.plain) for row in range(rows - 1, -1, -1)]
         air = rows - 1 - (water or 0) // 8
-        lines = [part for line in scene.empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
+        lines = [part for line in empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
         lines = lines[: max(air - 1, 1)]
         for place, line in enumerate(lines, max((air - len(lines)) // 2, 0)):
             text = f.cut(line, inner)
@@ -191,26 +208,26 @@ class Barrel(Canvas[BarrelScene]):
         return out
 
     def _scale(self, rows: int) -> Scale:
-        scene = self.content
-        staves = scene.staves
-        if self._times_of is None or self._times_of[0] is not staves or self._times_of[1] != scene.level_ms:
+        staves, level_ms, preview_ms = self.content, self._level_ms, self._preview_ms
+        lateness_ms = self._shown.snapshot.settings.lateness_ms or 0
+        if self._times_of is None or self._times_of[0] is not staves or self._times_of[1] != level_ms:
             times = [s.watermark_ms for s in staves if s.watermark_ms is not None]
             taking_part = [s.watermark_ms for s in staves if s.watermark_ms is not None and s.kind != "idle"]
-            level = scene.level_ms if scene.level_ms is not None else min(taking_part or times, default=0)
-            self._times_of = (staves, scene.level_ms, times, level, scales.top_of(taking_part or times, level))
+            level = level_ms if level_ms is not None else min(taking_part or times, default=0)
+            self._times_of = (staves, level_ms, times, level, scales.top_of(taking_part or times, level))
         _, _, times, level, top = self._times_of
-        if scene.logarithmic:
+        if self._shown.view.logarithmic:
             fastest = max(times, default=0)
             distances = [fastest - time for time in [*times, level] if time < fastest] or [f.SECOND]
             near = max(min(distances) // 2, 1)
             return LogAxis(fastest, near, max(max(distances) * 2, near * 100), rows)
         low, high = level, max(top, level)
-        if scene.barrel_ms is not None:
-            low = max(min(low, scene.barrel_ms), low - 2 * max(high - low, scene.lateness_ms))
-        if scene.preview_ms is not None:
-            reach = 3 * max(high - low, scene.lateness_ms)
-            low, high = max(min(low, scene.preview_ms), low - reach), min(max(high, scene.preview_ms), high + reach)
-        self._axis = scales.follow(self._axis, low, high, max(scene.lateness_ms // 8, f.SECOND), rows)
+        if self._barrel_ms is not None:
+            low = max(min(low, self._barrel_ms), low - 2 * max(high - low, lateness_ms))
+        if preview_ms is not None:
+            reach = 3 * max(high - low, lateness_ms)
+            low, high = max(min(low, preview_ms), low - reach), min(max(high, preview_ms), high + reach)
+        self._axis = scales.follow(self._axis, low, high, max(lateness_ms // 8, f.SECOND), rows)
         return self._axis
 
     def _stand(self, scale: Scale, rows: int) -> list[_StaveColumn]:
@@ -219,7 +236,7 @@ class Barrel(Canvas[BarrelScene]):
         for place, stave in enumerate(self._arranged[: cols.shown]):
             left, width = cols.left + place * cols.pitch, cols.stave
             eighths = _eighths(scale, stave.watermark_ms, rows)
-            mark = _mark(scale, stave.watermark_ms, self.content.level_ms, rows)
+            mark = _mark(scale, stave.watermark_ms, self._level_ms, rows)
             out.append(_StaveColumn(left, width, stave.kind, eighths, mark))
         for cell, lowest in enumerate(self._folded.lowest):
             eighths = _eighths(scale, lowest.watermark_ms, rows)
@@ -227,20 +244,20 @@ class Barrel(Canvas[BarrelScene]):
         return out
 
     def _names(self, width: int) -> list[Span]:
-        cols, scene = self._columns, self.content
+        cols, selected = self._columns, stave_of(self._shown.snapshot, self._shown.view)
         seen, folded = self._arranged[: cols.shown], self._folded.count
-        texts = [f.cut_middle(f.label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
+        texts = [f.cut_middle(f.label(stave.key).removeprefix(self._prefix), cols.pitch - 1) for stave in seen]
         spans: list[Span] = []
         x = 0
         for place, (stave, text) in enumerate(zip(seen, texts, strict=True)):
             taken = cell_len(text)
             left = max(cols.left + place * cols.pitch + (cols.stave - taken) // 2, x)
-            chosen = stave.key == scene.selected
+            chosen = stave.key == selected
             style = "selected" if chosen else "holder" if stave.kind == "holder" else "dim"
             spans += [(" " * (left - x), "dim"), (text, style)]
             x = left + taken
         if folded:
-            chosen = scene.selected in self._folded.keys
+            chosen = selected in self._folded.keys
             spans.append((" " * (cols.fold_left - x), "dim"))
             text = f"+{folded:,}, {cols.per_cell} a cell"
             out = self._folded.left_out
@@ -249,8 +266,40 @@ class Barrel(Canvas[BarrelScene]):
             spans.append((text, "selected" if chosen else "dim"))
         return spans
 
+    def _axis_cells(self, scale: Scale, rows: int) -> list[list[Span]]:
+        """The axis, from the bottom up: round times, the watermark's and the preview's own."""
+        linear = isinstance(scale, Axis)
+        zone = self._shown.view.zone
+        step = scale.tick_ms if linear else 1
+        wide = 5 if not linear or step >= f.FINE else 8 if step >= f.SECOND else 6
+        ticks = scale.ticks()
+        times = f.axis_times([tick.time_ms for tick in ticks], zone, step) if linear else []
+        wide = 7 if linear and (step >= f.MONTH or any(len(text) > wide for text in times)) else wide
 
-def legend(kinds: set[Kind]) -> list[Span]:
+        def shown(time_ms: int) -> str:
+            if isinstance(scale, LogAxis):
+                return "−" + f.duration(max(scale.fastest_ms - time_ms, 0))
+            return f.brief(time_ms, zone, step)
+
+        out: list[list[Span]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
+        marks = ((self._barrel_ms, "held", "╌"), (self._level_ms, "level", "≈"), (self._preview_ms, "preview", "┈"))
+        marked = {shown(time_ms) for time_ms, _, _ in marks if time_ms is not None}
+        for place, tick in enumerate(ticks):
+            text = times[place] if linear else "−" + f.short(tick.time_ms)
+            if text not in marked:  # two rows with one time would look like an error
+                out[tick.row] = [(" " + f.pad(text, wide, right=True), "dim"), (" ┤", "frame")]
+        for time_ms, style, sign in marks:
+            if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
+                out[row] = [(" " + f.pad(shown(time_ms), wide, right=True), style), (" " + sign, style)]
+        return out
+
+    def _level_lines(self, scale: Scale) -> dict[int, Span]:
+        """The lines across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
+        lines = ((self._barrel_ms, "╌", "held"), (self._preview_ms, "┈", "preview"))
+        return {int(scale.height(at)): (sign, style) for at, sign, style in lines if at is not None}
+
+
+def _legend(kinds: set[Kind]) -> list[Span]:
     """The meaning of the patterns that occur."""
     out: list[Span] = []
     for kind, word in MEANINGS.items():
@@ -278,44 +327,6 @@ def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) ->
         return ""
     distance = f.short(abs(time_ms - (scale.low_ms if level_ms is None else level_ms)))
     return ("▼" if time_ms < scale.low_ms else "▲") + distance
-
-
-def _gutter(scale: Scale, scene: BarrelScene, rows: int) -> list[list[Span]]:
-    """The axis, from the bottom up: round times, the watermark's and the preview's own."""
-    linear = isinstance(scale, Axis)
-    step = scale.tick_ms if linear else 1
-    wide = 5 if not linear or step >= f.FINE else 8 if step >= f.SECOND else 6
-    ticks = scale.ticks()
-    times = f.axis_times([tick.time_ms for tick in ticks], scene.zone, step) if linear else []
-    wide = 7 if linear and (step >= f.MONTH or any(len(text) > wide for text in times)) else wide
-
-    def shown(time_ms: int) -> str:
-        if linear:
-            return f.brief(time_ms, scene.zone, step)
-        assert isinstance(scale, LogAxis)
-        return "−" + f.duration(max(scale.fastest_ms - time_ms, 0))
-
-    out: list[list[Span]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
-    marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
-    marked = {shown(time_ms) for time_ms, _, _ in marks if time_ms is not None}
-    for place, tick in enumerate(ticks):
-        text = times[place] if linear else "−" + f.short(tick.time_ms)
-        if text in marked:
-            continue  # two rows with one time would look like an error
-        out[tick.row] = [(" " + f.pad(text, wide, right=True), "dim"), (" ┤", "frame")]
-    for time_ms, style, sign in marks:
-        if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
-            out[row] = [(" " + f.pad(shown(time_ms), wide, right=True), style), (" " + sign, style)]
-    return out
-
-
-def _lines(scale: Scale, scene: BarrelScene) -> dict[int, Span]:
-    """The lines across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
-    out: dict[int, Span] = {}
-    for time_ms, sign, style in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
-        if time_ms is not None:
-            out[int(scale.height(time_ms))] = (sign, style)
-    return out
 
 
 def _row(

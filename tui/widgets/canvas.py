@@ -1,4 +1,4 @@
-"""A widget that draws spans of text itself and repaints only the changed cells; lines of braille dots."""
+"""A widget that draws spans of text itself and repaints only the changed cells; bindings; what was picked; dots."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -7,15 +7,40 @@ from typing import Any, Generic, TypeVar, cast
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ..words.keys import binds
 from ..words.spans import Part, Span, cells, joined, lay
 from .themes import STYLES, style_of
 
 Content = TypeVar("Content")
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+"""A row of a cell in eighths of its height."""
+
+
+def bindings(*places: str) -> list[BindingType]:
+    """The table of keys as Textual's bindings; a configuration uses their ids to assign other keys."""
+    return [Binding(b.key, b.action, b.help, id=b.name, priority=b.priority) for b in binds(*places)]
+
+
+class Picked(Message):
+    """A part of `control` was clicked, or its cursor is on another row: `value` is a channel, a row's key or a place.
+
+    `again`: the cursor was there already.
+    """
+
+    def __init__(self, control: Widget, value: Any = None, *, again: bool = False) -> None:
+        self._control, self.value, self.again = control, value, again
+        super().__init__()
+
+    @property
+    def control(self) -> Widget:
+        return self._control
 
 
 class Palette:
@@ -76,6 +101,11 @@ class Canvas(Widget, Generic[Content]):
         self._palette.clear()
         super().notify_style_update()
 
+    @property
+    def plain(self) -> bool:
+        """Whether there are no colours: patterns and letters then say the same."""
+        return cast(App[Any], self.app).no_color  # pyright: ignore[reportUnknownMemberType]
+
     @abstractmethod
     def draw(self, width: int, height: int) -> list[list[Span]]:
         """The lines of the picture, at most `height` of them."""
@@ -85,7 +115,8 @@ class Canvas(Widget, Generic[Content]):
         width, height = self.size
         if not width or not height:
             return
-        lines = self._draw_all(width, height)
+        head = [lay(parts, width) for parts in self.head]
+        lines = [*head, *self.draw(width, height - len(head))]
         if len(lines) != len(self._lines):
             self._lines = lines
             self.refresh()
@@ -96,17 +127,13 @@ class Canvas(Widget, Generic[Content]):
         if regions:
             self.refresh(*regions)
 
-    def _draw_all(self, width: int, height: int) -> list[list[Span]]:
-        head = [lay(parts, width) for parts in self.head]
-        return [*head, *self.draw(width, height - len(head))]
-
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         return self._palette.paint(self._lines[y] if y < len(self._lines) else (), width)
 
     def on_resize(self, event: Resize) -> None:
-        width, height = self.size
-        self._lines = self._draw_all(width, height) if width and height else []
+        self._lines = []
+        self.redraw()
         self.refresh()
 
 
@@ -124,6 +151,11 @@ def differ(old: Sequence[Span], new: Sequence[Span], y: int, width: int) -> Regi
     total = cells(new)
     end = total - kept if total == cells(old) else width
     return Region(start, y, max(end - start, 1), 1)
+
+
+def spark(values: Iterable[int | None], most: int | None, unknown: str = " ") -> str:
+    """A bar for each value, the greatest as high as a row."""
+    return "".join(unknown if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
 
 
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -151,10 +183,9 @@ class Dots:
         for step in range(0, steps + 1, every):
             self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, style)
 
-    def row(self, y: int, ground: list[Span] | None = None) -> list[Span]:
+    def row(self, y: int, ground: list[Span]) -> list[Span]:
         """Line `y` in spans of one cell each; without a dot, the cell of `ground` (one span per cell)."""
-        empty: list[Span] = [(" ", "dim")] * self.width if ground is None else ground
         return [
-            (chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else empty[x]
+            (chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else ground[x]
             for x in range(self.width)
         ]

@@ -1,22 +1,26 @@
-"""Pictures over time: figures on a common axis, the heat map of channels, event time against processing time."""
+"""Pictures over time: figures on one axis, the heat map of channels, the holders, event against processing time."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from itertools import accumulate
 
 from msgspec import Struct
+from rich.cells import cell_len
 from textual.events import Click
-from textual.message import Message
 
+from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.verdict.history import HistoryPoint
 from ..words.barrel import LEFT_OUT, Order, Stave
-from ..words.progress import PHASES, Chart, Stack, UnreadPosition
+from ..words.history import Hold, shares, totals
+from ..words.main_screen import Shown
+from ..words.presenter import presenter_of
+from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
 from ..words.recent import Moment, heat_lags
-from ..words.spans import Span, cells, clip, joined
+from ..words.spans import Part, Span, cells, clip, joined
 from ..words.texts import BACKLOG_BY_SOURCE, LESS_BEHIND
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
-from .barrel import EIGHTHS
-from .canvas import Canvas
+from .canvas import EIGHTHS, Canvas, Picked
 from .rows import column_cells
 
 _LABEL, _ROOMY = (24, 30), 100
@@ -32,41 +36,33 @@ _AIR = 2
 _BAR = 30
 
 
-class Pictures(Struct, frozen=True):
-    """The charts, the length of a column (ms), and the unread records."""
+class Charts(Canvas[tuple[Snapshot, Sequence[HistoryPoint]] | None]):
+    """Draws the progress of a snapshot with its history; without colours the parts of a batch differ by their
+    patterns alone.
+    """
 
-    charts: Sequence[Chart] = ()
-    cell_ms: int = 1_000
-    unread: Sequence[UnreadPosition] = ()
-
-
-class Charts(Canvas[Pictures]):
-    """Draws `Pictures`; without colours (`plain`) the parts of a batch differ by their patterns alone."""
-
-    content = Pictures()
-
-    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._plain = plain
-
-    def columns(self) -> int:
-        """The number of columns that fit."""
-        return columns_in(self.size.width)
+    content = None
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        pictures = self.content
-        drawn = [chart for chart in pictures.charts if chart.note is None]
-        notes = len(pictures.charts) - len(drawn)
-        below = min(len(pictures.unread) + 1, max(height // 4, 2)) if pictures.unread else 0
+        if self.content is None:
+            return []
+        snapshot, points = self.content
+        columns = columns_in(width)
+        cell_ms = step_ms(points, columns)
+        charts = presenter_of(snapshot).charts(points, cells_of(points, columns, cell_ms))
+        positions = unread(snapshot)
+        drawn = [chart for chart in charts if chart.note is None]
+        notes = len(charts) - len(drawn)
+        below = min(len(positions) + 1, max(height // 4, 2)) if positions else 0
         rows = max(min((height - 1 - below - 2 * notes) // max(len(drawn), 1), _MOST), 1)
         gap = 1 if rows > _LEAST else 0
         spare = height - 1 - below - notes * (1 + gap) - len(drawn) * rows
         lines: list[list[Span]] = [[]] if spare > 0 else []
-        for chart in pictures.charts:
-            lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self._plain)
+        for chart in charts:
+            lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self.plain)
             lines += [[]] * gap
-        lines.append(_axis(pictures, width))
-        lines += _unread(pictures.unread, height - len(lines), width)
+        lines.append(_axis(cell_ms, width))
+        lines += _unread(positions, height - len(lines), width)
         return lines[:height]
 
 
@@ -147,22 +143,22 @@ def _most(edges: list[int], low: int, high: int) -> int:
     return max(range(len(edges)), key=lambda place: min(edges[place], high) - max(starts[place], low))
 
 
-def _axis(pictures: Pictures, width: int) -> list[Span]:
+def _axis(cell_ms: int, width: int) -> list[Span]:
     """How long ago: at the left end, in the middle, now."""
     room, indent = columns_in(width), _label(width) + _GAUGE + 2
     line = " " * (room - 3) + "now"
     for place in (0, room // 2):
-        text = "−" + f.duration((room - place) * pictures.cell_ms)
+        text = "−" + f.duration((room - place) * cell_ms)
         line = line[:place] + text + line[place + len(text) :]
     return [(" " * indent, "dim"), (line[:room], "dim")]
 
 
-def _unread(unread: Sequence[UnreadPosition], rows: int, width: int) -> list[list[Span]]:
+def _unread(positions: Sequence[UnreadPosition], rows: int, width: int) -> list[list[Span]]:
     """The most behind, as many as fit."""
-    if not unread or rows < 2:
+    if not positions or rows < 2:
         return []
-    shown = unread[: rows - 1]
-    more = len(unread) - len(shown)
+    shown = positions[: rows - 1]
+    more = len(positions) - len(shown)
     title: list[Span] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
     names = min(max(len(f.label(source.name)) for source in shown), max(width // 3, 12))
     most = max((source.records or 0 for source in shown), default=0)
@@ -191,61 +187,55 @@ _HEAT_STYLES = ("dim", "active", "stale", "holder", "bad")
 _NAMES, _LAG = (7, 24), 7
 
 
-class Heat(Struct, frozen=True):
-    """The content: channels as staves, their past, the selected one."""
-
-    staves: Sequence[Stave] = ()
-    moments: Sequence[Moment] = ()
-    selected: str | None = None
-    zone: tzinfo | None = None
-    empty: str = ""
-
-
-class HeatMap(Canvas[Heat]):
-    """Draws a `Heat`, the channels most behind first; says `Picked` when a row is clicked.
+class HeatMap(Canvas[Sequence[Moment]]):
+    """Draws the past of the filtered channels of `shown`, the most behind first; says `Picked` with a row's channel.
 
     `clock` gives monotonic seconds: the order is patient.
     """
 
-    class Picked(Message):
-        """The row of a channel was clicked."""
+    content: Sequence[Moment] = ()
 
-        def __init__(self, key: str) -> None:
-            self.key = key
-            super().__init__()
-
-    content = Heat()
-
-    def __init__(self, clock: Callable[[], float], *, id: str | None = None) -> None:
+    def __init__(self, shown: Shown, clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._shown = shown
         self._clock = clock
         self._order = Order()
         self._rows: list[str] = []
+
+    def show_moments(self, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw the present state below the lines `head`."""
+        self.content, self.head = self._shown.recent.past.until(self._shown.snapshot), head
+        self.redraw()
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
         row = -1 if offset is None else offset.y - len(self.head)
         if 0 <= row < len(self._rows):
-            self.post_message(self.Picked(self._rows[row]))
+            self.post_message(Picked(self, self._rows[row]))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        heat, rows = self.content, height - 1
-        taking_part = [stave for stave in heat.staves if stave.kind not in LEFT_OUT]
+        snapshot, moments, rows = self._shown.snapshot, self.content, height - 1
+        channels = [entry for entry in self._shown.entries if entry.kind not in LEFT_OUT]
         self._rows = []
-        if not taking_part or not heat.moments or rows < 1:
-            return [clip([(f" {line}", "dim")], width) for line in (heat.empty or "no channel takes part").splitlines()]
-        shown = self._order.arrange(taking_part, self._clock(), rows)[:rows]
-        self._rows = [stave.key for stave in shown]
+        if not channels or not moments or rows < 1:
+            empty = "" if snapshot.channels else presenter_of(snapshot).empty_barrel()
+            return [clip([(f" {line}", "dim")], width) for line in (empty or "no channel takes part").splitlines()]
+        one_clock = snapshot.one_clock
+        staves = [
+            Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in channels
+        ]
+        drawn = self._order.arrange(staves, self._clock(), rows)[:rows]
+        self._rows = [stave.key for stave in drawn]
         names = column_cells((f.label(key) for key in self._rows), *_NAMES)
         room = max(width - names - _LAG - 4, 1)
-        lags = [heat_lags(heat.moments, key, room) for key in self._rows]
+        lags = [heat_lags(moments, key, room) for key in self._rows]
         most = max((lag for row in lags for lag in row if lag is not None), default=0)
-        lines = [self._row(stave, row, names, room, most) for stave, row in zip(shown, lags, strict=True)]
+        lines = [self._row(stave, row, names, room, most) for stave, row in zip(drawn, lags, strict=True)]
         lines += [[] for _ in range(rows - len(lines))]
-        return [*lines, clip([(f" {self._words(len(heat.staves) - len(shown), most)}", "dim")], width)]
+        return [*lines, clip([(f" {self._words(len(self._shown.entries) - len(drawn), most)}", "dim")], width)]
 
     def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
-        chosen = stave.key == self.content.selected
+        chosen = stave.key == self._shown.view.selected
         style = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
         wide = max(room // len(lags), 1)
         shades = [(sign * wide, shade) for sign, shade in (_shade(lag, most) for lag in lags)]
@@ -257,8 +247,8 @@ class HeatMap(Canvas[Heat]):
     def _words(self, rest: int, most: int) -> str:
         """Since when, the meaning of the shades, and the number of channels not shown."""
         limits = [f"{sign}≤{f.duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
-        moments = self.content.moments
-        since = f.clock(moments[0].now_ms, self.content.zone, moments[-1].now_ms).partition(".")[0]
+        first, last = self.content[0], self.content[-1]
+        since = f.clock(first.now_ms, self._shown.view.zone, last.now_ms).partition(".")[0]
         return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
 
 
@@ -282,15 +272,12 @@ class TimeScene(Struct, frozen=True):
 
 
 class TimeCanvas(Canvas[TimeScene]):
-    """Draws a `TimeScene`, readable also without colours (`plain`); stores the part it shows."""
+    """Draws a `TimeScene`, readable also without colours; stores the part it shows."""
 
     content = TimeScene()
 
-    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._plain = plain
-        self.frame: PlotFrame | None = None
-        """The part that is shown."""
+    frame: PlotFrame | None = None
+    """The part that is shown."""
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         scene, columns, rows = self.content, width - _GUTTER - 1, height - 1
@@ -300,7 +287,7 @@ class TimeCanvas(Canvas[TimeScene]):
         frame = self.frame = frame_of(data, scene.look, columns, rows, self.frame)
         labels = y_labels(frame, scene.zone)
         lines: list[list[Span]] = []
-        for place, spans in enumerate(drawn(data, frame, plain=self._plain)):
+        for place, spans in enumerate(drawn(data, frame, plain=self.plain)):
             text = labels.get(frame.rows - 1 - place)
             mark = f" {text or '':>{_GUTTER - 3}} "
             lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *spans])
@@ -316,3 +303,109 @@ def _bottom(frame: PlotFrame, zone: tzinfo | None) -> list[Span]:
         if column + len(text) + 1 < frame.columns and not line[max(column - 1, 0) : column + len(text) + 2].strip():
             line = line[:column] + "╵" + text + line[column + 1 + len(text) :]
     return [(" " * _GUTTER, "dim"), (line, "dim")]
+
+
+_HELD_SHADES = " ░▒▓█"
+"""A cell by the part of its time that a channel held: none, some, a half, most, all."""
+NO_HOLDER = "·"
+_HOLDER_NAME = (6, 20)
+_LEFT = " holders "
+_TOTAL = 18
+
+
+class HolderSpan(Struct, frozen=True):
+    """The content: the holds between two times (processing time, epoch ms), and the present holder."""
+
+    holds: Sequence[Hold] = ()
+    first_ms: int = 0
+    last_ms: int = 0
+    holder: str | None = None
+    zone: tzinfo | None = None
+    empty: str = ""
+
+
+class HolderStrip(Canvas[HolderSpan]):
+    """One line with the holders by name if there is room; says `Picked` when it is clicked."""
+
+    content = HolderSpan()
+
+    def on_click(self) -> None:
+        self.post_message(Picked(self))
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        held = self.content
+        right = f" {f.duration(held.last_ms - held.first_ms)} "
+        room = width - len(_LEFT) - len(right)
+        if not held.holds or held.last_ms <= held.first_ms or room < 10:
+            return [[]]
+        cells = [_longest(parts) for parts in shares(held.holds, held.first_ms, held.last_ms, room)]
+        spans: list[Span] = [(_LEFT, "dim")]
+        start = 0
+        for end in range(1, room + 1):
+            if end == room or cells[end] != cells[start]:
+                spans += _segment(cells[start], end - start, cells[start] == held.holder and end == room)
+                start = end
+        return [[*spans, (right, "dim")]]
+
+
+class HolderLanes(Canvas[HolderSpan]):
+    """A lane for each channel that held, the longest first, and the times below them."""
+
+    content = HolderSpan()
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        held = self.content
+        channels = totals(held.holds)
+        if not channels or height < 2:
+            return [clip([(f" {held.empty}", "dim")], width)]
+        kept = channels[: height - 1]
+        if held.holder is not None and all(total.channel != held.holder for total in kept):
+            kept[-1:] = [total for total in channels if total.channel == held.holder]
+        names = column_cells((f.label(total.channel) for total in kept), *_HOLDER_NAME)
+        room = width - names - _TOTAL - 5
+        cells = shares(held.holds, held.first_ms, held.last_ms, max(room, 0))
+        whole = max(held.last_ms - held.first_ms, 1)
+        lines: list[list[Span]] = []
+        for total in kept:
+            style, words = ("holder", "holder") if total.channel == held.holder else ("active", "text")
+            shades = "".join(_HELD_SHADES[_held_shade(parts.get(total.channel, 0.0))] for parts in cells)
+            part = f.share(min(total.held_ms / whole, 1.0))
+            said = f"{f.pad(f.duration(total.held_ms), 6, right=True)} {f.pad(part, 7, right=True)} {total.times:>3,}×"
+            spans: list[Span] = [
+                (f" {f.pad(f.label(total.channel, names), names)} ", words),
+                ("│", "frame"),
+                (shades, style),
+            ]
+            lines.append(clip([*spans, ("│", "frame"), (said, "dim")], width))
+        more = len(channels) - len(kept)
+        return [*lines, _holder_axis(held, names, room, f"and {more:,} more" if more > 0 else "")]
+
+
+def _holder_axis(held: HolderSpan, names: int, room: int, more: str) -> list[Span]:
+    """The times below the lanes."""
+    step = max(held.last_ms - held.first_ms, 1)
+    ticks = max(min(room // 16, 6), 1)
+    text = ""
+    for tick in range(ticks):
+        time = f.brief(held.first_ms + step * tick // ticks, held.zone, max(step // ticks // 4, 1_000))
+        text = text.ljust(room * tick // ticks) + time
+    return [(" " * (names + 3) + f.cut(text, max(room, 0)).ljust(max(room, 0)) + " " + more, "dim")]
+
+
+def _segment(channel: str | None, width: int, now: bool) -> list[Span]:
+    """A stretch of one holder."""
+    if channel is None:
+        return [(NO_HOLDER * width, "frame")]
+    style, words = ("holder", "holder") if now else ("active", "text")  # a stave's colour is too pale for words
+    name = f.label(channel, 16)
+    if cell_len(name) + 2 > width:
+        return [("├" + "─" * (width - 1), style)]
+    return [("├", style), (name, words), ("─" * (width - 1 - cell_len(name)), style)]
+
+
+def _longest(parts: dict[str, float]) -> str | None:
+    return max(parts, key=lambda channel: parts[channel]) if parts else None
+
+
+def _held_shade(part: float) -> int:
+    return 0 if part <= 0 else min(1 + int(part * 4), 4) if part < 0.95 else 4

@@ -6,14 +6,12 @@ from math import log, log10
 from msgspec import Struct
 from rich.cells import cell_len
 from textual.events import Click
-from textual.message import Message
 
 from ...engine.text.formatting import count, duration, horizon_words, pad, setting
 from ..words.lateness import Curve, place_of
 from ..words.spans import Span
 from ..words.texts import OF_THIS_CHANNEL, SHARE_BEHIND
-from .barrel import EIGHTHS
-from .canvas import Canvas, Dots
+from .canvas import EIGHTHS, Canvas, Dots, Picked
 from .rows import wrapped
 
 _LEFT, _RIGHT = 8, 8
@@ -42,13 +40,6 @@ class LatenessScene(Struct, frozen=True):
 class LatenessPlot(Canvas[LatenessScene]):
     """Draws a `LatenessScene`; says `Picked` when an edge is clicked."""
 
-    class Picked(Message):
-        """An edge was clicked."""
-
-        def __init__(self, place: int) -> None:
-            self.place = place
-            super().__init__()
-
     content = LatenessScene()
 
     def on_click(self, event: Click) -> None:
@@ -58,7 +49,7 @@ class LatenessPlot(Canvas[LatenessScene]):
         places = range(scene.first, scene.last + 1)
         starts = [place for place in places if _x(scene, place, self.size.width) <= offset.x - _LEFT]
         if starts:
-            self.post_message(self.Picked(starts[-1]))
+            self.post_message(Picked(self, starts[-1]))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         scene = self.content

@@ -1,20 +1,18 @@
-"""The one-line widgets: the lines at the top, the rules between the panels, the footer with its keys, the prompt."""
+"""Text in lines: at the top, in the rules between the panels, in the footer and the prompt; facts and sentences."""
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Click
-from textual.message import Message
 from textual.widgets import Input, Label
 
-from ...engine.text.formatting import clean, duration
-from ..words.keys import Hint, binds
+from ...engine.text.formatting import clean, duration, pad
+from ..words.keys import Hint
 from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, lay, part
-from .barrel import EIGHTHS
-from .canvas import Canvas
+from .canvas import Canvas, spark
 
 _MIN_SPARK = 8
 
@@ -50,9 +48,7 @@ class LevelLine(Canvas[WatermarkLine]):
         if greatest is None or room < _MIN_SPARK:
             return spans
         shown = self.content.lags[-min(room, SPARK_CELLS) :]
-        spark = "".join(" " if lag is None else EIGHTHS[1 + 7 * lag // max(greatest, 1)] for lag in shown)
-        fill = " " * (room - len(spark))
-        return [*spans, (fill, "dim"), label, (spark, "holder"), top]
+        return [*spans, (" " * (room - len(shown)), "dim"), label, (spark(shown, greatest), "holder"), top]
 
 
 class Heading(Struct, frozen=True):
@@ -107,20 +103,8 @@ class Rule(Canvas[Headings]):
         return [*title, ("─" * spare, "frame"), *right]
 
 
-def bindings(*places: str) -> list[BindingType]:
-    """The table of keys as Textual's bindings; a configuration uses their ids to assign other keys."""
-    return [Binding(b.key, b.action, b.help, id=b.name, priority=b.priority) for b in binds(*places)]
-
-
 class KeyLine(Canvas[Sequence[Hint]]):
-    """The keys that work here; says `Pressed` when one is clicked."""
-
-    class Pressed(Message):
-        """A hint was clicked."""
-
-        def __init__(self, action: str) -> None:
-            self.action = action
-            super().__init__()
+    """The keys that work here; a click on one does the same."""
 
     content = ()
 
@@ -140,32 +124,18 @@ class KeyLine(Canvas[Sequence[Hint]]):
             self._spots.append((start, cells(spans), key.action))
         return [spans]
 
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         for start, end, action in self._spots:
             if start <= event.x < end:
-                self.post_message(self.Pressed(action))
+                await self.screen.run_action(action)
 
 
 class Prompt(Horizontal):
-    """Asks for one value; posts `Typed` at each change, `Done` at Enter. Hidden until it is opened."""
+    """Asks for one value: the screen gets the changes of its input. Hidden until it is opened."""
 
-    class Typed(Message):
-        """The text changed."""
-
-        def __init__(self, purpose: str, text: str) -> None:
-            self.purpose, self.text = purpose, text
-            super().__init__()
-
-    class Done(Message):
-        """Enter was pressed."""
-
-        def __init__(self, purpose: str, text: str) -> None:
-            self.purpose, self.text = purpose, text
-            super().__init__()
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._purpose = self._note = ""
+    purpose = ""
+    """The purpose it was opened for; empty when it is closed."""
+    _note = ""
 
     def compose(self) -> ComposeResult:
         yield Label(id="prompt-label", markup=False)
@@ -174,14 +144,9 @@ class Prompt(Horizontal):
         yield entry
         yield Label(id="prompt-note", markup=False)
 
-    @property
-    def purpose(self) -> str:
-        """The purpose it was opened for; empty when it is closed."""
-        return self._purpose
-
     def open(self, purpose: str, label: str, text: str, note: str) -> None:
         """Ask: `label` is before the input, `note` (how to continue) after it."""
-        self._purpose, self._note = purpose, note
+        self.purpose, self._note = purpose, note
         self.query_one("#prompt-label", Label).update(f" {label} ")
         entry = self.query_one(Input)
         with self.prevent(Input.Changed):
@@ -193,7 +158,7 @@ class Prompt(Horizontal):
 
     def close(self) -> None:
         """Hide."""
-        self._purpose = ""
+        self.purpose = ""
         self.display = False
 
     def say(self, error: str | None) -> None:
@@ -201,15 +166,6 @@ class Prompt(Horizontal):
         label = self.query_one("#prompt-note", Label)
         label.update(error or self._note)
         label.set_class(error is not None, "-error")
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        if self._purpose:
-            self.post_message(self.Typed(self._purpose, event.value))
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.post_message(self.Done(self._purpose, event.value))
 
 
 class TopLines(Vertical):
@@ -219,11 +175,8 @@ class TopLines(Vertical):
         yield TextLine(id="status")
         yield TextLine(id="verdict")
         yield LevelLine(id="level")
-        yield TextLine(id="tuning")
-        yield TextLine(id="now")
-        yield TextLine(id="from-start")
-        yield TextLine(id="banner")
-        yield TextLine(id="log")
+        for name in ("tuning", "now", "from-start", "banner", "log"):
+            yield TextLine(id=name)
 
     def show(self, top: Top) -> None:
         """Draw `top`."""
@@ -231,15 +184,84 @@ class TopLines(Vertical):
         self.query_one("#verdict", TextLine).show(top.verdict)
         self.query_one(LevelLine).show(top.story)
         self.query_one("#tuning", TextLine).show(top.tuning)
-        for selector, parts in (("#now", top.now), ("#from-start", top.from_start)):
-            line = self.query_one(selector, TextLine)
+        banner = [] if top.banner is None else [part((" " + clean(top.banner[0]), top.banner[1]))]
+        log = [] if top.log is None else [part((f" log {clean(top.log)}", "text"))]
+        for name, parts in (("now", top.now), ("from-start", top.from_start), ("banner", banner), ("log", log)):
+            line = self.query_one(f"#{name}", TextLine)
             line.show(parts)
             line.display = bool(parts)
-        self._notice("#banner", top.banner)
-        self._notice("#log", None if top.log is None else (f"log {top.log}", "text"))
 
-    def _notice(self, selector: str, notice: tuple[str, str] | None) -> None:
-        text, style = notice or ("", "text")
-        line = self.query_one(selector, TextLine)
-        line.show([part((" " + clean(text), style))])
-        line.display = notice is not None
+
+_LABEL = 17
+_TWO = 120
+"""Width from which there are two columns."""
+
+
+class FactList(Canvas[Sequence[tuple[str, list[Span]]]]):
+    """Draws facts: labels and known values."""
+
+    content = ()
+
+    def rows(self, width: int) -> int:
+        """The number of lines."""
+        return -(-len(self.content) // (2 if width >= _TWO else 1))
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        facts, rows = self.content, self.rows(width)
+        if rows == len(facts):
+            return [_line(fact, width) for fact in facts[:height]]
+        half = width // 2
+        lines: list[list[Span]] = []
+        for place in range(min(rows, height)):
+            left = _line(facts[place], half - 2)
+            right = _line(facts[rows + place], width - half) if rows + place < len(facts) else []
+            lines.append([*left, (" " * (half - cells(left)), "dim"), *right])
+        return lines
+
+
+def _line(fact: tuple[str, list[Span]], width: int) -> list[Span]:
+    return clip([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
+
+
+class Prose(Canvas[Sequence[Span]]):
+    """Draws a paragraph; lines beyond its height are cut."""
+
+    content = ()
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        lines: list[list[Span]] = [[(" ", "text"), *line] for line in wrap_spans(self.content, width - 2)]
+        if len(lines) > height > 0:
+            lines[height - 1 :] = [clip([*lines[height - 1], (" …", "dim")], width)]
+        return lines
+
+
+def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:
+    """The spans in lines of at most `width` cells, broken at spaces; a word that is longer is cut."""
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for word in _words(spans):
+        taken = cells(word)
+        if used and used + taken - word[-1][0].endswith(" ") > width:
+            lines.append([])
+            used = 0
+        lines[-1] += word
+        used += taken
+    return [clip(_stripped(line), width) for line in lines]
+
+
+def _stripped(line: list[Span]) -> list[Span]:
+    """The line without the space after its last word."""
+    return [*line[:-1], (line[-1][0].rstrip(" "), line[-1][1])] if line else line
+
+
+def _words(spans: Sequence[Span]) -> list[list[Span]]:
+    """The spans as words, each with the space after it; a word may have several styles."""
+    words: list[list[Span]] = []
+    whole = True
+    for text, style in spans:
+        for piece in re.findall(r"[^ ]* |[^ ]+", text):
+            if whole:
+                words.append([])
+            words[-1].append((piece, style))
+            whole = piece.endswith(" ")
+    return words

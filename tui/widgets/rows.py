@@ -19,33 +19,22 @@ from textual.strip import Strip
 
 from ..words.spans import Span, cells, clip
 from ..words.texts import NOTHING_MATCHES
-from .canvas import Palette, differ
-from .lines import bindings
+from .canvas import Palette, Picked, bindings, differ
+
+
+class SortedBy(Message):
+    """The title of a column was clicked."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        super().__init__()
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of spans, `HEADER` fixed lines above them; says `Clicked` with the row, `HeaderClicked` with the cell."""
+    """Rows of spans, below `HEADER` fixed lines."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("list")
     HEADER = 0
-
-    class Clicked(Message):
-        """A row was clicked, `x` cells from the left."""
-
-        def __init__(self, rows: "Rows", row: int, x: int = 0) -> None:
-            self.rows, self.row, self.x = rows, row, x
-            super().__init__()
-
-        @property
-        def control(self) -> "Rows":
-            return self.rows
-
-    class HeaderClicked(Message):
-        """The line above the rows was clicked, `x` cells from the left."""
-
-        def __init__(self, rows: "Rows", x: int) -> None:
-            self.rows, self.x = rows, x
-            super().__init__()
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -63,6 +52,13 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     @abstractmethod
     def row(self, index: int, width: int) -> Sequence[Span]:
         """Row `index` in at most `width` cells."""
+
+    def title_at(self, x: int) -> str | None:
+        """The title of the column in the fixed line, `x` cells from the left."""
+        return None
+
+    def pick(self, index: int, x: int) -> None:
+        """Row `index` was clicked, `x` cells from the left."""
 
     @property
     def row_cells(self) -> int:
@@ -110,12 +106,12 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         offset = event.get_content_offset(self)
         if offset is None:
             return
+        row = offset.y - self.HEADER + self.scroll_offset.y
         if offset.y < self.HEADER:
-            self.post_message(self.HeaderClicked(self, offset.x))
-        else:
-            row = offset.y - self.HEADER + self.scroll_offset.y
-            if row < self.row_count():
-                self.post_message(self.Clicked(self, row, offset.x))
+            if (title := self.title_at(offset.x)) is not None:
+                self.post_message(SortedBy(title))
+        elif row < self.row_count():
+            self.pick(row, offset.x)
 
     def _line(self, y: int) -> Sequence[Span]:
         if y < self.HEADER:
@@ -149,7 +145,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 Draw = Callable[[int], list[Span]]
-"""Draws a line in at most that many cells."""
+"""Draws a line for that many cells; what is longer is cut."""
 
 
 _WHOLE = 400
@@ -167,6 +163,12 @@ class Item(Struct, frozen=True):
     """The line above a table: its columns from left to right, as the line has them."""
     inside: bool = False
     """Whether it is part of the row above it, which it follows in every order."""
+    name: str | None = None
+    """What is copied as its name; None: the key."""
+    opens: Callable[[], object] | None = None
+    """What opens it."""
+    word: str | None = None
+    """The footer's word for that; None: that of the table of keys."""
 
 
 def heading(*spans: Span) -> Item:
@@ -176,7 +178,7 @@ def heading(*spans: Span) -> Item:
 
 def titles(text: str, *columns: str) -> Item:
     """The line above a table; `columns` are the titles in it that sort when they are clicked."""
-    return Item((lambda width: clip([(text, "dim")], width),), titles=columns)
+    return Item((lambda width: [(text, "dim")],), titles=columns)
 
 
 def paragraph(text: str, style: str = "dim", lines: int = 3) -> Item:
@@ -190,21 +192,10 @@ def paragraph(text: str, style: str = "dim", lines: int = 3) -> Item:
 
 
 class Sheet(Rows):
-    """Draws items, only those in view; says `Moved` when the cursor goes to another one."""
+    """Draws items, only those in view; says `Picked` when the cursor goes to another one or is clicked again.
 
-    class Moved(Message):
-        """The cursor is on another item."""
-
-        def __init__(self, sheet: "Sheet", key: str) -> None:
-            self.sheet, self.key = sheet, key
-            super().__init__()
-
-        @property
-        def control(self) -> "Sheet":
-            return self.sheet
-
-    class Sorted(Message):
-        """The title of a column was clicked: the list must be built without lines between its rows."""
+    After `SortedBy` the list must be built without lines between its rows.
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -227,9 +218,9 @@ class Sheet(Rows):
 
     def line(self, key: str) -> str:
         """An item as it is shown."""
-        width = self.size.width
+        width = self.row_cells
         lines = next((item.lines for item in self._items if item.key == key), ())
-        return "\n".join(text_of(line(width)) for line in lines)
+        return "\n".join(text_of(clip(line(width), width)) for line in lines)
 
     @property
     def sorted_by(self) -> str | None:
@@ -240,6 +231,11 @@ class Sheet(Rows):
     def cursor(self) -> str | None:
         """The key of the item that the cursor is on."""
         return self._cursor
+
+    @property
+    def item(self) -> Item | None:
+        """The item that the cursor is on."""
+        return next((item for item in self._items if item.key is not None and item.key == self._cursor), None)
 
     def show(self, items: Sequence[Item]) -> None:
         """Draw `items`; once it was moved, the cursor stays with its item, else it is on the first."""
@@ -294,7 +290,7 @@ class Sheet(Rows):
         self._reverse = column == self._sort and not self._reverse
         self._sort = column
         self.show(self._all)
-        self.post_message(self.Sorted())
+        self.post_message(SortedBy(column))
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""
@@ -304,7 +300,7 @@ class Sheet(Rows):
         self._cursor = key
         self.redraw()
         self._show_item(key)
-        self.post_message(self.Moved(self, key))
+        self.post_message(Picked(self, key))
 
     def move(self, by: int) -> None:
         keys = self._keys()
@@ -314,28 +310,28 @@ class Sheet(Rows):
         here = keys.index(self._cursor) if self._cursor in keys else 0
         self.go_to(keys[max(min(here + by, len(keys) - 1), 0)])
 
-    def key_at(self, row: int) -> str | None:
-        """The key of the item in a row."""
-        return self._items[self._rows[row][0]].key if 0 <= row < len(self._rows) else None
-
-    def on_rows_clicked(self, event: Rows.Clicked) -> None:
-        event.stop()
-        item = self._items[self._rows[event.row][0]]
+    def pick(self, index: int, x: int) -> None:
+        item = self._items[self._rows[index][0]]
         if item.titles:
-            self._sort_by(item, event.x)
-        elif (key := self.key_at(event.row)) is not None:
-            self.go_to(key)
+            self._sort_by(item, x)
+        elif item.key is not None and item.key == self._cursor:
+            self._chosen = True
+            self.post_message(Picked(self, item.key, again=True))
+        elif item.key is not None:
+            self.go_to(item.key)
 
     def row_count(self) -> int:
         return len(self._rows)
 
     def row(self, index: int, width: int) -> Sequence[Span]:
+        key = self._items[self._rows[index][0]].key
+        spans = self.unmarked(index, width)
+        return spans if key is None or key != self._cursor else marked(spans, width)
+
+    def unmarked(self, index: int, width: int) -> list[Span]:
+        """Row `index` without the cursor."""
         place, line = self._rows[index]
-        item = self._items[place]
-        spans = item.lines[line](width)
-        if item.key is None or item.key != self._cursor:
-            return spans
-        return marked(spans, width)
+        return clip(self._items[place].lines[line](width), width)
 
     def _show_item(self, key: str) -> None:
         """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""
@@ -350,3 +346,62 @@ class Sheet(Rows):
 
 def _matches(pattern: re.Pattern[str], item: Item) -> bool:
     return any(pattern.search(text_of(line(_WHOLE))) for line in item.lines)
+
+
+_WIDEST = 110
+"""Longer lines are hard to read."""
+
+
+class Section(Struct, frozen=True):
+    """A title (or none), and lines that each begin with `sign`; `style` is the lines'."""
+
+    title: str
+    lines: Sequence[str]
+    sign: str = ""
+    style: str = "text"
+
+
+class SectionedText(Rows):
+    """Draws sections, one after the other."""
+
+    _sections: Sequence[Section] = ()
+    _laid: tuple[int, list[list[Span]]] = (0, [])
+
+    def show(self, sections: Sequence[Section]) -> None:
+        """Draw `sections`."""
+        if sections != self._sections:
+            self._sections, self._laid = sections, (0, [])
+            self.redraw()
+
+    def row_count(self) -> int:
+        return len(self._lines(self.size.width))
+
+    def row(self, index: int, width: int) -> Sequence[Span]:
+        return self._lines(width)[index]
+
+    def _lines(self, width: int) -> list[list[Span]]:
+        if self._laid[0] != width:
+            self._laid = (width, laid(self._sections, width))
+        return self._laid[1]
+
+
+def laid(sections: Sequence[Section], width: int) -> list[list[Span]]:
+    """The sections in lines of at most `width` cells, an empty one between two of them."""
+    out: list[list[Span]] = []
+    for section in sections:
+        if out:
+            out.append([])
+        if section.title:
+            out.append([(" " + section.title, "title")])
+        for line in section.lines:
+            out += _wrapped(line, section, width)
+    return out
+
+
+def _wrapped(line: str, section: Section, width: int) -> list[list[Span]]:
+    hang = " " * (3 if section.title else 1)
+    room = max(min(width - 2, _WIDEST) - len(hang) - len(section.sign), 10)
+    parts = wrap(line, room) or [""]
+    first: Span = (hang + section.sign, "dim")
+    rest: Span = (" " * (len(hang) + len(section.sign)), "dim")
+    return [clip([first if not place else rest, (part, section.style)], width) for place, part in enumerate(parts)]

@@ -367,7 +367,7 @@ class _Lateness:
         for start, rows in buckets.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:
-                    histogram.add(bisect_right(self._delays, level - start) - 1, rows)
+                    histogram.counts[bisect_right(self._delays, level - start) - 1] += rows
 
     def facts(self, *, barrel: bool) -> LatenessCounts:
         """The counts so far."""

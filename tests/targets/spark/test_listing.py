@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.targets.discover import Found
-from wmtop.engine.targets.spark.facts import QueryStarted, QueryTerminated
+from wmtop.engine.targets.spark.facts import Application, QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.reports import Publication, Published
+from wmtop.engine.targets.spark.reports import Published
 from wmtop.tui.cli.running import list_all
 
 
@@ -19,7 +19,7 @@ def test_a_failed_query_is_listed_beside_those_that_run(
         queries.apply(QueryStarted(f"id-{name}", f"run-{name}", name, "2026-01-01T00:00:00.000Z"))
     queries.apply(QueryTerminated("id-returns", "run-returns", "java.lang.IllegalStateException: no such customer"))
     queries.apply(QueryTerminated("id-old", "run-old", None))
-    said = Publication(app="shop", app_id=None, pid=os.getpid(), written_ms=0, queries=queries.facts())
+    said = Application(alive=True, app="shop", app_id=None, pid=os.getpid(), written_ms=0, queries=queries.facts())
     none: list[Found] = []
     monkeypatch.setattr(
         "wmtop.engine.targets.spark.reports.list_published", lambda: [Published("shop", Path("x"), said)]

@@ -24,8 +24,7 @@ from wmtop.engine.snapshot import SparkProgress, Verdict
 from wmtop.engine.system.remote_files import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
-from wmtop.tui.cli.members import Member
-from wmtop.tui.cli.targets import Look
+from wmtop.tui.cli.targets import Look, Member
 from wmtop.tui.words.check import CheckInput, reason_of
 from wmtop.tui.words.recent import Recent
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.help import HelpScreen
-from wmtop.tui.screens.late_records import LateRecordsScreen
+from wmtop.tui.screens.lateness import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.target_screen import FURTHER
+from wmtop.tui.screens.target_screen import FURTHER, DetailScreen, loaded
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 
@@ -23,7 +22,7 @@ def test_detail_key_opens_it_and_escape_returns() -> None:
         for link in LINKS:
             if link.name in FURTHER:
                 await it.press(link.key)
-                assert isinstance(it.app.screen, FURTHER[link.name])
+                assert isinstance(it.app.screen, loaded(FURTHER[link.name]))
                 await it.says(f"main › {link.name}", "#top")
                 await it.says("Esc back", "#keys")
                 await it.says("● LIVE", "#status")
@@ -153,14 +152,14 @@ def test_help_at_any_width_keeps_words_beside_keys() -> None:
         assert line in words()
         assert "Progress\n" not in words().replace("Reading Progress\n", "")
         await it.pilot.resize_terminal(60, 24)
-        await it.until(lambda: line not in words())
+        await it.until(lambda: "\n          one does not fire\n" in words())
         assert "  w       Windows: Open and fired windows, and why\n          one does not fire\n" in words()
 
     drive(scenario, *reported(live()))
 
 
 def test_detail_has_a_text_for_its_help() -> None:
-    for screen in (*FURTHER.values(), WindowScreen, LateRecordsScreen):
+    for screen in (*map(loaded, FURTHER.values()), WindowScreen, LateRecordsScreen):
         assert issubclass(screen, DetailScreen)
         assert len(screen.READING) > 40
 

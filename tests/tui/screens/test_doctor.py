@@ -5,9 +5,9 @@ from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
 from wmtop.engine.system.errors import how_it_ended
 from wmtop.tui.screens.channel import ChannelScreen
-from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.target_screen import DetailScreen
 from wmtop.tui.words.texts import NO_FIX
 
 from tests.snapshots import replace
@@ -170,3 +170,17 @@ def test_it_explains_itself() -> None:
         assert "CRITICAL" in help_
 
     drive(scenario, *well())
+
+
+def test_doctor_copy_takes_the_title_of_the_finding() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "y")
+        screen = it.app.screen
+        assert isinstance(screen, DoctorScreen)
+        chosen = screen.chosen()
+        assert chosen is not None
+        assert it.app.clipboard == chosen.name
+        assert chosen.row.startswith(("CRITICAL", "WARNING", "INFO"))
+        assert " " in chosen.name  # words, not a code
+
+    drive(scenario, history(ill()), ill())

@@ -50,7 +50,7 @@ def test_fleet_pictures_click_on_a_title_sorts_then_reverses() -> None:
             table = app.screen.query_one(FleetTable)
 
             def lags() -> list[int]:
-                shown = [row.lag_ms for row in table._rows]
+                shown = [row.lag_ms for row in table.rows]
                 return [lag for lag in shown if lag is not None]
 
             x = "".join(text for text, _ in table.header(table.size.width)).index("lag") + 1

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 from wmtop.tui.screens.channel import ChannelScreen
-from wmtop.tui.screens.help import HelpScreen
-from wmtop.tui.screens.palette import ChannelCommands
+from wmtop.tui.screens.help import ChannelCommands, HelpScreen
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel
-from wmtop.tui.widgets.channels import ChannelTable
+from wmtop.tui.widgets.tables import ChannelTable
 from wmtop.tui.words import keys
 from wmtop.tui.words.texts import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
 from wmtop.tui.words.watermark import cause

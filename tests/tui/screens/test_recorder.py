@@ -88,7 +88,7 @@ def test_recorder_never_reuses_a_file(tmp_path: Path) -> None:
     names: list[str] = []
     for _ in range(3):
         names.append(recorder.start(canned.header(), live(), tmp_path, now).name)
-        recorder.take().finish()
+        recorder.take()()
     assert names == [f"wmtop-flights-20260102-030405{more}.rec" for more in ("", "-2", "-3")]
     with refused(UsageError, "unwritable", tmp_path / "none"):
         recorder.start(canned.header(), live(), tmp_path / "none", now)

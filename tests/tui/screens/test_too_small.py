@@ -42,4 +42,4 @@ def test_too_small_refresh_while_closing_is_ignored() -> None:
 
     app = drive(scenario, *reported(live()))
     assert app.screen_stack == []
-    app._refresh_small()
+    app._fit()

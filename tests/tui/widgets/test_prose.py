@@ -1,6 +1,6 @@
 """Wrapped sentences."""
 
-from wmtop.tui.widgets.text import wrap_spans
+from wmtop.tui.widgets.lines import wrap_spans
 from wmtop.tui.words.spans import cells
 
 

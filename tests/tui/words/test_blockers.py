@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Blocker, OpenWindow
+from wmtop.tui.screens.windows import group_line
 from wmtop.tui.widgets.rows import paragraph
-from wmtop.tui.widgets.windows import group_line
 from wmtop.tui.words.windows import short_staircase, steps, waits_for, window_groups
 
 from .. import canned

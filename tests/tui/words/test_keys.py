@@ -9,7 +9,7 @@ from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.preferences import CHANGES_ENGINE, WRITES_FILES, denied_to
-from wmtop.tui.screens.target_screen import FURTHER
+from wmtop.tui.screens.target_screen import FURTHER, loaded
 from wmtop.tui.words import keys
 from wmtop.tui.words.keys import ROWS, WRITING_ACTIONS, binds, rows
 
@@ -30,16 +30,17 @@ def test_names_are_unique_and_no_two_keys_of_a_screen_clash() -> None:
 
 def test_every_action_is_there() -> None:
     owners = {"main": (MainScreen,), "app": (WmtopApp,), "replay": (ReplayApp,)}
-    owners |= {name: (kind,) for name, kind in FURTHER.items()}
-    owners["detail"] = tuple(FURTHER.values())
-    assert all(name == kind.NAME for name, kind in FURTHER.items())
+    further = {name: loaded(place) for name, place in FURTHER.items()}
+    owners |= {name: (kind,) for name, kind in further.items()}
+    owners["detail"] = tuple(further.values())
+    assert all(name == kind.NAME for name, kind in further.items())
     for place, kinds in owners.items():
         for bind in binds(place):  # type: ignore[arg-type]
             assert all(hasattr(kind, f"action_{bind.action.split('(')[0]}") for kind in kinds), bind
 
 
 def test_every_binding_can_be_given_another_key() -> None:
-    for kind in (MainScreen, WmtopApp, ReplayApp, *FURTHER.values()):
+    for kind in (MainScreen, WmtopApp, ReplayApp, *map(loaded, FURTHER.values())):
         for binding in kind.__dict__.get("BINDINGS", ()):
             assert isinstance(binding, Binding)
             assert binding.id

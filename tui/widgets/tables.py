@@ -1,0 +1,427 @@
+"""The tables of the main screen: the channels, sorted and filtered, and the open windows."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+from rich.cells import cell_len
+from textual.events import Blur, Focus, Resize
+
+from ...engine.snapshot import OpenWindow, Snapshot
+from ...engine.text import formatting as f
+from ..words.barrel import PAUSED, STATES
+from ..words.channels import ChannelRow, Sort, View, fastest_ms, reference_ms
+from ..words.main_screen import Shown
+from ..words.presenter import presenter_of
+from ..words.spans import Span, cells
+from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
+from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, is_close, unclosed_words
+from ..words.windows import WindowGroup, taking_part, waits_for, window_groups
+from .canvas import Picked
+from .lines import Heading
+from .rows import Item, Rows, Sheet, column_cells, heading, text_of, wrapped
+
+_NAME = (7, 40)
+"""The least and the greatest width of a name."""
+
+
+class ChannelColumn(Struct, frozen=True):
+    """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
+
+    title: str
+    width: int
+    text: Callable[[Shown, ChannelRow], str]
+    rank: int = 0
+    right: bool = True
+
+
+class ChannelTable(Rows):
+    """Draws the filtered channels of `shown` in their order; says `Picked` with a channel, `SortedBy` with an order."""
+
+    HEADER = 1
+
+    def __init__(self, shown: Shown, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown = shown
+        self._drawn: tuple[object, ...] = ()
+        self._places: dict[str | None, int] = {}
+        self._named = -1
+        self._layout: Callable[[int], tuple[int, tuple[ChannelColumn, ...]]] = partial(
+            _layout, name_cells=_NAME[0], facts="counted"
+        )
+
+    def show(self) -> None:
+        """Draw the present state."""
+        snapshot, entries, view = self._shown.snapshot, self._shown.entries, self._shown.view
+        drawn = (view.selected, entries, snapshot, view.sort, view.reverse, view.zone)
+        before, self._drawn = self._drawn, drawn
+        if drawn == before:
+            return
+        if not before or entries is not before[1]:
+            self._places = {entry.view.channel: place for place, entry in enumerate(entries)}
+        if len(snapshot.channels) != self._named:
+            self._named = len(snapshot.channels)
+            names = column_cells((f.label(view.channel) for view in snapshot.channels), *_NAME)
+            self._layout = partial(_layout, name_cells=names, facts=channel_facts(snapshot))
+        self.redraw()
+        if drawn[:1] != before[:1] and view.selected in self._places:
+            self.show_row(self._places[view.selected])
+
+    def heading(self, *, focused: bool) -> Heading:
+        """The title: sort order and filter."""
+        snapshot, view = self._shown.snapshot, self._shown.view
+        order = f"{view.sort} {'▴' if view.reverse else '▾'}"
+        title: list[Span] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
+        if view.pattern is not None:
+            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.pattern), 20)}", "accent")]
+            title.append((f"  {len(self._shown.entries):,} of {len(snapshot.channels):,}", "dim"))
+        return Heading(0, title)
+
+    def move(self, by: int) -> None:
+        entries = self._shown.entries
+        if entries:
+            here = self._places.get(self._shown.view.selected)
+            there = self.scroll_offset.y if here is None else max(min(here + by, len(entries) - 1), 0)
+            self.pick(there, 0)
+
+    def pick(self, index: int, x: int) -> None:
+        if index < len(self._shown.entries):
+            self.post_message(Picked(self, self._shown.entries[index].view.channel))
+
+    def line(self, channel: str) -> str | None:
+        """The row of a channel as it is shown."""
+        place = self._places.get(channel)
+        return None if place is None else text_of(self.row(place, self.row_cells))
+
+    def title_at(self, x: int) -> str:
+        names, columns = self._layout(self.row_cells)
+        end, sort = names + 1, _SORTED_BY["channel"]
+        for column in columns:
+            if x <= end:
+                break
+            end, sort = end + 2 + column.width, _SORTED_BY[column.title]
+        return sort
+
+    @property
+    def _empty(self) -> str:
+        snapshot = self._shown.snapshot
+        return NO_CHANNEL_MATCHES if snapshot.channels else presenter_of(snapshot).no_channels()
+
+    def row_count(self) -> int:
+        return len(self._shown.entries) or len(wrapped(self._empty, self.row_cells))
+
+    def header(self, width: int) -> Sequence[Span]:
+        names, columns = self._layout(width)
+        view = self._shown.view
+        sign = "▴" if view.reverse else "▾"
+        titles = ["channel", *(column.title for column in columns)]
+        sorted_by = next((title for title in titles if _SORTED_BY[title] == view.sort), None)
+        title = "channel" if names >= len("channel") else "name"
+        spans: list[Span] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
+        for column in columns:
+            text = f.pad(column.title, column.width, column.right)
+            gap = 1 + len(text) - len(text.lstrip())  # the sign is beside its title, also where that is at the right
+            spans.append((" " * gap, "dim"))
+            spans.append((sign if column.title == sorted_by else " ", "accent"))
+            spans.append((text.lstrip(), "dim"))
+        return spans
+
+    def row(self, index: int, width: int) -> Sequence[Span]:
+        shown = self._shown
+        if not shown.entries:
+            return [(wrapped(self._empty, width)[index], "dim")]
+        entry = shown.entries[index]
+        chosen = entry.view.channel == shown.view.selected
+        style = "cursor" if chosen else "text"
+        name_style = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
+        names, columns = self._layout(width)
+        spans: list[Span] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_style)]
+        for column in columns:
+            text = f.pad(column.text(shown, entry), column.width, column.right)
+            spans += [("  ", style), (text, style if chosen else _style(column.title, text, entry))]
+        return [*spans, (" " * width, style)] if chosen else spans
+
+
+def _title(name: str, focused: bool) -> Span:
+    """A table's name, marked while it has the focus."""
+    return (f"▶ {name}", "accent") if focused else (name, "title")
+
+
+@lru_cache(maxsize=64)
+def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tuple[ChannelColumn, ...]]:
+    """The width of names (at most what they need and the important columns leave), and the columns that fit."""
+    kept = list(_COLUMNS[facts])
+    if width < _ROOMY:
+        kept[0] = replace(kept[0], width=11, text=_to_the_second(kept[0].text))
+    needed = sum(2 + column.width for column in kept if column.rank < 2)
+    names = max(min(name_cells, width - needed - 1), 4)
+    while sum(2 + column.width for column in kept) > width - names - 1:
+        worst = max(kept, key=lambda column: column.rank)
+        if not worst.rank:
+            break
+        kept.remove(worst)
+    return names, tuple(kept)
+
+
+def _style(title: str, text: str, entry: ChannelRow) -> str:
+    if entry.kind == "holder":
+        return "holder" if title in ("state", "watermark") else "text"
+    if entry.kind == "drowned" and title in ("state", "ahead"):
+        return "bad"
+    if title == "state":
+        return "catching_up" if entry.kind == "catching_up" else "dim"
+    if entry.kind in ("idle", "never_seen", "finished") or text.strip() in ("0", "0 %", "0.0", f.UNKNOWN):
+        return "dim"
+    return "text"
+
+
+def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
+    time: int | None = getattr(entry.view, field)
+    return f.NO_DATA if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
+
+
+def _to_the_second(text: Callable[[Shown, ChannelRow], str]) -> Callable[[Shown, ChannelRow], str]:
+    return lambda shown, entry: text(shown, entry).split(".")[0]
+
+
+def _ahead(field: str, shown: Shown, entry: ChannelRow) -> str:
+    """The distance to the watermark, in six cells: `−12h30m` is `−12h`."""
+    time, level_ms = getattr(entry.view, field), shown.snapshot.level.watermark_ms
+    if time is None or level_ms is None:
+        return f.UNKNOWN
+    ms: int = time - level_ms
+    text = f.signed(ms)
+    return text if len(text) <= 6 else ("−" if ms < 0 else "+") + f.short(abs(ms))
+
+
+def _state(shown: Shown, entry: ChannelRow) -> str:
+    view = entry.view
+    if entry.kind == "holder":
+        snapshot = shown.snapshot
+        if is_close(snapshot) or ahead_elsewhere(snapshot):
+            return "slowest"
+        since_ms = snapshot.level.holder.since_ms if snapshot.level.holder else None
+        held = 0 if since_ms is None or snapshot.now_ms is None else snapshot.now_ms - since_ms
+        if held < f.SECOND:
+            return "HOLDS"
+        text = f"HOLDS {f.duration(held)}"
+        return text if len(text) <= _STATE else f"HOLDS {f.short(held)}"
+    if entry.kind == "idle" and view.quiet_ms is not None:
+        return f"idle {f.duration(view.quiet_ms)}"
+    return PAUSED if view.held_back and entry.kind == "active" else STATES[entry.kind]
+
+
+def _count(field: str, shown: Shown, entry: ChannelRow) -> str:
+    number: int | None = getattr(entry.view, field)
+    return f.UNKNOWN if number is None else f.count(number)
+
+
+def _length(field: str, shown: Shown, entry: ChannelRow) -> str:
+    ms: int | None = getattr(entry.view, field)
+    return f.UNKNOWN if ms is None else f.duration(ms)
+
+
+def _backlog(shown: Shown, entry: ChannelRow) -> str:
+    number = entry.view.backlog
+    if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
+        return f"{number / _MILLION:.2f}M"
+    return _count("backlog", shown, entry)
+
+
+_STATE = 11
+"""Cells of the state."""
+_WATERMARK = ChannelColumn("watermark", 12, partial(_time, "watermark_ms"), right=False)
+_EVENT_TIME = ChannelColumn("event time", 12, partial(_time, "max_event_ms"), right=False)
+_AHEAD = ChannelColumn("ahead", 6, partial(_ahead, "watermark_ms"))
+_RATE = ChannelColumn("rate/s", 7, lambda shown, entry: f.rate(entry.view.rate), rank=3)
+_LATE = ChannelColumn("late", 7, lambda shown, entry: f.share_of(entry.view.late, entry.view.records), rank=2)
+_RECORDS = ChannelColumn("records", 9, partial(_count, "records"), rank=5)
+_LATE_COUNT = ChannelColumn("late n", 8, partial(_count, "late"), rank=7)
+_BACKLOG = ChannelColumn("backlog", 8, _backlog, rank=2)
+_EVENT_LAG = ChannelColumn("event lag", 9, partial(_length, "behind_end_ms"), rank=3)
+_NO_DATA = ChannelColumn("no data", 7, partial(_length, "quiet_ms"), rank=4)
+_FLAPS = ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8)
+_STATE_COLUMN = ChannelColumn("state", _STATE, _state, rank=1, right=False)
+
+_COUNTED = (
+    _WATERMARK, _AHEAD, _RATE, _LATE, _RECORDS, _LATE_COUNT, replace(_BACKLOG, rank=6), _NO_DATA, _FLAPS, _STATE_COLUMN,
+)  # fmt: skip
+_FIRST_QUEUED = {"backlog": 2, "late": 3, "rate/s": 4, "no data": 5, "records": 6}
+"""Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
+_COLUMNS: dict[ChannelFacts, tuple[ChannelColumn, ...]] = {
+    "counted": _COUNTED,
+    "queued": tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED),
+    "unread": (_WATERMARK, _AHEAD, _BACKLOG, _EVENT_LAG, replace(_RATE, rank=5), _NO_DATA, _FLAPS, _STATE_COLUMN),
+    "one clock": (
+        _EVENT_TIME,
+        replace(_AHEAD, text=partial(_ahead, "max_event_ms")),
+        _RATE,
+        _RECORDS,
+        _BACKLOG,
+        replace(_EVENT_LAG, rank=6),
+        _NO_DATA,
+        _STATE_COLUMN,
+    ),
+}
+_ROOMY = 46
+_MILLION = 10**6
+
+_SORTED_BY: dict[str, Sort] = {
+    "channel": "name", "watermark": "behind", "event time": "behind", "ahead": "behind", "rate/s": "rate",
+    "late": "late", "records": "records", "late n": "late n", "backlog": "backlog", "event lag": "event lag",
+    "no data": "no data", "flaps": "flaps", "state": "state",
+}  # fmt: skip
+"""The order for a click on a title."""
+
+
+_BAR_CELLS = (6, 24)
+_ROOMY_WINDOWS = 42
+_RULE = 4
+"""The cells that a rule has around a title."""
+
+
+class WindowTable(Sheet):
+    """Draws the filtered open windows of `shown`, the earliest end first: two lines a group, a bar full up to the
+    watermark and light up to the fastest channel. The cursor is visible while it has the focus.
+    """
+
+    def __init__(self, shown: Shown, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown = shown
+        self._drawn: tuple[object, ...] = ()
+        self._groups: list[WindowGroup] = []
+        self._wide = (0, 0)
+
+    def show_windows(self) -> None:
+        """Draw the present state."""
+        snapshot, view = self._shown.snapshot, self._shown.view
+        drawn = (view.windows_pattern, view.zone, snapshot)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._show()
+
+    def _show(self) -> None:
+        snapshot, windows = self._shown.snapshot, self._shown.snapshot.windows
+        opened = matching_windows(snapshot, self._shown.view)
+        filtered = self._shown.view.windows_pattern is not None and bool(windows.open)
+        self._groups = window_groups(opened)
+        self._wide = (
+            max((cell_len(self._ends(group)) for group in self._groups), default=0),
+            max((cell_len(f.count(group.records)) for group in self._groups), default=0),
+        )
+        items = [Item((partial(self._fill, group), partial(self._waits, group)), _key(group)) for group in self._groups]
+        if not items:
+            empty = NO_WINDOW_MATCHES if filtered else presenter_of(snapshot).no_windows()
+            items = [heading((line, "dim")) for line in wrapped(empty, self.row_cells)]
+        elif not filtered and (more := (windows.open_count or 0) - len(opened)) > 0:
+            items.append(heading((f" and {more:,} more that end later", "dim")))
+        self.show(items)
+
+    @property
+    def chosen(self) -> WindowGroup | None:
+        """The selected windows; the first ones until others are selected."""
+        return next((group for group in self._groups if _key(group) == self.cursor), None)
+
+    def heading(self, *, focused: bool) -> Heading:
+        """The title, as wide as the table: the counts, or the filter."""
+        snapshot, view, windows = self._shown.snapshot, self._shown.view, self._shown.snapshot.windows
+        start, width = self.region.x, self.region.width
+        title: list[Span] = [_title("Windows", focused)]
+        if view.windows_pattern is not None:
+            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.windows_pattern.pattern), 12)}", "accent")]
+            title.append((f"  {len(matching_windows(snapshot, view)):,} of {len(windows.open):,}", "dim"))
+            return Heading(start, title)
+        roomy = width >= 44
+        figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
+        known = [figure for figure in figures if figure[0] is not None]
+        title.append((" ─" if roomy and known else "", "frame"))
+        for place, (number, word) in enumerate(known):
+            gap = " · " if place and roomy else " "
+            more: list[Span] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
+            if cells(more) + _RULE > width:
+                break  # half a word means nothing
+            title = more
+        return Heading(start, title)
+
+    def on_focus(self, event: Focus) -> None:
+        self.redraw()
+
+    def on_blur(self, event: Blur) -> None:
+        self.redraw()
+
+    def on_resize(self, event: Resize) -> None:
+        self._show()  # a text instead of windows is wrapped
+
+    def row(self, index: int, width: int) -> Sequence[Span]:
+        return super().row(index, width) if self.has_focus else self.unmarked(index, width)
+
+    def _ends(self, group: WindowGroup) -> str:
+        return f.interval(group.first.start_ms, group.end_ms, self._shown.view.zone, self._shown.snapshot.now_ms)
+
+    def _fill(self, group: WindowGroup, width: int) -> list[Span]:
+        snapshot, zone, window = self._shown.snapshot, self._shown.view.zone, group.first
+        ends = f.pad(self._ends(group), self._wide[0])
+        rows = f.pad(f.count(group.records), self._wide[1], right=True)
+        unit = "  " if width < _ROOMY_WINDOWS else " row   " if group.records == 1 else " rows  "
+        head: list[Span] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
+        tail: list[Span] = []
+        if snapshot.settings.tunable and snapshot.settings.lateness_ms is not None:
+            needed = f.clock(window.end_ms + snapshot.settings.lateness_ms, zone, snapshot.now_ms).partition(".")[0]
+            tail = [(" until ", "dim"), (needed.removesuffix(":00"), "text")]
+        room = width - cells(head) - 1
+        if room - cells(tail) < _BAR_CELLS[0]:
+            tail = []
+        bar = min(room - cells(tail), _BAR_CELLS[1])
+        reached = reach_bar(window.start_ms, group.end_ms, snapshot.level.watermark_ms, fastest_ms(snapshot), bar)
+        return [*head, *reached, *tail]
+
+    def _waits(self, group: WindowGroup, width: int) -> list[Span]:
+        snapshot, window, count = self._shown.snapshot, group.first, len(group.windows)
+        roomy = width >= _ROOMY_WINDOWS
+        who, unclosed = waits_for(window, 3 if roomy else 1, taking_part(snapshot)), unclosed_words(snapshot)
+        several = f"{count:,} {'windows ' if roomy else ''}"
+        wait = "waits" if count == 1 else f"{several}wait"
+        if who is None and window.short_ms is None and unclosed is not None:
+            return [(f"   {several if count > 1 else ''}{unclosed}", "dim")]
+        if who is None:
+            missing = wait if window.short_ms is None else f"{f.duration(window.short_ms)} of event time short"
+            return [(f"   {missing}", "dim")]
+        head, short = f"   {wait} for ", ""
+        if window.short_ms is not None:
+            missing = f.duration(window.short_ms)
+            whole = f" ({missing} of event time short)"
+            fits = count == 1 and cell_len(head + who + whole) <= width
+            short = whole if fits else f" ({missing} short)"
+        return [(head, "dim"), (who, "holder"), (short, "dim")]
+
+
+def _key(group: WindowGroup) -> str:
+    return f"{group.first.start_ms} {group.first.end_ms} {group.first.operator or ''}"
+
+
+def matching_windows(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
+    """The open windows that match the filter, by their times and the channels they wait for."""
+    pattern, windows = view.windows_pattern, snapshot.windows.open
+    if pattern is None:
+        return windows
+    return [
+        window
+        for window in windows
+        if pattern.search(f.interval(window.start_ms, window.end_ms, view.zone, snapshot.now_ms))
+        or pattern.search(" ".join([*(window.blockers or ()), window.waits_for or ""]))
+    ]
+
+
+def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Span]:
+    """How far the watermark and the fastest channel are between two times, as a bar; nothing if there is no room."""
+    if width < 3:
+        return []
+    size = max(end_ms - start_ms, 1)
+
+    def reached(time_ms: int | None) -> int:
+        return 0 if time_ms is None else max(min(width * (time_ms - start_ms) // size, width), 0)
+
+    closed = reached(level_ms)
+    ahead = max(reached(fastest_ms), closed)
+    return [("▇" * closed, "level"), ("▒" * (ahead - closed), "ahead"), ("▁" * (width - ahead), "frame")]
