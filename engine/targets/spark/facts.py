@@ -185,13 +185,6 @@ ApplicationEvent = ApplicationStart | ApplicationEnd | EnvironmentUpdate
 QueryEvent = ExecutionStart | QueryStarted | QueryProgress | QueryIdle | QueryTerminated
 
 
-class PlanNode(Struct, frozen=True, rename="camel"):
-    """A node of an executed plan."""
-
-    simple_string: str = ""
-    children: tuple["PlanNode", ...] = ()
-
-
 _event: msgspec.json.Decoder[ApplicationEvent | QueryEvent] = msgspec.json.Decoder(ApplicationEvent | QueryEvent)
 
 STARTS = tuple(f'{{"Event":"{kind.__struct_config__.tag}"'.encode() for kind in get_args(ApplicationEvent | QueryEvent))
@@ -209,11 +202,6 @@ def decode_event(line: bytes) -> ApplicationEvent | QueryEvent:
 def decode_progress(text: str) -> BatchProgress:
     """The JSON of a `StreamingQueryProgress`; UnreadableError for anything else."""
     return decode_json(text, BatchProgress)
-
-
-def decode_plan(plan: bytes | msgspec.Raw) -> PlanNode:
-    """The plan in an `ExecutionStart`."""
-    return decode_json(bytes(plan), PlanNode)
 
 
 def time_ms(text: str | None) -> int | None:

@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
+import msgspec
 from msgspec import Struct
 
 from ...snapshot import OperatorKind, OutputMode, StatefulOperator
 from ...system.errors import one_line
 from ..topic import RECORD
+from .files import decode_json
 
 
 class PlannedWatermark(Struct, frozen=True):
@@ -229,6 +231,20 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     state = next((match for _, text in listed if (match := _STATE.search(text))), None)
     place = None if state is None else _place(state[1])
     return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves))
+
+
+class _PlanNode(Struct, rename="camel"):
+    simple_string: str = ""
+    children: tuple["_PlanNode", ...] = ()
+
+
+def lines_of_json(plan: bytes | msgspec.Raw) -> Iterator[Line]:
+    """The lines of a plan in an event log; UnreadableError for anything else."""
+    waiting = [(0, decode_json(bytes(plan), _PlanNode))]
+    while waiting:
+        depth, node = waiting.pop()
+        yield depth, node.simple_string
+        waiting.extend((depth + 1, child) for child in reversed(node.children))
 
 
 def lines_of_tree(tree: str) -> Iterator[Line]:

@@ -2,7 +2,6 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,7 +14,6 @@ from .facts import (
     BatchProgress,
     EventMax,
     ExecutionStart,
-    PlanNode,
     QueryEvent,
     QueryIdle,
     QueryProgress,
@@ -24,11 +22,10 @@ from .facts import (
     QueryTerminated,
     RunningBatch,
     SourceProgress,
-    decode_plan,
     time_ms,
 )
 from .files import UnreadableError
-from .plan import TAP, Line, PlanFacts, read_plan
+from .plan import TAP, PlanFacts, lines_of_json, read_plan
 from .tapped import TappedInput
 
 MAX_HISTORY = 600
@@ -119,7 +116,7 @@ class Queries:
             run.began(int(query[3]), event.time)
         if run.run.plan is None:
             policy = event.modified_configs.get(WATERMARK_POLICY)
-            run.set(plan=read_plan(_lines(decode_plan(event.spark_plan_info))), watermark_policy=policy)
+            run.set(plan=read_plan(lines_of_json(event.spark_plan_info)), watermark_policy=policy)
 
 
 class _Run:
@@ -240,14 +237,6 @@ class _Run:
         if name not in self._inputs and len(self._inputs) >= MAX_INPUTS:
             raise UnreadableError(f"more than {MAX_INPUTS} taps: {name} is not read")
         return self._inputs.setdefault(name, TappedInput(name))
-
-
-def _lines(plan: PlanNode) -> Iterator[Line]:
-    waiting = [(0, plan)]
-    while waiting:
-        depth, node = waiting.pop()
-        yield depth, node.simple_string
-        waiting.extend((depth + 1, child) for child in reversed(node.children))
 
 
 def _kept(progress: BatchProgress) -> BatchProgress:

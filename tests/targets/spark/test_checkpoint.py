@@ -99,8 +99,8 @@ def test_pace_is_growth_between_the_last_two_batches(written: dict[str, Written]
     for batch, (timestamp, offset) in enumerate([(10_000, 7), (12_000, 10)]):
         path = copy.path / "offsets" / str(batch)
         version, metadata, _ = path.read_text().split("\n")
-        told = json.dumps(json.loads(metadata) | {"batchTimestampMs": timestamp})
-        path.write_text("\n".join((version, told, json.dumps({"orders": {"0": offset}}))))
+        reported = json.dumps(json.loads(metadata) | {"batchTimestampMs": timestamp})
+        path.write_text("\n".join((version, reported, json.dumps({"orders": {"0": offset}}))))
     assert poll(copy).rows_per_second == 1.5
     first = poll(copy.copy(tmp_path / "first", last=0))
     assert first.rows_per_second is None
@@ -133,7 +133,7 @@ def test_a_file_is_read_again_only_when_it_has_changed(written: dict[str, Writte
     assert tap.poll().query_id is None
 
 
-def test_a_checkpoint_that_was_made_anew_is_another_query(written: dict[str, Written], tmp_path: Path) -> None:
+def test_a_recreated_checkpoint_is_another_query(written: dict[str, Written], tmp_path: Path) -> None:
     copy = written["counts"].copy(tmp_path / "copy")
     tap = CheckpointTap(copy.path)
     tap.poll()
@@ -230,9 +230,7 @@ def test_an_unreadable_state_schema_is_named(written: dict[str, Written], tmp_pa
 
 @pytest.mark.parametrize("name", ["metadata", "offsets", "commits", "state", "offsets/LAST", "commits/LAST"])
 @pytest.mark.parametrize("kind", ["fifo", "file", "directory", "loop", "too large", "missing"])
-def test_nothing_that_stands_there_makes_it_crash(
-    written: dict[str, Written], tmp_path: Path, name: str, kind: str
-) -> None:
+def test_no_content_makes_it_crash(written: dict[str, Written], tmp_path: Path, name: str, kind: str) -> None:
     copy = written["counts"].copy(tmp_path / "copy")
     path = copy.path / name.replace("LAST", str(copy.last))
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -300,7 +298,7 @@ def test_a_directory_near_a_checkpoint_names_it(written: dict[str, Written], tmp
     assert refusal(tmp_path, "all/mine (batch ", "all/other (batch ") == "near"  # one level deeper
 
 
-def test_an_event_log_is_told_apart(tmp_path: Path) -> None:
+def test_an_event_log_is_recognised(tmp_path: Path) -> None:
     rolling = tmp_path / "eventlog_v2_local-1700000000000"
     rolling.mkdir()
     events = rolling / "events_1_local-1700000000000.zstd"

@@ -46,14 +46,14 @@ def iso_ms(text: str | None) -> int | None:
     return (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def told(seen: dict[str, Seen], kind: str, name: str) -> list[dict[str, Any]]:
+def reported(seen: dict[str, Seen], kind: str, name: str) -> list[dict[str, Any]]:
     """What Spark told the job of each batch; it counts idle triggers among them, which have no event."""
     return [batch for batch in seen[kind].job.progress()[name] if "addBatch" in batch["durationMs"]]
 
 
 @pytest.mark.parametrize(("kind", "name"), QUERIES)
 def test_the_last_batch_is_the_one_of_the_last_progress(seen: dict[str, Seen], kind: str, name: str) -> None:
-    last = told(seen, kind, name)[-1]
+    last = reported(seen, kind, name)[-1]
     batch = query(seen[kind].log, name).progress
     assert batch is not None
     times = last.get("eventTime", {})
@@ -79,8 +79,8 @@ def test_the_last_batch_is_the_one_of_the_last_progress(seen: dict[str, Seen], k
 
 
 @pytest.mark.parametrize(("kind", "name"), QUERIES)
-def test_the_course_is_every_batch(seen: dict[str, Seen], kind: str, name: str) -> None:
-    run, batches = query(seen[kind].log, name), told(seen, kind, name)
+def test_the_history_is_every_batch(seen: dict[str, Seen], kind: str, name: str) -> None:
+    run, batches = query(seen[kind].log, name), reported(seen, kind, name)
     for point, batch in zip(run.history, batches, strict=True):
         assert (point.batch, point.rows) == (batch["batchId"], batch["numInputRows"])
         assert point.begin_ms == iso_ms(batch["timestamp"])
@@ -97,7 +97,7 @@ def test_late_rows_were_dropped(seen: dict[str, Seen]) -> None:
     assert query(seen["rolled"].log, "windows").dropped_at_least > 0
 
 
-def test_the_plan_tells_delays_columns_taps_and_the_checkpoint(seen: dict[str, Seen]) -> None:
+def test_the_plan_has_delays_columns_taps_and_the_checkpoint(seen: dict[str, Seen]) -> None:
     rolled, plain = seen["rolled"], seen["plain"]
     plan = query(rolled.log, "windows").plan
     assert plan is not None
@@ -314,7 +314,7 @@ def test_what_follows_a_damaged_event_is_read(seen: dict[str, Seen], tmp_path: P
     assert [len(run.history) for run in facts.queries] == missing
 
 
-def test_a_file_that_was_cut_tells_what_it_has(seen: dict[str, Seen], tmp_path: Path) -> None:
+def test_a_file_that_was_cut_shows_what_it_has(seen: dict[str, Seen], tmp_path: Path) -> None:
     whole = zstandard.compress(whole_log(seen["rolled"]))
     counts = [
         sum(len(run.history) for run in looked_at(tmp_path / "local-1.zstd", whole[:size]).queries)

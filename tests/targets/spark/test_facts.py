@@ -11,7 +11,7 @@ from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
 from tests.snapshots import replace
 
-from ...tui.cli.checkpoints import course
+from ...tui.cli.checkpoints import history
 from .test_watermark import reported, run
 
 NOW = 1_700_000_000_000
@@ -65,7 +65,7 @@ def test_times_that_contradict_each_other_end_the_past() -> None:
     assert past_of(QueryFacts(), None, NOW) == RecordedPast()
 
 
-def test_where_the_watermark_stood_the_end_of_the_batch_does_not_matter() -> None:
+def test_with_a_frozen_watermark_the_end_of_the_batch_does_not_matter() -> None:
     still = tuple(replace(mark, end_ms=None, watermark_ms=NOW) for mark in marks(4))
     assert len(past_of(recorded(still), NOW, NOW).batches) == 4
 
@@ -81,11 +81,11 @@ def test_a_report_is_as_good() -> None:
 
 
 def test_a_checkpoint_of_two_minutes_has_a_verdict_at_once(tmp_path: Path) -> None:
-    path = course(tmp_path / "q", now_ms=NOW, batches=14, every_ms=10 * SECOND)
+    path = history(tmp_path / "q", now_ms=NOW, batches=14, every_ms=10 * SECOND)
     assert judged(path).verdict == "moving"
-    assert judged(course(tmp_path / "young", now_ms=NOW, batches=4, every_ms=10 * SECOND)).reason.code == "too_short"
+    assert judged(history(tmp_path / "young", now_ms=NOW, batches=4, every_ms=10 * SECOND)).reason.code == "too_short"
     assert (
-        judged(course(tmp_path / "still", now_ms=NOW, batches=14, every_ms=10 * SECOND, moves=0)).verdict == "unknown"
+        judged(history(tmp_path / "still", now_ms=NOW, batches=14, every_ms=10 * SECOND, moves=0)).verdict == "unknown"
     )
     for name in os.listdir(path / "commits"):  # copied without its times
         os.utime(path / "commits" / name, ns=(NOW * 10**6, NOW * 10**6))
@@ -93,7 +93,7 @@ def test_a_checkpoint_of_two_minutes_has_a_verdict_at_once(tmp_path: Path) -> No
 
 
 def test_short_batches_are_looked_back_for_as_long_as_a_verdict_needs(tmp_path: Path) -> None:
-    path = course(tmp_path / "q", now_ms=NOW, batches=110, every_ms=SECOND)
+    path = history(tmp_path / "q", now_ms=NOW, batches=110, every_ms=SECOND)
     assert len(CheckpointTap(path).poll().history) >= 90
     assert judged(path).verdict == "moving"
 

@@ -119,16 +119,20 @@ def test_in_flight_the_level_is_the_one_in_force() -> None:
     assert shown.spark.in_flight is True
 
 
-def test_what_no_tap_tells_is_null_and_never_0() -> None:
-    told = msgspec.json.decode(encode(picture(CheckpointFacts(query_id="q"), None)))
-    assert set(told["totals"].values()) == {None}
-    assert {told["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
+def test_what_no_tap_reports_is_null_and_never_0() -> None:
+    reported = msgspec.json.decode(encode(picture(CheckpointFacts(query_id="q"), None)))
+    assert set(reported["totals"].values()) == {None}
+    assert {reported["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
     unknown = ("watermark_ms", "behind_fastest_ms", "behind_clock_ms", "holder", "moved_ms", "at_zero_lateness_ms")
-    assert {told["level"][name] for name in unknown} == {None}
-    assert {told[name] for name in ("batch", "whatif", "whatif_idle", "instances")} == {None}
-    assert (told["settings"]["lateness_ms"], told["spark"]["nodes"], told["spark"]["in_flight"]) == (None, None, None)
-    assert "lateness" not in told["origin"]
-    assert "windows" not in told["origin"]
+    assert {reported["level"][name] for name in unknown} == {None}
+    assert {reported[name] for name in ("batch", "whatif", "whatif_idle", "instances")} == {None}
+    assert (reported["settings"]["lateness_ms"], reported["spark"]["nodes"], reported["spark"]["in_flight"]) == (
+        None,
+        None,
+        None,
+    )
+    assert "lateness" not in reported["origin"]
+    assert "windows" not in reported["origin"]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_what_no_tap_tells_is_null_and_never_0() -> None:
         ((), None),
     ],
 )
-def test_since_when_the_level_stands(levels: tuple[int, ...], moved_ago_ms: int | None) -> None:
+def test_since_when_the_watermark_is_frozen(levels: tuple[int, ...], moved_ago_ms: int | None) -> None:
     since = picture(facts(history=marks(*levels))).level.moved_ms
     assert since == (None if moved_ago_ms is None else NOW - moved_ago_ms)
 
@@ -241,7 +245,7 @@ def kafka(offsets: dict[str, int], number: str = "0") -> SourceOffsets:
     return SourceOffsets(number, "kafka", "{}", offsets)
 
 
-def test_sources_say_where_they_stand() -> None:
+def test_sources_say_their_position() -> None:
     orders = kafka({"orders/0": 5, "orders/1": 7})
     shown = picture(facts(sources=(orders,), rows_per_second=12.0))
     assert shown.sources == [SourcePosition("kafka orders, 2 partitions", {"orders/0": 5, "orders/1": 7})]

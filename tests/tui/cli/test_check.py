@@ -32,7 +32,7 @@ from tests.snapshots import replace
 
 from ...doctor.streams import MINUTE, SETTINGS, Stream, traffic
 from ..canned import header
-from .checkpoints import checkpoint, course
+from .checkpoints import checkpoint, history
 
 HEALTHY = Stream().run(120, traffic("abcd"))
 STUCK = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
@@ -77,7 +77,7 @@ def test_a_healthy_recording_is_0_and_a_stuck_one_1(tmp_path: Path, capsys: pyte
     assert len(out.splitlines()) > 2
 
 
-def test_a_young_one_cannot_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_young_run_cannot_be_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     young = recorded(tmp_path / "young.rec", Stream().run(5, traffic("abcd")))
     code, out, _ = checked(capsys, young, "--json")
     result = json.loads(out)
@@ -243,7 +243,7 @@ def test_only_the_engine_of_that_name_is_looked_at(
 
 @pytest.mark.parametrize(("more", "code"), [([], 3), (["--fail-if", "state == stale"], 1)])
 def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Path, more: list[str], code: int) -> None:
-    path = course(tmp_path / "orders", now_ms=time.time_ns() // 1_000_000 - 86_400_000, batches=9, every_ms=2_000)
+    path = history(tmp_path / "orders", now_ms=time.time_ns() // 1_000_000 - 86_400_000, batches=9, every_ms=2_000)
     command = [sys.executable, "-m", "wmtop.tui.cli", "check", str(path), "--for", "1h", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code
@@ -271,7 +271,7 @@ def test_a_watermark_that_stays_as_it_is_is_not_said_to_advance() -> None:
     assert reason_of(CheckInput(still, [], "moving", [found]), [said]) == said.title
 
 
-def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:
+def test_a_target_that_hangs_takes_at_most_a_little_longer_than_for() -> None:
     assert 30 < hangs_after_s(30_000) < 32
     assert MIN_S < hangs_after_s(0) < MIN_S + 2  # one answer may take that long
 
