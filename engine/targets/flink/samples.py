@@ -279,7 +279,7 @@ class _Values:
         return Subtask(
             index=index,
             input=_watermark(self.task.get("currentInputWatermark")),
-            # Of the branches with a watermark: one without may lead to nothing that needs it.
+            # The lowest branch that has a watermark: one without may lead to nothing that needs it.
             output=min((mark for mark in branches if mark != MIN), default=MIN if branches else None),
             branches=branches if len(branches) > 1 else (),
             source_output=_watermark(outputs.get(first)) if not vertex.inputs and len(outputs) > 1 else None,
