@@ -98,7 +98,8 @@ def on_bare_python(tmp_path: Path, cluster: Cluster, *arguments: str | Path) -> 
 
 @pytest.mark.matrix
 def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: Cluster) -> None:
-    done = on_bare_python(tmp_path, cluster, "rate", "--rows", "100")
+    write(make_rows(SETTINGS), tmp_path / "rows.parquet")
+    done = on_bare_python(tmp_path, cluster, "replay", tmp_path / "rows.parquet", "--time", "t", "--channel", "c")
     assert done.returncode == 2
     *notes, error = done.stderr.splitlines()
     assert {"msgspec", "numpy", "pyarrow:", "PYSPARK_PYTHON"} <= set(error.split())

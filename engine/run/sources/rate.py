@@ -3,8 +3,6 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from .base import CHANNEL, OFFSET, TIME, Source, numbered_batches, record_sql
@@ -14,8 +12,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (CHANNEL, TIME, OFFSET)
 _POLL_MS = 200
-_BLOCK = 8_192
-"""Rows that the JVM makes from one description."""
+_BLOCKS_PER_TASK = 8
+"""Parts of a task's rows: each is an array for a moment."""
 _SECONDS_PER_BATCH = 5
 """Longest time (s) whose rows a batch holds, so that an engine that falls behind still shows progress."""
 _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
@@ -94,11 +92,21 @@ class Rate(Source):
 
     def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
         """The records of these rows, which the JVM makes."""
-        firsts = list(range(first_row, last_row, _BLOCK))
-        lasts = [min(first + _BLOCK, last_row) - 1 for first in firsts]
-        blocks = pa.table({"first": firsts, "last": lasts, "start_ms": [self._start_ms or 0] * len(firsts)})
-        frame: DataFrame = spark.createDataFrame(blocks)  # pyright: ignore
-        rows = frame.selectExpr("start_ms", "explode(sequence(first, last)) as row")
+        tasks = spark.sparkContext.defaultParallelism
+        blocks = _BLOCKS_PER_TASK * tasks
+        # The numbers are data: as constants they would be compiled into the code of every batch.
+        numbers = f"array({first_row}L, {last_row - first_row}L, {self._start_ms or 0}L)"
+        first, count, start = (f"element_at({numbers}, cast(id & 0L as int) + {place})" for place in (1, 2, 3))
+        rows = (
+            spark.range(0, blocks, 1, tasks)
+            .selectExpr(
+                f"{start} as start_ms",
+                f"{first} + {count} * id div {blocks} as low",
+                f"{first} + {count} * (id + 1) div {blocks} - 1 as high",
+            )
+            .where("low <= high")
+            .selectExpr("start_ms", "explode(sequence(low, high)) as row")
+        )
         for step in synthetic_sql(self._channels, self._rate, self._seed):
             rows = rows.selectExpr("*", *step)
         explained = [f"cast({name} as string)" for name in self.more.explain]
