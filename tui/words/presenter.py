@@ -309,9 +309,12 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost |
     if (state_override := presenter_of(snapshot).state_override()) is not None:
         word, note = state_override
         return Condition(word, "stale", note)
-    if snapshot.state == "starting":
-        return Condition("STARTING", "stale")
-    return Condition("LIVE", "good", recent_note(snapshot))
+    note = recent_note(snapshot)
+    return {
+        "starting": Condition("STARTING", "stale"),
+        "stale": Condition("STALE", "stale", note),
+        "partial": Condition("PARTIAL", "stale", "Some channels are unknown"),
+    }.get(snapshot.state, Condition("LIVE", "good", note))
 
 
 def recent_note(snapshot: Snapshot) -> str | None:

@@ -23,7 +23,7 @@ from wmtop.engine.snapshot import (
 )
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui import words
-from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.presenter import condition, presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.watermark import is_close, late_drops
 
@@ -69,6 +69,12 @@ def test_every_kind_has_words_for_every_state(kind: type[TargetPart]) -> None:
 def test_only_an_attached_target_has_a_status_of_its_own() -> None:
     assert presenter_of(stale()).state_override() is not None
     assert all(presenter_of(snapshot).state_override() is None for snapshot in (live(), stalled(), empty(), ended()))
+
+
+def test_an_own_run_that_is_stale_or_partial_is_not_live() -> None:
+    """A JVM that does not answer, and a snapshot that is too long, are reported by the engine itself."""
+    for state in ("stale", "partial", "starting"):
+        assert condition(live(state=state), frozen=False, silent_s=0.0, lost=None).word == state.upper()
 
 
 def test_nothing_in_the_screen_asks_by_a_missing_value_what_is_followed() -> None:
