@@ -119,7 +119,7 @@ class Job:
                 self._queries.apply(event)
             except UnreadableError as error:
                 self._publication = replace(self._publication, trouble=str(error))
-            self._tell()
+            self._wake_writer()
 
     def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None]]) -> None:
         """Fetch a run's plan and its watermark policy, once; does nothing while the run is not known."""
@@ -129,7 +129,7 @@ class Job:
         facts, policy = plan()
         with self._state:
             self._queries.set_plan(run_id, facts, policy)
-            self._tell()
+            self._wake_writer()
 
     def end(self) -> None:
         """Write what is left, if that takes only a moment; the file stays, without its lock."""
@@ -138,7 +138,7 @@ class Job:
             self._state.notify()
         self._thread.join(LAST_WORD_S)
 
-    def _tell(self) -> None:
+    def _wake_writer(self) -> None:
         self._new = True
         self._state.notify()
 

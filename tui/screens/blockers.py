@@ -181,7 +181,7 @@ class OperatorsScreen(DetailScreen):
 
     def _time(self, stage: Stage) -> str:
         near_ms = self.snapshot.now_ms
-        return stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
+        return stage.instead if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
 
     def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Span]:
         names, times = least if width < _ROOMY else (max(_NAME, least[0] - 1), _TIME)

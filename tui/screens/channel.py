@@ -10,7 +10,7 @@ from ..widgets.canvas import spark
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import FactList, Prose, TextLine
 from ..words.barrel import holding, kind_of, rank
-from ..words.channels import channel_named, facts, story
+from ..words.channels import channel_line, channel_named, facts
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
@@ -35,7 +35,7 @@ class ChannelScreen(DetailScreen):
     )
 
     def body(self) -> ComposeResult:
-        yield Prose(id="story")
+        yield Prose(id="explanation")
         yield FactList(id="facts")
         yield TextLine(id="ahead")
         yield TextLine(id="quiet")
@@ -56,7 +56,7 @@ class ChannelScreen(DetailScreen):
             self._show_curve(snapshot, None)
             return
         moments = self.recent.past.until(snapshot)
-        prose.show(story(snapshot, view))
+        prose.show(channel_line(snapshot, view))
         table.show(facts(snapshot, view, self.zone))
         table.styles.height = table.rows(self.size.width - 2)
         ahead = [_ahead(moment, view.channel) for moment in moments]
@@ -78,7 +78,7 @@ class ChannelScreen(DetailScreen):
         view = channel_named(self.snapshot, self.shown.view.selected)
         if view is None:
             return None
-        reported = "".join(text for text, _ in story(self.snapshot, view))
+        reported = "".join(text for text, _ in channel_line(self.snapshot, view))
         return Chosen(f.clean(view.channel), f"{f.clean(view.channel)}: {reported}")
 
     def action_other(self, step: int) -> None:

@@ -137,7 +137,7 @@ class TargetScreen(PromptScreen):
         if there is not None:
             self.want(ProposedSetting(False, there))
         elif not snapshot.whatif:
-            self.tell(presenter_of(snapshot).no_steps())
+            self.report(presenter_of(snapshot).no_steps())
 
     def action_idle(self, direction: int) -> None:
         """Move the previewed idle timeout along its ladder."""
@@ -147,12 +147,12 @@ class TargetScreen(PromptScreen):
         if known:
             self.want(ProposedSetting(True, there))
         elif not snapshot.whatif_idle:
-            self.tell(presenter_of(snapshot).no_steps())
+            self.report(presenter_of(snapshot).no_steps())
 
     def action_fix(self) -> None:
         """Preview the setting that the verdict's line names."""
         if self.shown.offer is None:
-            self.tell(f"No setting fixes this: the doctor ({hint('doctor').keys}) says what does")
+            self.report(f"No setting fixes this: the doctor ({hint('doctor').keys}) says what does")
         else:
             self.want(self.shown.offer.proposed)
 
@@ -165,7 +165,7 @@ class TargetScreen(PromptScreen):
             self.close_prompt()
             return
         if "apply" in self.denied:
-            self.tell(READ_ONLY)
+            self.report(READ_ONLY)
             return
         if (line := line_in_job(snapshot, proposed.value_ms, idle=proposed.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
@@ -179,9 +179,9 @@ class TargetScreen(PromptScreen):
         """Undo the last change that this screen made."""
         applied = self.shown.applied
         if "undo" in self.denied:
-            self.tell(READ_ONLY)
+            self.report(READ_ONLY)
         elif applied is None or not applied.in_force(self.shown.snapshot):
-            self.tell("Nothing to undo: this screen has changed no setting that is still in force")
+            self.report("Nothing to undo: this screen has changed no setting that is still in force")
         else:
             self._change(applied.before, undoes=not applied.undoes)
 
@@ -191,7 +191,7 @@ class TargetScreen(PromptScreen):
             self.close_prompt()
         self.want(None)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Show a notice."""
         self.notify(text, markup=False, timeout=5)
 
@@ -208,7 +208,7 @@ class TargetScreen(PromptScreen):
     def tunable(self) -> bool:
         """Whether the lateness can be changed; a notice says why not."""
         if (why := presenter_of(self.shown.snapshot).untunable()) is not None:
-            self.tell(why)
+            self.report(why)
         return why is None
 
 

@@ -73,7 +73,7 @@ class WindowScreen(DetailScreen):
         self._key = key
 
     def body(self) -> ComposeResult:
-        yield Prose(id="story")
+        yield Prose(id="explanation")
         yield Sheet(id="window")
 
     @property
@@ -85,16 +85,16 @@ class WindowScreen(DetailScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         window = find(snapshot, self._key)
-        story, sheet = self.query_one(Prose), self.sheet
+        prose, sheet = self.query_one(Prose), self.sheet
         if window is None:
-            story.show([(texts.FIRED_LONG_AGO, "dim")])
+            prose.show([(texts.FIRED_LONG_AGO, "dim")])
             sheet.show([])
         elif isinstance(window, FiredWindow):
-            story.show(fired_words(window, snapshot, self.zone))
+            prose.show(fired_words(window, snapshot, self.zone))
             sheet.show([])
         else:
             speed = pace(self.recent.until(snapshot), snapshot)
-            story.show(closing(snapshot, window, speed, self.zone).why)
+            prose.show(closing(snapshot, window, speed, self.zone).why)
             sheet.show(self._channels(snapshot, window))
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:

@@ -175,7 +175,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         self._prefix = self._common if long else ""
         self._columns = scales.columns(many, inner, self._longest - cell_len(self._prefix))
         self._arrange()
-        drawn = self._stand(scale, rows)
+        drawn = self._columns_drawn(scale, rows)
         water = _eighths(scale, self._level_ms, rows)
         lines = self._level_lines(scale)
         return [gutter[row] + _row(drawn, row, inner, water, lines, self.plain) for row in range(rows - 1, -1, -1)]
@@ -230,7 +230,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         self._axis = scales.follow(self._axis, low, high, max(lateness_ms // 8, f.SECOND), rows)
         return self._axis
 
-    def _stand(self, scale: Scale, rows: int) -> list[_StaveColumn]:
+    def _columns_drawn(self, scale: Scale, rows: int) -> list[_StaveColumn]:
         cols = self._columns
         out: list[_StaveColumn] = []
         for place, stave in enumerate(self._arranged[: cols.shown]):

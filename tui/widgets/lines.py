@@ -182,7 +182,7 @@ class TopLines(Vertical):
         """Draw `top`."""
         self.query_one("#status", TextLine).show(top.status)
         self.query_one("#verdict", TextLine).show(top.verdict)
-        self.query_one(LevelLine).show(top.story)
+        self.query_one(LevelLine).show(top.watermark_line)
         self.query_one("#tuning", TextLine).show(top.tuning)
         banner = [] if top.banner is None else [part((" " + clean(top.banner[0]), top.banner[1]))]
         log = [] if top.log is None else [part((f" log {clean(top.log)}", "text"))]

@@ -136,7 +136,7 @@ Fact = tuple[str, list[Span]]
 """A label, and the known value."""
 
 
-def story(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+def channel_line(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     """The channel's state, in a sentence."""
     if holding(snapshot) == view.channel and snapshot.level.holder is not None:
         blamed = f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}."

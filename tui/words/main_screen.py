@@ -160,7 +160,7 @@ class Shown:
                 key=hint("verdict-fix").keys,
                 headline=explain(self.findings[0], snapshot, zone).title if self.findings else None,
             ),
-            story=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
+            watermark_line=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
             from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),

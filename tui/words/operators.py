@@ -33,7 +33,7 @@ class Stage(Struct, frozen=True):
     """The cause, or what is known about the link."""
     holds: bool = False
     """The link holds back the watermark, and one channel is the cause."""
-    stands_for: str = ""
+    instead: str = ""
     """Shown instead of an unknown time."""
     alarm: str = ""
     """A problem of the operator itself, shown before `what`."""
@@ -73,8 +73,8 @@ def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
     strategy = f"{settings.strategy}, one a channel{first}"
     return [
         clock_stage(snapshot),
-        Stage("source", newest, what, read, age, stands_for=f.NO_DATA),
-        Stage("generators", generated, strategy, gap(newest, generated), by, stands_for=f.NO_DATA),
+        Stage("source", newest, what, read, age, instead=f.NO_DATA),
+        Stage("generators", generated, strategy, gap(newest, generated), by, instead=f.NO_DATA),
         *_combined(snapshot, generated),
         windows_stage(snapshot, zone),
     ]
@@ -84,7 +84,7 @@ def clock_stage(snapshot: Snapshot) -> Stage:
     """The clock, at the head of the chain."""
     source = snapshot.source
     speed = "" if source is None or source.speed is None else f", ×{source.speed:g}"
-    return Stage("clock", snapshot.now_ms, "processing time" + speed, stands_for=f.NO_DATA)
+    return Stage("clock", snapshot.now_ms, "processing time" + speed, instead=f.NO_DATA)
 
 
 def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> list[Row]:
@@ -111,8 +111,8 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
         before = max((view.watermark_ms for view in snapshot.instances if view.watermark_ms is not None), default=None)
         why = "each waits for its slowest channel"
         what = f"{len(snapshot.instances):,}, each the minimum of its channels"
-        out.append(Stage("instances", before, what, gap(fastest, before), why, stands_for=f.NO_DATA))
-    stands_for = "ended" if snapshot.ended else f.NO_DATA
+        out.append(Stage("instances", before, what, gap(fastest, before), why, instead=f.NO_DATA))
+    instead = "ended" if snapshot.ended else f.NO_DATA
     time = None if snapshot.ended else level.watermark_ms
     held_ms = gap(before, time)
     if snapshot.one_clock:
@@ -120,14 +120,14 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
         if (frozen := snapshot.spark.frozen_ms) is not None:
             what = "above all channels: a restart with a longer delay"
             why = f"frozen until the records catch up: {f.duration(frozen)} of event time to go"
-        return [*out, Stage("one clock", time, what, held_ms, why, stands_for=stands_for)]
+        return [*out, Stage("one clock", time, what, held_ms, why, instead=instead)]
     views = _valve_inputs(snapshot)
     left_out: tuple[ChannelState, ...] = ("idle", "catching_up")
     counts = [(sum(view.state == state for view in views), CHANNEL_STATES[state].short) for state in left_out]
     reported = ", ".join(f"{count:,} {word}" for count, word in counts if count)
     what = f"minimum of {f.counted(len(views), 'input')}" + (f"; left out: {reported}" if reported else "")
     why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
-    return [*out, Stage("valve", time, what, held_ms, why, holder is not None, stands_for)]
+    return [*out, Stage("valve", time, what, held_ms, why, holder is not None, instead)]
 
 
 def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
@@ -144,11 +144,11 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
     extra = f", {f.setting(settings.allowed_lateness_ms)} allowed" if settings.allowed_lateness_ms else ""
     spec = f"size {f.ELSEWHERE}" if settings.window is None else window(settings) + extra
     what = ", ".join([spec, *(f"{f.count(number)} {word}" for number, word in counts if number is not None)])
-    stands_for = ""
+    instead = ""
     if windows.open_count is None:
-        why, stands_for = unknown_text(windows.unknown, windows.unknown_args) or "", f.ELSEWHERE
+        why, instead = unknown_text(windows.unknown, windows.unknown_args) or "", f.ELSEWHERE
     elif not windows.open:
-        why, stands_for = NO_OPEN_WINDOW, "all closed" if snapshot.ended else ""
+        why, instead = NO_OPEN_WINDOW, "all closed" if snapshot.ended else ""
     elif (mode := output_words(snapshot)) is not None and snapshot.spark.output_mode != "append":
         why = mode
     elif any(node.pinned for node in snapshot.spark.nodes or ()) or snapshot.spark.never_moved:
@@ -158,7 +158,7 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
         ends = f.interval(first.start_ms, first.end_ms, zone, snapshot.now_ms)
         short = first.short_ms
         why = ends + (" is next" if short is None else f" is {f.duration(max(short, 0))} of event time short")
-    return Stage("windows", None, what, why=why, stands_for=stands_for)
+    return Stage("windows", None, what, why=why, instead=instead)
 
 
 class _Inputs:
@@ -182,21 +182,21 @@ class _Inputs:
     def channel(self, view: ChannelView, *, inside: bool = False) -> Row:
         """A channel's row."""
         kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
-        words = "HOLDS" if inside and kind == "holder" else self._standing(kind, view.quiet_ms)
+        words = "HOLDS" if inside and kind == "holder" else self._state_words(kind, view.quiet_ms)
         words = PAUSED if view.held_back and kind == "active" else words
         return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
 
     def instance(self, view: InstanceView) -> Row:
         """A source instance's row."""
         kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
-        words = self._standing(kind, None)
+        words = self._state_words(kind, None)
         return Row(view.channel, view.channel, view.watermark_ms, behind, kind, words, channels=view.channels)
 
     def _kind(self, view: ChannelView | InstanceView) -> Kind:
         held = self._held if isinstance(view, ChannelView) else self._held_instance
         return kind_of(view.channel, view.state, held)
 
-    def _standing(self, kind: Kind, quiet_ms: int | None) -> str:
+    def _state_words(self, kind: Kind, quiet_ms: int | None) -> str:
         if kind == "holder":
             return "HOLDS" + ("" if self._gain_ms is None else f", {f.duration(self._gain_ms)} behind the next")
         if kind == "idle" and quiet_ms is not None:
@@ -225,22 +225,22 @@ def stages_of_query(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
         out.append(Stage("source", None, f"{f.cut(f.clean(source.description), 60)}, backlog {backlog}"))
     if not snapshot.sources:
         what = "" if snapshot.source is None else f.clean(snapshot.source.description)
-        out.append(Stage("source", None, what, stands_for=f.ELSEWHERE))
+        out.append(Stage("source", None, what, instead=f.ELSEWHERE))
     out += [_node(node) for node in spark.nodes or ()]
     if spark.has_watermark is False:
-        out.append(Stage("watermark", None, "this query has no watermark", stands_for="none"))
+        out.append(Stage("watermark", None, "this query has no watermark", instead="none"))
         return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
     if spark.nodes is None:
         delay = snapshot.settings.lateness_ms
         why = f"delay {f.ELSEWHERE if delay is None else f.setting(delay)}"
-        out.append(Stage("watermark node", None, "withWatermark", why=why, stands_for=f.ELSEWHERE))
+        out.append(Stage("watermark node", None, "withWatermark", why=why, instead=f.ELSEWHERE))
     level = snapshot.level.watermark_ms if spark.watermark_ms is None else spark.watermark_ms
     held = gap(snapshot.now_ms, level)
     side = "ahead of the clock" if (snapshot.level.behind_clock_ms or 0) < 0 else "behind the clock"
     if (nodes := len(spark.nodes or ())) > 1:
         word = {"min": "minimum", "max": "maximum", None: f"policy {f.ELSEWHERE}: the minimum by default"}
         side = f"{side}; the {word[spark.policy]} of {nodes} nodes"
-    out.append(Stage("watermark", level, _in_force(snapshot, zone), held, side, stands_for=f.NO_DATA))
+    out.append(Stage("watermark", level, _in_force(snapshot, zone), held, side, instead=f.NO_DATA))
     return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
 
 
@@ -250,9 +250,9 @@ def _node(node: WatermarkNode) -> Stage:
     stuck = {"no_input": "its input has no records", "own_output": "it waits for the query's own output"}
     if node.pinned is not None:
         why = f"{stuck[node.pinned]}, delay {delay}"
-        return Stage("watermark node", None, column, why=why, holds=True, stands_for="1970")
+        return Stage("watermark node", None, column, why=why, holds=True, instead="1970")
     words = f"delay {delay}" + (", sets the watermark of the query" if node.holds else "")
-    return Stage("watermark node", node.watermark_ms, column, why=words, holds=node.holds, stands_for=f.ELSEWHERE)
+    return Stage("watermark node", node.watermark_ms, column, why=words, holds=node.holds, instead=f.ELSEWHERE)
 
 
 def _operators(snapshot: Snapshot) -> list[Stage]:
@@ -264,7 +264,7 @@ def _operators(snapshot: Snapshot) -> list[Stage]:
         part for part in [*(map(_operator, known) if one_entry else ()), _state(snapshot, counted=counted)] if part
     ]
     stages = [] if one_entry else [Stage("state", None, _operator(one)) for one in reversed(known)]
-    return [*stages, Stage("state", None, ", ".join(state), stands_for="" if state else f.ELSEWHERE)]
+    return [*stages, Stage("state", None, ", ".join(state), instead="" if state else f.ELSEWHERE)]
 
 
 def _operator(one: StatefulOperator) -> str:
@@ -350,7 +350,7 @@ def _stage(snapshot: Snapshot, task: FlinkVertex, inputs: Sequence[FlinkVertex])
         gap(before, time_ms if inputs else _fastest(task)),
         why,
         holds,
-        stands_for="ended" if task.status == "FINISHED" else f.NO_DATA,
+        instead="ended" if task.status == "FINISHED" else f.NO_DATA,
         alarm=", ".join(f"{word} {f.share(load)}" for explains, word, load in loads if explains),
         key=key_of(task.id),
         upstream=upstream,

@@ -94,7 +94,7 @@ class Top(Struct, frozen=True):
 
     status: Sequence[Part] = ()
     verdict: Sequence[Part] = ()
-    story: WatermarkLine = WatermarkLine()
+    watermark_line: WatermarkLine = WatermarkLine()
     tuning: Sequence[Part] = ()
     now: Sequence[Part] = ()
     """The effect of the preview at the next emit, or of an applied setting; else nothing."""

@@ -25,7 +25,7 @@ from .plan import PlanFacts
 from .tapped import Count, InputFacts
 
 VERSION = 2
-"""Of the file that a job publishes."""
+"""The version of the file that a job publishes."""
 MAX_CLOCK_SKEW_MS = 1_000
 """How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"

@@ -136,7 +136,7 @@ def test_resume_goes_on_where_the_clock_had_come(tmp_path: Path) -> None:
     assert [source.clock.tick_limit_ms(row) for row in range(5)] == [MIN, 10, 20, 90, None]
 
 
-def test_the_clock_stands_until_it_is_started_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_is_still_until_it_is_started_once(monkeypatch: pytest.MonkeyPatch) -> None:
     time = ReplayTime(speed=600, batch_rows=None)
     time.begin(np.array([10_000]))
     for now_s, started, expected in [(1e9, False, 10_000), (100.0, True, 10_000), (101.5, True, 910_000)]:

@@ -6,7 +6,7 @@ from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.words.channels import timeline
+from wmtop.tui.words.channels import channel_line
 from wmtop.tui.words.texts import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
 
 from tests.snapshots import replace
@@ -25,7 +25,7 @@ def with_channel(name: str, **more: object) -> Snapshot:
 
 def sentence(snapshot: Snapshot, name: str) -> str:
     view = next(view for view in snapshot.channels if view.channel == name)
-    return "".join(text for text, _ in timeline(snapshot, view))
+    return "".join(text for text, _ in channel_line(snapshot, view))
 
 
 def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_others() -> None:
@@ -33,10 +33,10 @@ def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_o
         await it.press("enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.says("main › F9", "#top")
-        await it.says(sentence(live(), "F9"), "#story")
+        await it.says(sentence(live(), "F9"), "#explanation")
         await it.press("right")
         await it.says("main › YV", "#top")
-        await it.says(sentence(live(), "YV"), "#story")
+        await it.says(sentence(live(), "YV"), "#explanation")
         await it.press("left", "left")
         await it.says("main › AS", "#top")
         await it.press("escape")
@@ -98,10 +98,10 @@ def test_a_channel_that_goes_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
         await it.push(canned.one())
-        await it.says(CHANNEL_GONE, "#story")
+        await it.says(CHANNEL_GONE, "#explanation")
         await it.press("right")
-        await it.says("all is active", "#story")
+        await it.says("all is active", "#explanation")
         await it.push(canned.attached())
-        await it.says(ELSEWHERE, "#story")
+        await it.says(ELSEWHERE, "#explanation")
 
     drive(scenario, *reported(many()))

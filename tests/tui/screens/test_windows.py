@@ -97,7 +97,7 @@ def test_window_page_of_an_unknown_window_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
         await it.push(live(windows=Windows()))
-        await it.until(lambda: FIRED_LONG_AGO in " ".join(it.said("#story").split()))
+        await it.until(lambda: FIRED_LONG_AGO in " ".join(it.said("#explanation").split()))
 
     drive(scenario, *reported(live()))
 

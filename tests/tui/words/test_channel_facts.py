@@ -3,7 +3,7 @@
 import re
 
 from wmtop.engine.snapshot import Offender, Snapshot
-from wmtop.tui.words.channels import facts, timeline
+from wmtop.tui.words.channels import channel_line, facts
 
 from tests.snapshots import replace
 
@@ -25,7 +25,7 @@ def shown_of(snapshot: Snapshot, name: str) -> dict[str, str]:
 
 def state_override(snapshot: Snapshot, name: str) -> str:
     view = next(view for view in snapshot.channels if view.channel == name)
-    return "".join(text for text, _ in timeline(snapshot, view))
+    return "".join(text for text, _ in channel_line(snapshot, view))
 
 
 def test_each_state_has_its_sentence() -> None:
