@@ -54,8 +54,8 @@ def test_sparks_one_clock_has_no_valve() -> None:
 
 
 def test_the_end_and_the_beginning_are_words() -> None:
-    assert (chain(canned.ended())["valve"].time_ms, chain(canned.ended())["valve"].stands_for) == (None, "ended")
-    assert chain(canned.empty())["generators"].stands_for == "no data yet"
+    assert (chain(canned.ended())["valve"].time_ms, chain(canned.ended())["valve"].instead) == (None, "ended")
+    assert chain(canned.empty())["generators"].instead == "no data yet"
 
 
 def test_a_query_that_others_run() -> None:
@@ -87,8 +87,8 @@ def test_a_query_that_others_run() -> None:
 
 def test_what_no_tap_reports_is_not_known_from_here() -> None:
     by_name = chain(replace(attached(), sources=None, spark=SparkProgress()))
-    assert by_name["source"].stands_for == "not known from here"
-    assert by_name["state"].stands_for == "not known from here"
+    assert by_name["source"].instead == "not known from here"
+    assert by_name["state"].instead == "not known from here"
     assert by_name["windows"].what == "size not known from here, 2 open"
 
 
