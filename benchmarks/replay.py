@@ -25,7 +25,7 @@ from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.replay.app import play_times
+from wmtop.tui.replay.player import play_times
 from wmtop.tui.replay.timeline import marks_of
 
 from .screen import Terminal

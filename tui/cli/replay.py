@@ -65,7 +65,8 @@ def play(
     reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool, of_fleet: bool = False
 ) -> str | None:
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
-    from ..replay.app import SPEEDS, ReplayApp
+    from ..replay.app import ReplayApp
+    from ..replay.player import SPEEDS
 
     number = 0 if at_ms is None else reader.seek(at_ms)
     app = partial(ReplayApp, reader, speed=speed or SPEEDS[-1], number=number, playing=playing)

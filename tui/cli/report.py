@@ -19,7 +19,7 @@ from .replay import progress_bar
 from .targets import Look, follow, member_of, recording_at
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
-    from ..screens.exports import Incident
+    from ..screens.incident_report import Incident
 
 DEFAULT_FOR_MS = 30_000
 MIN_MS = 5_000
@@ -43,7 +43,7 @@ def report(
     options: TargetOptions = NO_OPTIONS,
 ) -> None:
     """Write an incident report: Markdown, a picture of the main screen, and the last minutes as a recording."""
-    from ..screens.exports import check_target, redacted, write_incident
+    from ..screens.incident_report import check_target, redacted, write_incident
 
     member = member_of(target)
     target = member.target
@@ -76,7 +76,7 @@ def _say(step: str) -> None:
 
 
 def _recorded(path: Path, at: int | None) -> "Incident":
-    from ..screens.exports import incident_of
+    from ..screens.incident_report import incident_of
 
     with recording_at(path, at) as (reader, number):
         return incident_of(reader, number)
@@ -88,7 +88,7 @@ def _looked_at(target: str, for_ms: int, options: TargetOptions, configured: Tar
     from ...engine.targets.own import RunningEngine
     from ...engine.targets.spark.kind import FinishedLog
     from ...engine.targets.target import header_of
-    from ..screens.exports import Incident
+    from ..screens.incident_report import Incident
 
     progress = None if is_remote(target) else progress_bar
     opened = open_target(target, replace(options.over(configured), log_progress=progress))

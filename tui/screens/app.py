@@ -27,7 +27,8 @@ from ..words.recent import Recent
 from ..words.spans import Top
 from ..words.texts import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from .base_app import BaseApp, TooSmallScreen
-from .exports import Incident, LastMinutes, Recorder, write_new
+from .exports import Recorder
+from .incident_report import Incident, LastMinutes, write_new
 from .start import Answer, QuitScreen, StartScreen
 
 if TYPE_CHECKING:  # the start screen is painted before the others are imported

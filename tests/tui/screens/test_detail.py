@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from wmtop.tui.screens.help import HelpScreen
-from wmtop.tui.screens.lateness import LateRecordsScreen
+from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.target_screen import FURTHER, DetailScreen, loaded
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui import cli
-from wmtop.tui.screens.exports import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
+from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
 from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
 
 from ..canned import CARRIERS, WALL, header, hostile, live, reported
