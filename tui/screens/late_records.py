@@ -14,8 +14,10 @@ from ..words.keys import Hint, hint
 from ..words.main_screen import Shown
 from ..words.spans import Span
 from ..words.texts import Chosen, TableRecords
-from .lateness import _FRAME
 from .target_screen import DetailScreen
+
+_FRAME = 4
+"""The cells that frame and margins take."""
 
 
 class LateRecordsScreen(DetailScreen):

@@ -1,4 +1,4 @@
-"""Operators: the chain from source to windows, the time of each, how far each holds back, and the inputs of the valve."""
+"""Operators: the chain from source to windows, the time of each, how far each holds back, and the inputs."""
 
 from collections.abc import Sequence
 from functools import partial
