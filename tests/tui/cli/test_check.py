@@ -284,7 +284,7 @@ def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(
 
     def look_at(member: Member, decided: Callable[[Look], bool], *more: object) -> Look:
         query = replace(HEALTHY.published[-1], verdict=Verdict("unknown"), spark=SparkProgress(never_moved=True))
-        assert not decided(Look(Recent(), query))
+        assert not decided(Look(Recent(), seen=[query]))
         ended.wait(60)
         raise AssertionError("nothing waits for it")
 

@@ -1,11 +1,12 @@
 """Tuning by keys and by typing: the preview follows at once, Enter applies it, Esc drops it."""
 
-from msgspec.structs import replace
 from wmtop.engine.feed.messages import Change, Reply
 from wmtop.engine.snapshot import SettingsChange
 from wmtop.engine.text.formatting import DURATION_HOW
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.texts import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
+
+from tests.snapshots import replace
 
 from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, reported
 from ..drive import Driven, drive
