@@ -39,6 +39,7 @@ def recorded(place: Path, name: str, build: Callable[[], Stream]) -> tuple[Path,
     return path, stream
 
 
+@pytest.mark.matrix  # `tests/doctor/test_situations.py` builds the same
 @pytest.mark.parametrize("name", [name for name in SITUATIONS if "ten_thousand" not in name])
 def test_situation(driver: Driver, place: Path, name: str) -> None:
     path, _ = recorded(place, name, SITUATIONS[name].build)
