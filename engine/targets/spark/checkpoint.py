@@ -65,8 +65,6 @@ class RecordedBatch(Struct, frozen=True, array_like=True):
     """When it ended or, by the file system, its commit was written; None: it runs, or that is not known."""
     inputs: tuple[int, ...] = ()
     """In a checkpoint, a number for each source's offsets: another one means other offsets."""
-    rows: int = 0
-    """In a report, the rows of its sources."""
 
 
 class WatermarkDelay(Struct, frozen=True):

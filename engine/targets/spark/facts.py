@@ -262,6 +262,10 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
     history: tuple[RecordedBatch, ...] = ()
     """Its last batches."""
+    moved_ms: int | None = None
+    """When the batch began whose end gave the watermark its present value; its first batch, if none did."""
+    unmoved: int = 0
+    """Batches with rows since then."""
     inputs: tuple[InputFacts, ...] = ()
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""

@@ -230,9 +230,10 @@ def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:
         return Unmoved()
     if facts.checkpoint is not None and len(facts.checkpoint.history) > 1:
         return _unmoved_by_offsets(facts.checkpoint, watermark_ms)
-    if facts.run is None or not facts.run.history:
+    run = facts.run
+    if run is None or run.progress is None or not run.history:
         return Unmoved()
-    return Unmoved(sum(point.watermark_ms == watermark_ms and point.rows > 0 for point in facts.run.history))
+    return Unmoved(run.unmoved if run.progress.watermark_ms == watermark_ms else 0)
 
 
 def _unmoved_by_offsets(checkpoint: CheckpointFacts, watermark_ms: int) -> Unmoved:

@@ -174,10 +174,13 @@ class _Run:
             self.set(dropped_behind_ms=max(before_ms - earliest_ms, self.run.dropped_behind_ms or 0))
         self.set(dropped_at_least=self.run.dropped_at_least + progress.dropped)
         if at_ms is not None:
+            if last is None:
+                self.set(moved_ms=at_ms)
+            elif progress.watermark_ms != last.watermark_ms:
+                self.set(moved_ms=self._history[-1].begin_ms if self._history else at_ms, unmoved=0)
+            self.set(unmoved=self.run.unmoved + (progress.rows > 0))
             end_ms = at_ms + duration_ms if duration_ms else None
-            self._history.append(
-                RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms, rows=progress.rows)
-            )
+            self._history.append(RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms))
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
                 self._input(name.removeprefix(TAP)).apply(

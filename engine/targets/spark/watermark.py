@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode, WhatIf
-from .checkpoint import CheckpointFacts, RecordedBatch
+from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun
 from .plan import PlanFacts
 from .tapped import InputFacts
@@ -260,7 +260,7 @@ def _level(
     if watermark_ms is None:
         return Level()
     fastest = [view.watermark_ms for view in channels.views if view.watermark_ms is not None]
-    moved_ms = _moved_ms(facts.history, watermark_ms)
+    moved_ms = _moved_ms(facts, watermark_ms)
     if before is not None and before.level.watermark_ms == watermark_ms and before.level.moved_ms is not None:
         moved_ms = before.level.moved_ms if moved_ms is None else min(moved_ms, before.level.moved_ms)
     return Level(
@@ -272,12 +272,14 @@ def _level(
     )
 
 
-def _moved_ms(history: Sequence[RecordedBatch], watermark_ms: int) -> int | None:
+def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
-    for batch in reversed(history):
-        if batch.watermark_ms != watermark_ms:
-            return batch.begin_ms
-    return history[0].begin_ms if history else None
+    history, run = facts.history, facts.run
+    other = (batch.begin_ms for batch in reversed(history) if batch.watermark_ms != watermark_ms)
+    times = [next(other, history[0].begin_ms)] if history else []
+    if run is not None and run.progress is not None and run.progress.watermark_ms == watermark_ms:
+        times += [] if run.moved_ms is None else [run.moved_ms]
+    return min(times, default=None)
 
 
 def views_of(nodes: Nodes, watermark_ms: int | None) -> list[WatermarkNode]:
@@ -424,7 +426,7 @@ def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) ->
 def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
     if not nodes.nodes:
         return None
-    has_read = facts.run is not None and any(batch.rows for batch in facts.run.history)
+    has_read = facts.run is not None and facts.run.unmoved > 0
     has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
     committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
     # Kafka's first batch has offsets even without records.

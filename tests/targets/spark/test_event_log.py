@@ -82,10 +82,18 @@ def test_the_last_batch_is_the_one_of_the_last_progress(seen: dict[str, Seen], k
 def test_the_history_is_every_batch(seen: dict[str, Seen], kind: str, name: str) -> None:
     run, batches = query(seen[kind].log, name), reported(seen, kind, name)
     for point, batch in zip(run.history, batches, strict=True):
-        assert (point.batch, point.rows) == (batch["batchId"], batch["numInputRows"])
+        assert point.batch == batch["batchId"]
         assert point.begin_ms == iso_ms(batch["timestamp"])
         assert (point.end_ms or point.begin_ms) - point.begin_ms == batch["durationMs"]["triggerExecution"]
         assert point.watermark_ms == (iso_ms(batch.get("eventTime", {}).get("watermark")) or None)
+    frozen = [
+        batch
+        for batch in batches
+        if batch.get("eventTime", {}).get("watermark") == batches[-1].get("eventTime", {}).get("watermark")
+    ]
+    assert run.unmoved == sum(batch["numInputRows"] > 0 for batch in frozen)
+    before = batches[: len(batches) - len(frozen)]
+    assert run.moved_ms == iso_ms((before[-1:] or batches)[0]["timestamp"])
     assert (run.id, {run.run_id}) == (batches[0]["id"], {batch["runId"] for batch in batches})
     greatest = [iso_ms(batch.get("eventTime", {}).get("max")) for batch in batches]
     assert run.max_event_ms == max((time for time in greatest if time is not None), default=None)
@@ -427,9 +435,14 @@ def line_of(event: Event) -> bytes:
     return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
-def test_of_a_long_run_the_last_batches_are_kept(tmp_path: Path) -> None:
-    [run] = written(tmp_path / "local-1", of_query("long", 2000))
+def test_of_a_long_run_the_last_batches_are_kept_and_since_when_the_watermark_is_frozen(tmp_path: Path) -> None:
+    def watermark(batch: int) -> Event:
+        return {"eventTime": {"watermark": f"2026-01-01T00:00:{min(batch, 30):02}.000Z"}}
+
+    [run] = written(tmp_path / "local-1", of_query("long", 2000, watermark))
     assert [batch.batch for batch in run.history] == list(range(1400, 2000))
+    assert run.moved_ms == iso_ms("2026-01-01T00:00:29.000Z")  # the end of batch 29 gave it its value
+    assert run.unmoved == 1970
 
 
 def test_rates_that_are_none_are_not_counted(tmp_path: Path) -> None:

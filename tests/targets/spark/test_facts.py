@@ -71,9 +71,7 @@ def test_with_a_frozen_watermark_the_end_of_the_batch_does_not_matter() -> None:
 
 
 def test_a_report_is_as_good() -> None:
-    points = tuple(
-        RecordedBatch(mark.batch, mark.begin_ms, mark.watermark_ms, mark.end_ms, rows=5) for mark in marks(4)
-    )
+    points = tuple(RecordedBatch(mark.batch, mark.begin_ms, mark.watermark_ms, mark.end_ms) for mark in marks(4))
     level = NOW - 60 * SECOND
     assert past_of(reported(replace(run(), history=points)), level, NOW) == past_of(recorded(marks(4)), level, NOW)
     gap = (*points[:2], *points[3:])

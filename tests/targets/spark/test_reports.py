@@ -67,8 +67,7 @@ LAST = replace(
     last_event_ms=NOW - 4_100,
     max_event_ms=90_000,
     history=tuple(
-        RecordedBatch(5 + n, began := NOW - 15_000 + 5_000 * n, 30_000 + 5_000 * n, began + 900, rows=20)
-        for n in range(3)
+        RecordedBatch(5 + n, began := NOW - 15_000 + 5_000 * n, 30_000 + 5_000 * n, began + 900) for n in range(3)
     ),
 )
 
