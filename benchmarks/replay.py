@@ -17,7 +17,8 @@ from pathlib import Path
 import msgspec
 import zstandard
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording_reader import SUMMARY, FrameInfo, RecordingReader, index_frame, skippable
+from wmtop.engine.feed.recording_format import SUMMARY, FrameInfo, index_frame, skippable
+from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.history import HistoryPoint

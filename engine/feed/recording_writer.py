@@ -19,17 +19,8 @@ from ..system.errors import RunError, UsageError
 from ..system.files import Existing, try_lock_file
 from ..verdict.history import HistoryPoint, history_point
 from .messages import Header, encode_line
-from .recording_reader import (
-    CHUNK,
-    GROUP_BYTES,
-    LAST_BLOCK,
-    SUMMARY,
-    FrameInfo,
-    RecordingReader,
-    index_frame,
-    pack,
-    skippable,
-)
+from .recording_format import CHUNK, GROUP_BYTES, LAST_BLOCK, SUMMARY, FrameInfo, index_frame, pack, skippable
+from .recording_reader import RecordingReader
 
 GROUP = 60
 """Snapshots per frame."""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import Positions, Topic, TopicPartition
-from wmtop.engine.run.sources.kafka import Kafka, KafkaColumns
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.system.json_path import JsonPath
 

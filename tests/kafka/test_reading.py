@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources.kafka import Kafka, KafkaColumns, Reader
+from wmtop.engine.run.sources.kafka import Kafka, Reader
+from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.system.json_path import JsonPath
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 

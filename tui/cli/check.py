@@ -22,19 +22,8 @@ from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, cut, duration
-from ..words.check import (
-    BAD,
-    FACTS,
-    Checked,
-    CheckedFinding,
-    CheckInput,
-    Expression,
-    evaluate,
-    facts_of,
-    lines,
-    reason_of,
-    table,
-)
+from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
+from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of
 from ..words.fleet import held_back_by
 from .options import (
     OF_CHECKS,

@@ -20,7 +20,7 @@ from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTar
 from ...engine.targets.open import kind_at, open_target
 from ...engine.targets.own import is_recording, local_path, running_engine
 from ...engine.targets.target import change_in_job, header_of
-from ..words.check import CheckInput
+from ..words.fail_if import CheckInput
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
 from .config import appearance, config

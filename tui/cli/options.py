@@ -31,7 +31,7 @@ from .complete import target_names
 
 if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
-    from ..words.check import Expression
+    from ..words.fail_if import Expression
 
 _STRATEGIES: dict[str, StrategyName] = {name: name for name in get_args(StrategyName) if name != "custom"}
 
@@ -47,7 +47,7 @@ def parse_duration(text: str) -> int:
 def parse_condition(text: str) -> "Expression":
     """A condition of `--fail-if`; facts of plug-ins (`kind.name`) are known if the plug-in is installed."""
     from ...engine.targets.plugin import plugins
-    from ..words.check import parse_fail_if
+    from ..words.fail_if import parse_fail_if
 
     return parse_fail_if(text, plugins() if "." in text else ())
 

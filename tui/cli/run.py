@@ -28,7 +28,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ...engine.run.sources.kafka import KafkaColumns, Start
+    from ...engine.run.sources.kafka import Start
+    from ...engine.run.sources.kafka_progress import KafkaColumns
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
@@ -271,7 +272,7 @@ def _kafka_start(text: str) -> "Start":
 
 def _kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path or unit."""
-    from ...engine.run.sources.kafka import KafkaColumns
+    from ...engine.run.sources.kafka_progress import KafkaColumns
     from ...engine.system.json_path import parse_json_path
 
     known = _one_of("--time-unit", unit, ("auto", *UNITS))

@@ -16,7 +16,7 @@ from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets.own import Recording, is_recording
 from ...engine.targets.target import NO_OPTIONS, OpenedTarget, Pace, TargetOptions
 from ...engine.text.formatting import clean, stamp
-from ..words.check import CheckInput
+from ..words.fail_if import CheckInput
 from ..words.recent import Recent
 from .config import config
 from .options import target_options

@@ -9,8 +9,8 @@ from ...engine.text import formatting as f
 from ..widgets.canvas import spark
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import FactList, Prose, TextLine
-from ..words.barrel import holding, kind_of, rank
-from ..words.channels import channel_line, channel_named, facts
+from ..words.barrel import channel_named, holding, kind_of, rank
+from ..words.channels import channel_line, facts
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown

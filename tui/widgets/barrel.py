@@ -10,8 +10,8 @@ from textual.events import Click
 
 from ...engine.text import formatting as f
 from ..words import barrel as scales
-from ..words.barrel import LEFT_OUT, STATES, Axis, Kind, LogAxis, Order, Scale, Stave
-from ..words.channels import channel_named, stave_of
+from ..words.barrel import LEFT_OUT, STATES, Axis, Kind, LogAxis, Order, Scale, Stave, channel_named
+from ..words.channels import stave_of
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import preview_title

@@ -14,7 +14,8 @@ from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
-from .check import BAD, FACTS, CheckInput
+from .check import BAD
+from .fail_if import FACTS, CheckInput
 from .progress import lags_of, sparkline
 from .spans import Part, Span, clip, part
 from .verdict import MOVES_AGAIN, STYLES, WORDS, WORST, blame, is_over

@@ -11,7 +11,8 @@ from ...engine.doctor import Finding, diagnose, explain, verdict_at
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import Event, HistoryPoint
-from .check import FACTS, CheckInput, Value, facts_of, shown
+from .check import shown
+from .fail_if import FACTS, CheckInput, Value, facts_of
 from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of

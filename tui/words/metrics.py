@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelState, ChannelView, VerdictName
-from .check import FACTS, CheckInput
+from .fail_if import FACTS, CheckInput
 from .watermark import named_facts
 
 PREFIX = "wmtop_"

@@ -22,16 +22,9 @@ from wmtop import engine
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.job import CANNOT_PUBLISH, OVER_CONNECT
 from wmtop.engine.targets.open import open_target
-from wmtop.engine.targets.spark.facts import QueryRun, QueryStarted
+from wmtop.engine.targets.spark.facts import Application, QueryRun, QueryStarted
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.reports import (
-    Application,
-    PublishedTap,
-    find_published,
-    is_held,
-    list_published,
-    remove_leftovers,
-)
+from wmtop.engine.targets.spark.reports import PublishedTap, find_published, is_held, list_published, remove_leftovers
 from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, keys_of_longs
 from wmtop.engine.targets.target import AttachedTarget
 

@@ -7,11 +7,10 @@ import pytest
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
-from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
+from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.files import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
-from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 from wmtop.engine.watermarks.settings import Tumbling
 

@@ -11,12 +11,13 @@ from wmtop.engine.targets.spark.facts import (
     QueryFacts,
     QueryProgress,
     QueryRun,
+    Report,
     RunningBatch,
     SourceProgress,
 )
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
-from wmtop.engine.targets.spark.reports import Report, choose, sure_of
+from wmtop.engine.targets.spark.reports import choose, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
 
 from tests.snapshots import replace

@@ -6,10 +6,9 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
+from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
-from wmtop.engine.targets.spark.reports import Report
 from wmtop.engine.targets.spark.tapped import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
 from wmtop.engine.targets.spark.watermark import (
     Channels,

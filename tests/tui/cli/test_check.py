@@ -25,7 +25,8 @@ from wmtop.engine.system.remote_files import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.targets import Look, Member
-from wmtop.tui.words.check import CheckInput, reason_of
+from wmtop.tui.words.check import reason_of
+from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
 
 from tests.snapshots import replace

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Reason, Totals, Verdict, VerdictName
-from wmtop.tui.words.check import FACTS, CheckInput, Value, evaluate, facts_of, parse_fail_if
+from wmtop.tui.words.fail_if import FACTS, CheckInput, Value, evaluate, facts_of, parse_fail_if
 
 from ...doctor.patients import SECOND, before, channel, healthy
 

@@ -1,0 +1,294 @@
+"""`check --fail-if`: facts with names (None where not known), and expressions over them. Pure."""
+
+import operator
+import re
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+
+from ...engine.doctor import Finding
+from ...engine.snapshot import EngineState, Snapshot, VerdictName
+from ...engine.text import formatting as f
+from ...engine.verdict.history import HistoryPoint, backlog
+from .watermark import held_ms, named_facts, share
+
+Kind = Literal["duration", "share", "count", "ratio", "word"]
+
+
+Value = float | str | None
+
+
+class CheckInput(Struct, frozen=True):
+    """The input for the facts."""
+
+    snapshot: Snapshot
+    past: Sequence[HistoryPoint]
+    verdict: VerdictName
+    findings: Sequence[Finding]
+
+
+class Fact(Struct, frozen=True):
+    """A fact: the type of its values (durations in ms), and how it is computed."""
+
+    kind: Kind
+    take: Callable[[CheckInput], Value]
+
+
+def _late_share_recent(given: CheckInput) -> Value:
+    """The late share of the history (at most 15 min)."""
+    if given.snapshot.totals.late is None or len(given.past) < 2:
+        return None
+    first, last = given.past[0], given.past[-1]
+    return share(last.late - first.late, max(last.records - first.records, 0))
+
+
+def _stalled_for(given: CheckInput) -> Value:
+    """How long the watermark has not advanced; 0 unless it is stalled, or will be once that has lasted."""
+    if given.verdict == "unknown":
+        return None
+    if given.verdict != "stalled" and not _is_frozen(given.snapshot):
+        return 0
+    now, level = given.snapshot.now_ms, given.snapshot.level
+    since = level.moved_ms
+    for point in reversed(given.past):
+        if point.watermark_ms != level.watermark_ms:
+            break
+        since = point.now_ms if since is None else min(since, point.now_ms)
+    return None if now is None or since is None else max(now - since, 0)
+
+
+def _is_frozen(snapshot: Snapshot) -> bool:
+    """Whether the watermark has not advanced in a whole horizon while data comes, under an older verdict.
+
+    A new verdict is in force only after a quarter of the horizon.
+    """
+    verdict = snapshot.verdict
+    if verdict.verdict not in ("moving", "slow") or verdict.speed != 0:
+        return False
+    if verdict.verdict == "moving" and not verdict.reason.ms:
+        return False  # records come, and none is newer than those before
+    horizon = verdict.horizon_ms or 0
+    views = snapshot.channels
+    return any(view.backlog or (view.quiet_ms is not None and view.quiet_ms < horizon) for view in views)
+
+
+def _in_state(state: str) -> Callable[[CheckInput], Value]:
+    def count(given: CheckInput) -> Value:
+        channels = given.snapshot.channels
+        return sum(view.state == state for view in channels) if channels else None
+
+    return count
+
+
+def _speed(given: CheckInput) -> Value:
+    """Event time that the watermark advanced by, per processing time: the verdict's, else that of the last minute."""
+    if given.snapshot.verdict.speed is not None:
+        return given.snapshot.verdict.speed
+    points = [point for point in given.past if point.wall_ms >= given.past[-1].wall_ms - 60_000]
+    if given.verdict == "unknown" or len(points) < 2 or points[-1].now_ms <= points[0].now_ms:
+        return None
+    first, last = points[0].watermark_ms, points[-1].watermark_ms
+    return None if first is None or last is None else (last - first) / (points[-1].now_ms - points[0].now_ms)
+
+
+FACTS: dict[str, Fact] = {
+    "level_lag": Fact("duration", lambda given: given.snapshot.level.behind_clock_ms),
+    "behind_fastest": Fact("duration", lambda given: given.snapshot.level.behind_fastest_ms),
+    "late_share": Fact("share", lambda given: share(given.snapshot.totals.late, given.snapshot.totals.records)),
+    "late_share_recent": Fact("share", _late_share_recent),
+    "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
+    "stalled_for": Fact("duration", _stalled_for),
+    "idle": Fact("count", _in_state("idle")),
+    "catching_up": Fact("count", _in_state("catching_up")),
+    "backlog": Fact("count", lambda given: backlog(given.snapshot)),
+    "backlog_time": Fact(
+        "duration",
+        lambda given: max(
+            (ms for view in given.snapshot.channels if (ms := view.behind_end_ms) is not None), default=None
+        ),
+    ),
+    "open_windows": Fact("count", lambda given: given.snapshot.windows.open_count),
+    "state": Fact("word", lambda given: given.snapshot.state),
+    "verdict": Fact("word", lambda given: given.verdict),
+    "findings": Fact("count", lambda given: len(given.findings)),
+    "speed": Fact("ratio", _speed),
+    "batch_time": Fact("duration", lambda given: given.snapshot.spark.batch_ms),
+}
+
+
+WORD_VALUES: dict[str, tuple[str, ...]] = {"state": get_args(EngineState), "verdict": get_args(VerdictName)}
+
+
+_CHANNEL_FACT = "lag"
+"""The only fact of a channel."""
+
+
+def facts_of(given: CheckInput) -> dict[str, Value]:
+    """All facts by name, a plug-in's as `kind.name`; durations in ms, shares from 0 to 1."""
+    return {**{name: fact.take(given) for name, fact in FACTS.items()}, **dict(named_facts(given.snapshot))}
+
+
+def channel_lag(given: CheckInput, pattern: str) -> tuple[Value, str | None]:
+    """The greatest lag behind the clock (ms) of the channels whose whole name matches, and that channel.
+
+    None if no channel matches, or a matching one has no watermark.
+    """
+    now_ms = given.snapshot.now_ms
+    found = [view for view in given.snapshot.channels if re.fullmatch(pattern, view.channel)]
+    lags = [
+        (now_ms - view.watermark_ms, view.channel)
+        for view in found
+        if now_ms is not None and view.watermark_ms is not None
+    ]
+    return max(lags) if lags and len(lags) == len(found) else (None, None)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+
+
+_TOKEN = re.compile(
+    r"\s*(channel\[(?:\\.|\[[^\]]*\]|[^\\\]])*\]\.\w+|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?|>=|<=|==|!=|>|<|[\d.]+\w*%?|\S)"
+)
+
+
+_EXAMPLE = "e.g. 'level_lag > 10m and late_share > 1%'"
+
+
+class Comparison(Struct, frozen=True):
+    """One comparison; `pattern` selects channels if the fact is a channel's. `text` is as written."""
+
+    text: str
+    name: str
+    operator: str
+    value: float | str
+    kind: Kind
+    pattern: str | None = None
+
+
+Expression = tuple[tuple[Comparison, ...], ...]
+"""Alternatives (`or`) of comparisons that must all be true (`and`)."""
+
+
+class Outcome(Struct, frozen=True):
+    """The result of an expression: `met` None is not known; `words` name the comparisons with their numbers."""
+
+    met: bool | None
+    words: str
+
+
+def parse_fail_if(text: str, plugins: Collection[str] = ()) -> Expression:
+    """The expression, with facts of these kinds of plug-ins; ValueError with one line that names what is wrong."""
+    if not text.strip():
+        raise ValueError(f"the condition is empty, {_EXAMPLE}")
+    tokens = [match[1] for match in _TOKEN.finditer(text.rstrip())]
+    alternatives: list[tuple[Comparison, ...]] = []
+    current: list[Comparison] = []
+    while True:
+        current.append(_comparison(tokens[:3], text, plugins))
+        joint, tokens = tokens[3:4], tokens[4:]
+        if joint not in (["and"], ["or"], []):
+            raise ValueError(f"'{joint[0]}' is not expected after '{current[-1].text}': join comparisons by and, or")
+        if joint != ["and"]:
+            alternatives.append(tuple(current))
+            current = []
+        if not joint:
+            return tuple(alternatives)
+
+
+def evaluate(expression: Expression, given: CheckInput) -> Outcome:
+    """Whether it is met: the comparisons that make it so, or the facts that are not known."""
+    unknown: list[str] = []
+    for alternative in expression:
+        results = [_evaluate(comparison, given) for comparison in alternative]
+        if all(result.met for result in results):
+            return Outcome(True, " and ".join(result.words for result in results))
+        if all(result.met is not False for result in results):
+            unknown += [result.words for result in results if result.met is None]
+    return Outcome(None, ", ".join(unknown)) if unknown else Outcome(False, "")
+
+
+def shown(value: Value, kind: Kind) -> str:
+    """A fact's value with its unit."""
+    if value is None or isinstance(value, str):
+        return f.UNKNOWN if value is None else value
+    if kind == "duration":
+        return f.duration(value)
+    if kind == "share":
+        return f.share(value)
+    return f"{value:.2f}" if kind == "ratio" else f.count(round(value))
+
+
+def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
+    name = comparison.name
+    if comparison.pattern is None:
+        value = FACTS[name].take(given) if name in FACTS else dict(named_facts(given.snapshot)).get(name)
+    else:
+        value, channel = channel_lag(given, comparison.pattern)
+        name = f"channel[{comparison.pattern if channel is None else f.clean(channel)}].{name}"
+    if value is None or (name == "verdict" and value == "unknown" and comparison.value != "unknown"):
+        return Outcome(None, name)
+    if isinstance(value, str) != isinstance(comparison.value, str):
+        return Outcome(None, name)  # a plug-in's word compared with a number, or the reverse
+    met = _OPERATORS[comparison.operator](value, comparison.value)
+    return Outcome(met, f"{comparison.text} ({name} is {shown(value, comparison.kind)})")
+
+
+def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Comparison:
+    if len(tokens) < 3 or tokens[1] not in _OPERATORS:
+        raise ValueError(f"'{' '.join(tokens) or text}' is not a comparison, {_EXAMPLE}")
+    fact, sign, value = tokens
+    pattern, name = _fact(fact, plugins)
+    kind = _kind_of(value) if "." in name else FACTS[name].kind if pattern is None else "duration"
+    if kind == "word" and sign not in ("==", "!="):
+        raise ValueError(f"{name} is a word: compare it with == or !=, not {sign}")
+    return Comparison(" ".join(tokens), name, sign, _value(value, name, kind), kind, pattern)
+
+
+def _fact(text: str, plugins: Collection[str]) -> tuple[str | None, str]:
+    """The pattern of a channel's fact, and the fact's name."""
+    if not text.startswith("channel["):
+        if text in FACTS or ("." in text and text.partition(".")[0] in plugins):
+            return None, text
+        near = get_close_matches(text, FACTS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"'{text}' is not a fact; {hint}facts: {', '.join(FACTS)}, channel[NAME].lag")
+    pattern, name = text[len("channel[") :].rsplit("].", 1)
+    if name != _CHANNEL_FACT:
+        raise ValueError(f"'{name}' is not a fact of a channel; facts: {_CHANNEL_FACT}")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"'{pattern}' is not a regular expression: {error}") from None
+    return pattern, name
+
+
+def _kind_of(value: str) -> Kind:
+    """The kind of a plug-in's fact, by the value that it is compared with."""
+    if re.fullmatch(r"[\d.]+", value):
+        return "ratio"
+    return "share" if value.endswith("%") else "duration" if value[0].isdigit() else "word"
+
+
+def _value(text: str, name: str, kind: Kind) -> float | str:
+    if kind == "word":
+        if name in WORD_VALUES and text not in WORD_VALUES[name]:
+            raise ValueError(f"'{text}' is not a {name}: use {', '.join(WORD_VALUES[name])}")
+        return text
+    if kind == "duration":
+        try:
+            return f.parse_duration(text)
+        except ValueError:
+            raise ValueError(f"'{text}' is not a duration for {name}, e.g. 250ms, 45s, 30m, 2h or 1d") from None
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a number for {name}, e.g. {'1%' if kind == 'share' else '10'}") from None
+    if text.endswith("%") and kind != "share":
+        raise ValueError(f"{name} is not a share: give a number without %, not {text}")
+    if kind == "share" and number > 1:
+        raise ValueError(f"{name} is never above 100 %: {text} stands for {f.share(number)}, e.g. 1% or 0.01")
+    return number
