@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from wmtop.engine.targets.spark.checkpoint import CheckpointTap, RecordedBatch
-from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.checkpoint import CheckpointTap
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryProgress, QueryStarted, SourceProgress
 from wmtop.engine.targets.spark.inputs import Unmoved, unmoved_of
+from wmtop.engine.targets.spark.queries import Queries
 
 T = 1_700_000_000_000
 
@@ -57,9 +58,19 @@ def test_a_batch_without_new_offsets_has_read_nothing(tmp_path: Path) -> None:
 
 
 def test_without_a_checkpoint_the_reported_rows_count() -> None:
-    points = tuple(
-        RecordedBatch(n, T + n, ms, rows=rows) for n, (ms, rows) in enumerate([(None, 5), (T, 5), (T, 0), (T, 2)])
-    )
-    report: Any = SimpleNamespace(run=SimpleNamespace(history=points))
-    assert unmoved_of(QueryFacts(report=report), T) == Unmoved(2)
+    queries = Queries()
+    queries.apply(QueryStarted("i", "r"))
+    for number, (second, rows) in enumerate([(None, 5), (10, 5), (10, 0), (10, 2)]):
+        progress = BatchProgress(
+            "i", "r", number, timestamp=f"2026-01-01T00:01:0{number}.000Z",
+            event_time={} if second is None else {"watermark": f"2026-01-01T00:00:{second}.000Z"},
+            sources=(SourceProgress(num_input_rows=rows),),
+        )  # fmt: skip
+        queries.apply(QueryProgress(progress))
+    [run] = queries.facts()
+    report: Any = SimpleNamespace(run=run)
+    assert run.progress is not None
+    assert run.progress.watermark_ms is not None
+    assert unmoved_of(QueryFacts(report=report), run.progress.watermark_ms) == Unmoved(2)
+    assert unmoved_of(QueryFacts(report=report), run.progress.watermark_ms + 1) == Unmoved(0)
     assert unmoved_of(QueryFacts(report=report), None) == Unmoved()
