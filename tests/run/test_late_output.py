@@ -16,7 +16,7 @@ from wmtop.engine.run.late_output import LocalDirectory, check_late_output
 from wmtop.engine.system.errors import UsageError
 
 from ..conftest import QUICK_OPTIONS
-from .test_hung import jvm_of
+from .test_hung import is_gone, jvm_of
 
 WINDOW_MS = 600_000
 TWO_MINUTES = """\
@@ -153,7 +153,7 @@ def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (143, "")
-    assert not Path(f"/proc/{jvm}").exists()
+    assert is_gone(jvm)
     rows = sorted(pq.read_table(late).to_pylist(), key=lambda row: row["wmtop_time_ms"])
     expected = list(range(-50_000, 0, 1_000))
     texts = [f'{{"n":[{time},2]}}' for time in expected]
