@@ -14,44 +14,20 @@ from .messages import LINE_LIMIT
 
 DATA = 0xFD2FB528
 """The magic number of a zstd frame."""
-
-
 SUMMARY, INDEX = 0x184D2A50, 0x184D2A51
 """The magic numbers of our two kinds of skippable frames; every zstd tool skips them."""
-
-
 LAST_BLOCK = b"\x01\x00\x00"
 """An empty last block: it closes a frame whose writer died."""
-
-
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
-
-
 _HEADER = struct.Struct("<II")
-
-
 _FOOTER = struct.Struct("<I4s")
-
-
 _FOOTER_MAGIC = b"WMTI"
-
-
 _CHECKSUM_BYTES = 4
-
-
 _DATA_HEADER_BYTES = 18  # at most
-
-
 _RLE, _RESERVED = 1, 3
-
-
 GROUP_BYTES = 16 * 1024 * 1024
 """Uncompressed size (bytes) of a group, at most; large snapshots make groups of fewer, so that a seek stays quick."""
-
-
 FRAME_LIMIT = GROUP_BYTES + LINE_LIMIT
-
-
 CHUNK = 1024 * 1024
 """Bytes read and copied at once."""
 

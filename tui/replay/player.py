@@ -19,19 +19,11 @@ from ..words.progress import Playback
 from ..words.recent import KEEP_MS
 
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-
-
 MAX_WAIT_MS = 5_000
 """A gap in the recording is shortened to at most this."""
-
-
 FRAME_S = 0.05
 """At most one snapshot is shown in this time: at high speed most are skipped."""
-
-
 REFUSED = "A recording cannot be changed"
-
-
 TRUNCATED = "Not closed (killed, or still being written): it ends at its last complete snapshot"
 
 

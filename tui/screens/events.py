@@ -15,11 +15,7 @@ from .base_app import app_of
 from .target_screen import DetailScreen
 
 _WHAT = (8, 24)
-
-
 _EVENT_COLUMNS = ("time", "event", "details")
-
-
 _NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"
 
 

@@ -33,19 +33,11 @@ from .base_app import BaseApp, file_name, free_file, self_contained
 
 CLIP_MS = 300_000
 """Length (ms of wall clock) of the recording before the moment."""
-
-
 MIN_SNAPSHOTS = 60
 """Snapshots in the recording, at least, if there are as many."""
-
-
 _MAX_CHANNELS = 200_000
 """Channels in all snapshots kept for an incident, at most: about 100 MB."""
-
-
 _SIZE = (120, 36)
-
-
 _GONE = "The engine is gone; this is its last snapshot"
 
 

@@ -14,10 +14,7 @@ from ..words.keys import Hint, hint
 from ..words.main_screen import Shown
 from ..words.spans import Span
 from ..words.texts import Chosen, TableRecords
-from .target_screen import DetailScreen
-
-_FRAME = 4
-"""The cells that frame and margins take."""
+from .target_screen import FRAME_CELLS, DetailScreen
 
 
 class LateRecordsScreen(DetailScreen):
@@ -126,7 +123,7 @@ class WhoIsLateScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not snapshot.own.explain:
-            width = max(self.size.width - _FRAME - 1, 20)
+            width = max(self.size.width - FRAME_CELLS - 1, 20)
             return [heading((f" {line}", "dim")) for line in wrapped(late.nothing_explained(snapshot), width)]
         items: list[Item] = []
         for column in snapshot.own.explain:

@@ -23,11 +23,9 @@ from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
 from ..words.spans import Span
 from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
-from .target_screen import DetailScreen
+from .target_screen import FRAME_CELLS, DetailScreen
 
 _BAR = 16
-_FRAME = 4
-"""The cells left and right of the text that the frame takes."""
 
 
 class LatenessScreen(DetailScreen):
@@ -212,7 +210,7 @@ class LatenessScreen(DetailScreen):
     # The idle timeout
 
     def _show_ladder(self, snapshot: Snapshot) -> None:
-        rows, room = snapshot.whatif_idle or [], max(self.size.width - _FRAME - 1, 20)
+        rows, room = snapshot.whatif_idle or [], max(self.size.width - FRAME_CELLS - 1, 20)
         none = [heading((line, "dim")) for line in wrapped(presenter_of(snapshot).no_idle_ladder(), room)]
         self.sheet.show(self._ladder(rows) if rows else none)
         if isinstance(self.preview, IdlePreview):

@@ -15,15 +15,9 @@ from ..words.watermark import channels_known, fact_text, facts_of_plugin
 from .target_screen import DetailScreen
 
 _NAME, _TIME, _HELD, _LINK_BAR = 15, 19, 8, 12
-
-
 _ROOMY = 100
 """Width from which names and times have fixed columns; below it they are as wide as needed."""
-
-
 _NAMES = (8, 30)
-
-
 _INPUTS: tuple[str, ...] = ("input", "channels", "watermark", "behind", "state")
 
 

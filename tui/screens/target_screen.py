@@ -39,6 +39,9 @@ from .preferences import CHANGES_ENGINE, READ_ONLY, allowed
 FURTHER = {link.name: link.screen for link in SCREENS}
 """The places of the further screens by name."""
 
+FRAME_CELLS = 4
+"""Cells left and right of the text that a further screen's frame takes."""
+
 
 def loaded(place: str) -> type[Any]:
     """The `DetailScreen` class `module:name` of this package: the first paint needs no other screen."""

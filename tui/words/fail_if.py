@@ -15,8 +15,6 @@ from ...engine.verdict.history import HistoryPoint, backlog
 from .watermark import held_ms, named_facts, share
 
 Kind = Literal["duration", "share", "count", "ratio", "word"]
-
-
 Value = float | str | None
 
 
@@ -116,11 +114,7 @@ FACTS: dict[str, Fact] = {
     "speed": Fact("ratio", _speed),
     "batch_time": Fact("duration", lambda given: given.snapshot.spark.batch_ms),
 }
-
-
 WORD_VALUES: dict[str, tuple[str, ...]] = {"state": get_args(EngineState), "verdict": get_args(VerdictName)}
-
-
 _CHANNEL_FACT = "lag"
 """The only fact of a channel."""
 
@@ -148,13 +142,9 @@ def channel_lag(given: CheckInput, pattern: str) -> tuple[Value, str | None]:
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
-
-
 _TOKEN = re.compile(
     r"\s*(channel\[(?:\\.|\[[^\]]*\]|[^\\\]])*\]\.\w+|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?|>=|<=|==|!=|>|<|[\d.]+\w*%?|\S)"
 )
-
-
 _EXAMPLE = "e.g. 'level_lag > 10m and late_share > 1%'"
 
 
