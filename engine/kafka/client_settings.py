@@ -124,6 +124,10 @@ _OURS = {
 """Properties that wmtop sets itself: it joins no group and reads committed records."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
+_ANSWERS_WITHIN_MS = "20000"
+_WAITS = ("kafka.request.timeout.ms", "kafka.default.api.timeout.ms", "kafkaConsumer.pollTimeoutMs")
+"""How long (ms) Spark's connector waits for a partition: by default up to two minutes for one that was deleted."""
+
 
 class KafkaConfig(Struct, frozen=True):
     """A bootstrap address and client properties by their Java names, without secrets.
@@ -185,6 +189,7 @@ class KafkaConfig(Struct, frozen=True):
         """Options for Spark's Kafka connector."""
         options = {"kafka.bootstrap.servers": self.bootstrap}
         options |= {f"kafka.{name}": value for name, value in self.properties.items()}
+        options |= dict.fromkeys(_WAITS, self.properties.get("request.timeout.ms", _ANSWERS_WITHIN_MS))
         if any(_REFERENCE.fullmatch(value) for value in self.properties.values()):
             options |= _FROM_ENVIRONMENT
         return options

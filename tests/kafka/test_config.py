@@ -55,10 +55,13 @@ def login(mechanism: str = "PLAIN", protocol: str = "SASL_PLAINTEXT") -> str:
     return f"security.protocol={protocol}\nsasl.mechanism={mechanism}\nsasl.username=me\nsasl.password=x{MARK}\n"
 
 
-def test_without_anything_it_is_the_address_alone() -> None:
+def test_without_anything_it_is_the_address_and_how_long_to_wait() -> None:
     config = kafka_config("a:1,b:2")
     assert config.for_python() == {"bootstrap_servers": ["a:1", "b:2"]}
-    assert config.for_connector() == {"kafka.bootstrap.servers": "a:1,b:2"}
+    options = config.for_connector()
+    assert options.pop("kafka.bootstrap.servers") == "a:1,b:2"
+    assert len(options) == 3
+    assert set(options.values()) == {"20000"}
 
 
 @pytest.mark.parametrize(
