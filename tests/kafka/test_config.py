@@ -46,8 +46,8 @@ def config_of(file: Path, text: str) -> KafkaConfig:
 
 
 def resolved(config: KafkaConfig) -> dict[str, str]:
-    """What Kafka's Java client makes of the connector's options."""
-    options = config.for_connector()
+    """What Kafka's Java client makes of the connector's options, but for its timeouts."""
+    options = {name: value for name, value in config.for_connector().items() if "imeout" not in name}
     return {n: re.sub(r"^\$\{env:(\w+)\}$", lambda found: os.environ[found[1]], v) for n, v in options.items()}
 
 
