@@ -230,7 +230,7 @@ class SnapshotJudge:
         history.see_level(now, level.watermark_ms, snapshot.settings)
         history.moved_ms = history.moved_ms if level.moved_ms is None else level.moved_ms
         self._see_beat(snapshot, now)
-        if self._see_reached(snapshot) or self._see_records(snapshot):
+        if any([self._see_reached(snapshot), self._see_records(snapshot)]):
             history.record_ms = now
 
     def _see_beat(self, snapshot: Snapshot, now: int) -> None:

@@ -68,9 +68,9 @@ class WatermarkHistory(Struct):
     """When the last batches were applied."""
     marks: list[tuple[int, int]] = []
     """Times of advances, and the watermark from then on; the first is where observation began."""
-    verdict: str = "unknown"
+    verdict: str = ""
     verdict_since_ms: int | None = None
-    """The last verdict, and since when it holds."""
+    """The last verdict (none: empty), and since when it holds."""
 
     def begin(self, now: int, level: int | None = None) -> None:
         """Begin to observe at `now`, with a watermark that may have been there before (None: none)."""
