@@ -120,16 +120,16 @@ class VerdictReference:
         if moment.lost or (not self.advances() and moment.now - self.moments[0].now < patience):
             return "unknown", None
         if age > patience:
-            stood = moment.now - age
+            frozen_since = moment.now - age
             first = self.moments[0].records if self.attached else 0
             before = [first, *(one.records for one in self.moments)]
             came = [one.now for one, had in zip(self.moments, before, strict=False) if one.records > had]
             heard = came[-1] if came else None
             if heard is not None and moment.now - heard <= patience:
-                return ("waiting" if moment.raised else "stalled"), stood
+                return ("waiting" if moment.raised else "stalled"), frozen_since
             if moment.unread:
-                return "stalled", stood
-            return ("unknown", None) if moment.unread is None else ("waiting", stood)
+                return "stalled", frozen_since
+            return ("unknown", None) if moment.unread is None else ("waiting", frozen_since)
         slow_since = self.falls_behind(moment.now, patience)
         return ("moving", None) if slow_since is None else ("slow", slow_since)
 

@@ -132,7 +132,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
     assert sure > 20
 
 
-def test_a_watermark_that_stood_at_the_first_look_has_stood_for_at_least_that_long() -> None:
+def test_a_watermark_that_is_frozen_at_the_first_look_has_an_age_of_at_least_that() -> None:
     still = shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0))
     judge = judge_of(MINUTE)
     first = judge.judge(still).verdict
