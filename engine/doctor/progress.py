@@ -35,8 +35,11 @@ TAP_EVENTS = Fix("tap-events", "To see its event time, put a tap (one line) on i
 
 
 def _check_event_time(facts: DiagnosisInput) -> Fix:
-    flink = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
-    where = flink if isinstance(facts.snapshot.target, FlinkJob) else "at the column given to withWatermark"
+    where = "at the time column"
+    if isinstance(facts.snapshot.target, FlinkJob):
+        where = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
+    elif facts.is_attached:
+        where = "at the column given to withWatermark"
     return Fix("check-event-time", f"Look at the timestamps of new records, and {where}")
 
 
@@ -217,7 +220,7 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 
     def words(self, context: Context) -> Explanation:
         snapshot, reason, title = context.snapshot, context.snapshot.verdict.reason, "Event time loses ground"
-        cause = "No channel holds it back: the event times of all records advance more slowly than the clock"
+        cause = "No channel alone holds it back: all event times advance more slowly than the clock"
         if self.channels:
             who = names(self.channels)
             title += f": {who} {verb(self.channels, 'holds', 'hold')} back the watermark"
@@ -237,7 +240,9 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 
 @rule(Slow, last_resort="slow")
 def watermark_slow(facts: DiagnosisInput) -> Slow:
-    channels = tuple(facts.snapshot.verdict.reason.channels)
+    level, reason = facts.snapshot.level, facts.snapshot.verdict.reason
+    alone = 2 * (level.behind_fastest_ms or 0) >= (reason.ms or 0)  # else all of them fall behind the clock
+    channels = tuple(reason.channels) if alone else ()
     check = [check_channels(channels, ("is behind", "are behind"))] if channels else []
     see = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
     return Slow(severity="warning", channels=channels, fixes=(*check, see))

@@ -6,10 +6,13 @@ from random import Random
 
 import pytest
 from wmtop.engine.doctor import Diagnosis, accounts_for, diagnose, explain
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot import Level, Snapshot
 from wmtop.engine.watermarks.settings import Session, Settings, Tumbling
 
-from .streams import HOUR, KAFKA, MINUTE, SECOND, Stream, traffic
+from tests.snapshots import replace
+
+from .patients import NOW, healthy, judged
+from .streams import HOUR, KAFKA, MINUTE, SECOND, SETTINGS, Stream, traffic
 
 FROZEN = re.compile(
     r"frozen|stalled|stuck|unchanged|advances again|no window fires|(do|does|has|have|can) ?(not|n't) (advance|move)",
@@ -125,3 +128,60 @@ def test_a_run_whose_watermark_has_never_advanced_is_not_called_moving() -> None
     names = [snapshot.verdict.verdict for snapshot in stream.published]
     assert (names[0], names[-1]) == ("unknown", "waiting")
     assert "moving" not in names
+
+
+SPARK = Settings(strategy="spark", lateness_ms=5 * SECOND, idle_after_ms=None, window=Tumbling(10 * SECOND))
+
+
+def test_a_stall_that_no_channel_causes_says_so() -> None:
+    stream = Stream(SPARK).run(120, traffic("ab"))
+    repeated = stream.now
+    stream.run(90, lambda now: [("a", repeated), ("b", repeated - SECOND)])
+    snapshot, [found], _ = diagnosed(stream)
+    assert (snapshot.verdict.verdict, found.code, found.channels) == ("stalled", "watermark-stalled", ())
+    assert found.cause == "No channel holds it back: no record is newer than the newest before it."
+    assert found.fixes == ["Look at the timestamps of new records, and at the time column"]
+
+
+def test_records_that_are_not_read_are_the_cause_of_a_stall() -> None:
+    stream = Stream(SPARK).run(120, traffic("ab"))
+    stream.backlog = {"a": 500}
+    _, [found], _ = diagnosed(stream.wait(2 * MINUTE))
+    assert found.cause == "No channel is known to hold it back: 500 records unread."
+    assert found.fixes[0].startswith("Add readers")
+
+
+def test_a_stall_of_unknown_cause_says_what_would_show_it() -> None:
+    bare = healthy([], level=Level(NOW - HOUR, None, HOUR), origin={"level": "checkpoint"}, whatif=None)
+    snapshot = replace(bare, verdict=judged("stalled", 2 * MINUTE))
+    [found] = [explain(one, snapshot, None) for one in diagnose(snapshot, [])]
+    assert (found.code, found.channels) == ("watermark-stalled", ())
+    assert found.cause.startswith("The cause is not known")
+    assert found.fixes == ["To see its event time, put a tap (one line) on its input"]
+
+
+def test_the_channel_that_loses_ground_is_named_or_that_all_do() -> None:
+    def losing(behind: str) -> Diagnosis:
+        stream = Stream(SETTINGS).run(60, traffic("ab"), by=10 * SECOND)
+        for place in range(90):
+            lag = dict.fromkeys(behind, place * 3 * SECOND)
+            stream.step(traffic("ab", behind=lag)(stream.now + 10 * SECOND), 10 * SECOND)
+        snapshot = stream.published[-1]
+        assert snapshot.verdict.verdict == "slow"
+        [found] = [explain(one, snapshot, None) for one in diagnose(snapshot, [])]
+        return found
+
+    one, both = losing("b"), losing("ab")
+    assert (one.channels, one.title) == (("b",), "Event time loses ground: b holds back the watermark")
+    assert one.fixes[0] == "Find out why b is behind: producer, network, an unused partition?"
+    assert both.channels == ()
+    assert both.cause.startswith("No channel alone holds it back")
+
+
+def test_a_pause_of_the_watermark_within_patience_is_no_standstill_in_any_text() -> None:
+    """A paused source and one without data: the watermark is moving until patience is over."""
+    paused = Stream(SETTINGS).run(120, traffic("ab"))
+    paused.state = "paused"
+    snapshot, [found], _ = diagnosed(paused.wait(30 * SECOND))
+    assert (snapshot.verdict.verdict, found.code) == ("moving", "source-paused")
+    assert found.impact == "The watermark waits until the source is resumed"
