@@ -175,7 +175,7 @@ def _run_command(failed: int) -> int:
     except RunError as error:
         return _say(str(error), failed)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted", INTERRUPTED)
+        return INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and unwritten() is not None:
             return failed  # `main` says why

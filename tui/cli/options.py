@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
     from ..words.fail_if import Expression
 
+FAIL_ON = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}
+"""The severities of the findings that count, by `--fail-on`."""
 _STRATEGIES: dict[str, StrategyName] = {name: name for name in get_args(StrategyName) if name != "custom"}
 
 
@@ -50,6 +52,13 @@ def parse_condition(text: str) -> "Expression":
     from ..words.fail_if import parse_fail_if
 
     return parse_fail_if(text, plugins() if "." in text else ())
+
+
+def parse_severities(text: str) -> Collection[str]:
+    """The severities that `--fail-on` names."""
+    if text not in FAIL_ON:
+        raise ValueError(f"'{text}' is not a severity; use {', '.join(FAIL_ON)}")
+    return FAIL_ON[text]
 
 
 def parse_duration_or_off(text: str) -> int:

@@ -39,6 +39,8 @@ class Checked(Struct, frozen=True):
     """The comparisons that made `--fail-if` true, with their numbers."""
     not_known: str | None = None
     """The facts that `--fail-if` needs and this target lacks."""
+    not_met: str | None = None
+    """The comparisons that made `--fail-if` false, with their numbers."""
     held_back_by: str | None = None
 
 
@@ -85,6 +87,8 @@ def lines(result: Checked) -> Iterator[str]:
     yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}"
     if result.met is not None:
         yield f"  true: {result.met}"
+    if result.not_met is not None:
+        yield f"  false: {result.not_met}"
     if result.not_known is not None:
         yield f"  not known from this target: {result.not_known}"
     for finding in result.findings:

@@ -190,15 +190,17 @@ def parse_fail_if(text: str, plugins: Collection[str] = ()) -> Expression:
 
 
 def evaluate(expression: Expression, given: CheckInput) -> Outcome:
-    """Whether it is met: the comparisons that make it so, or the facts that are not known."""
+    """Whether it is met: the comparisons that make it so, or not so, or the facts that are not known."""
     unknown: list[str] = []
+    false: list[str] = []
     for alternative in expression:
         results = [_evaluate(comparison, given) for comparison in alternative]
         if all(result.met for result in results):
             return Outcome(True, " and ".join(result.words for result in results))
-        if all(result.met is not False for result in results):
-            unknown += [result.words for result in results if result.met is None]
-    return Outcome(None, ", ".join(unknown)) if unknown else Outcome(False, "")
+        not_met = [result.words for result in results if result.met is False]
+        false += not_met
+        unknown += [] if not_met else [result.words for result in results if result.met is None]
+    return Outcome(None, ", ".join(unknown)) if unknown else Outcome(False, ", ".join(false))
 
 
 def shown(value: Value, kind: Kind) -> str:
