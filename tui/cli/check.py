@@ -23,7 +23,7 @@ from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, cut, duration
 from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..words.fail_if import FACTS, CheckInput, Expression, Outcome, evaluate, facts_of
+from ..words.fail_if import FACTS, AtLeast, CheckInput, Expression, Outcome, evaluate, facts_of
 from ..words.fleet import held_back_by
 from .options import (
     FAIL_ON,
@@ -202,6 +202,7 @@ def _result(
     target: str, given: CheckInput, expression: Expression | None, fail_on: Collection[str] | None
 ) -> Checked:
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
+    facts = facts_of(given)
     outcome = None if expression is None else evaluate(expression, given)
     return Checked(
         target=target,
@@ -219,7 +220,8 @@ def _result(
             )
             for one in said
         ],
-        facts=facts_of(given),
+        facts={name: float(value) if isinstance(value, AtLeast) else value for name, value in facts.items()},
+        at_least=[name for name, value in facts.items() if isinstance(value, AtLeast)],
         exit=exit_code(given, outcome, fail_on),
         met=outcome.words if outcome is not None and outcome.met else None,
         not_known=outcome.words if outcome is not None and outcome.met is None else None,

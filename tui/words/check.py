@@ -41,6 +41,8 @@ class Checked(Struct, frozen=True):
     """The facts that `--fail-if` needs and this target lacks."""
     not_met: str | None = None
     """The comparisons that made `--fail-if` false, with their numbers."""
+    at_least: list[str] = []
+    """The names of the facts that are lower bounds."""
     held_back_by: str | None = None
 
 

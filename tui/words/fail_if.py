@@ -18,6 +18,10 @@ Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None
 
 
+class AtLeast(float):
+    """A fact of which only a lower bound is known."""
+
+
 class CheckInput(Struct, frozen=True):
     """The input for the facts."""
 
@@ -207,6 +211,8 @@ def shown(value: Value, kind: Kind) -> str:
     """A fact's value with its unit."""
     if value is None or isinstance(value, str):
         return f.UNKNOWN if value is None else value
+    if isinstance(value, AtLeast):
+        return f"at least {shown(float(value), kind)}"
     if kind == "duration":
         return f.duration(value)
     if kind == "share":
@@ -225,8 +231,16 @@ def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
         return Outcome(None, name)
     if isinstance(value, str) != isinstance(comparison.value, str):
         return Outcome(None, name)  # a plug-in's word compared with a number, or the reverse
+    if isinstance(value, AtLeast) and not _decides(value, comparison):
+        return Outcome(None, f"{name}, {shown(value, comparison.kind)}")
     met = _OPERATORS[comparison.operator](value, comparison.value)
     return Outcome(met, f"{comparison.text} ({name} is {shown(value, comparison.kind)})")
+
+
+def _decides(bound: AtLeast, comparison: Comparison) -> bool:
+    """Whether the comparison has the same outcome for every value that is not below the bound."""
+    limit = comparison.value
+    return not isinstance(limit, str) and (bound > limit or (bound == limit and comparison.operator in (">=", "<")))
 
 
 def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Comparison:
