@@ -154,17 +154,16 @@ def _check(
     expression: Expression | None,
     fail_on: Collection[str] | None,
     for_ms: int,
-    at: int | None,
+    at: str | None,
     options: TargetOptions,
 ) -> Checked:
     """Check one target; `seen` gets what was found so far, in case its next poll takes too long."""
     expression = _parsed(member.fail_if) if expression is None else expression
 
     def decided(look: Look) -> bool:
-        given = look.given()
-        if _decided(given, expression):
+        if _decided(look.given(), expression):
             return True
-        seen[member.name] = _result(member.name, given, expression, fail_on)
+        seen[member.name] = _result(member.name, look, expression, fail_on)
         return False
 
     try:
@@ -175,7 +174,7 @@ def _check(
         if not member.forgiving:
             raise
         return _unknown(member.name, first_line(error))
-    return _result(member.name, look.given(), expression, fail_on)
+    return _result(member.name, look, expression, fail_on)
 
 
 def _decided(given: CheckInput, expression: Expression | None) -> bool:
@@ -198,9 +197,8 @@ def _unknown(target: str, reason: str) -> Checked:
     return Checked(target, "unknown", reason, [], dict.fromkeys(FACTS), CANNOT_TELL)
 
 
-def _result(
-    target: str, given: CheckInput, expression: Expression | None, fail_on: Collection[str] | None
-) -> Checked:
+def _result(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
+    given = look.given()
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
     facts = facts_of(given)
     outcome = None if expression is None else evaluate(expression, given)
@@ -227,6 +225,7 @@ def _result(
         not_known=outcome.words if outcome is not None and outcome.met is None else None,
         not_met=outcome.words if outcome is not None and outcome.met is False else None,
         held_back_by=held_back_by(given.snapshot),
+        read=look.read,
     )
 
 

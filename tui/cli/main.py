@@ -119,8 +119,8 @@ def main_command(
 
 
 def main() -> None:
-    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1; for `check`, whose 1 is
-    an answer, 3.
+    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1; of `check`, whose 1
+    is an answer, 3.
     """
     prepare_output()
     failed = CANNOT_TELL if _command_in(sys.argv[1:]) == "check" else FAILED
@@ -176,7 +176,7 @@ def _run_command(failed: int) -> int:
         return _say(str(error), failed)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - no stack trace is printed, and no exit code 1 of `check`
         if isinstance(error, OSError) and unwritten() is not None:
             return failed  # `main` says why
         log.exception("unexpected error")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FAIL_ON = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}
 """The severities of the findings that count, by `--fail-on`."""
+_LEAP_YEAR_MS = 946_684_800_000
 _STRATEGIES: dict[str, StrategyName] = {name: name for name in get_args(StrategyName) if name != "custom"}
 
 
@@ -101,6 +102,15 @@ def parse_time(text: str) -> int:
     return int(time.timestamp() * 1000 // 1)
 
 
+def checked_moment(text: str) -> str:
+    """A time as the screen of a recording takes it, which is read once the recording is known."""
+    try:
+        formatting.parse_moment(text, _LEAP_YEAR_MS, UTC)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a time, e.g. 14:30, 02-08 14:30, 2013-02-08T14:30Z or +10m") from None
+    return text
+
+
 def parse_speed(text: str) -> float | None:
     """Seconds of arrival time per second; None for `max`."""
     if text == "max":
@@ -155,7 +165,9 @@ def target_argument(help: str, metavar: str = "TARGET") -> Any:
     return typer.Argument(metavar=metavar, autocompletion=target_names, help=help)
 
 
-AtTime = Annotated[int | None, option("TIME", "a recording: that moment (its end)", parse=parse_time)]
+AtTime = Annotated[
+    str | None, option("TIME", "a recording: that moment (its end), e.g. 14:30 or +10m", parse=checked_moment)
+]
 AllTargets = Annotated[bool, flag("--all", "all that runs, is configured or is published")]
 Force = Annotated[bool, flag("--force", "overwrite output files that exist")]
 Headless = Annotated[bool, flag("--headless", "no screen")]

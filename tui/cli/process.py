@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...engine.system.errors import UsageError
 
@@ -92,19 +92,20 @@ def prepare_output() -> None:
     for descriptor, name, mode in ((1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, mode), descriptor)
-            os.set_inheritable(descriptor, True)
-            setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(**_encoding(sys.stderr))
-    if isinstance(sys.stdout, io.TextIOWrapper) and not isinstance(sys.stdout.buffer, io.BytesIO):
-        lines = sys.stdout.line_buffering or sys.stdout.write_through
+            os.set_inheritable(descriptor, True)  # also where the file got that number at once
+            setattr(sys, name, _text(io.FileIO(descriptor, "w", closefd=False), "utf-8"))
+    if sys.stderr is sys.__stderr__:
+        cast(io.TextIOWrapper, sys.stderr).reconfigure(errors="wmtop")
+    if sys.stdout is sys.__stdout__:  # not a test's
         raw = _StandardOutput(sys.stdout.fileno(), "w", closefd=False)
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), line_buffering=lines, **_encoding(sys.stdout))
+        sys.stdout = _text(raw, sys.stdout.encoding, by_lines=bool(sys.stdout.line_buffering))
 
 
-def _encoding(stream: io.TextIOWrapper) -> dict[str, str]:
-    is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
-    return {"encoding": "utf-8" if is_utf8 else "ascii", "errors": "wmtop"}
+def _text(raw: io.FileIO, encoding: str, *, by_lines: bool = True) -> io.TextIOWrapper:
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), "utf-8" if is_utf8 else "ascii", errors="wmtop", line_buffering=by_lines
+    )
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

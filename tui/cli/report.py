@@ -75,7 +75,7 @@ def _say(step: str) -> None:
         print("\r\x1b[K" + (f"{step} …" if step else ""), end="", file=sys.stderr, flush=True)
 
 
-def _recorded(path: Path, at: int | None) -> "Incident":
+def _recorded(path: Path, at: str | None) -> "Incident":
     from ..screens.incident_report import incident_of
 
     with recording_at(path, at) as (reader, number):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from ...engine.system.errors import RunError, UsageError
-from ...engine.targets.own import is_recording, known_as, local_path, running_engine
+from ...engine.targets.own import is_path, is_recording, known_as, local_path, running_engine
 from .config import config
 from .options import flag, option, target_argument
+from .targets import member_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -50,17 +51,23 @@ def _screen_command(target: str, allow_changes: bool) -> list[str]:
     from ...engine.targets.spark.reports import is_published
 
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
+    mode = [] if allow_changes else ["--read-only"]
     if target in config().targets:
-        return [*wmtop, "attach", target, *([] if allow_changes else ["--read-only"])]
-    path = Path(target)
-    if is_recording(target):
-        return [*wmtop, "replay", str(local_path(target).absolute())]
-    if not path.exists() and "://" not in target and running_engine(target) is None and not is_published(target):
-        raise UsageError(nothing_there(target))
-    if path.exists() and not is_log(path) and running_engine(target) is None:
-        check(path)
-    whole = str(path.absolute()) if path.exists() else target
-    return [*wmtop, "attach", whole, *([] if allow_changes else ["--read-only"])]
+        return [*wmtop, "attach", target, *mode]
+    address = member_of(target).target
+    if is_recording(address):
+        return [*wmtop, "replay", str(local_path(address).absolute())]
+    engine = running_engine(address)
+    if not is_path(address) and engine is None and not is_published(address):
+        raise UsageError(nothing_there(address))
+    if is_path(address) and "://" not in address and engine is None:
+        path = local_path(address)
+        if not path.exists():
+            raise UsageError(nothing_there(address))
+        if not is_log(path):
+            check(path)
+        address = str(path.absolute())
+    return [*wmtop, "attach", address, *mode]
 
 
 def _check_address(host: str, port: int) -> None:

@@ -44,6 +44,8 @@ class Checked(Struct, frozen=True):
     at_least: list[str] = []
     """The names of the facts that are lower bounds."""
     held_back_by: str | None = None
+    read: str = ""
+    """What the name led to: `recording, ends 2013-02-08 14:02:00 UTC`."""
 
 
 _REASONS = {
@@ -86,7 +88,8 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
 
 def lines(result: Checked) -> Iterator[str]:
     """A target in full: verdict, condition, findings."""
-    yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}"
+    read = f"  ({f.clean(result.read)})" if result.read else ""
+    yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}{read}"
     if result.met is not None:
         yield f"  true: {result.met}"
     if result.not_met is not None:

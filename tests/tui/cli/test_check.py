@@ -198,7 +198,8 @@ def test_configured_targets_are_checked_by_name_and_together(
 def test_looking_at_a_checkpoint_imports_neither_textual_nor_pyspark(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "orders", 7)
     script = (
-        "import sys; from wmtop.tui import cli; sys.argv = ['wmtop', 'check', sys.argv[1], '--for', '1ms', '--fail-on', 'never']\n"
+        "import sys; from wmtop.tui import cli\n"
+        "sys.argv = ['wmtop', 'check', sys.argv[1], '--for', '1ms', '--fail-on', 'never']\n"
         "try: cli.main()\n"
         "except SystemExit as over: print(over.code)\n"
         "heavy = {'textual', 'pyspark', 'py4j', 'pyarrow.parquet', 'pandas', 'kafka', 'prometheus_client'}\n"
