@@ -18,7 +18,7 @@ import typer
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
-from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, cut, duration
@@ -38,6 +38,7 @@ from .options import (
     target_argument,
     with_target_options,
 )
+from .process import log
 from .targets import Look, Member, look_at, some_members
 
 NO_ANSWER = "no answer within"
@@ -124,7 +125,7 @@ def _check_all(
     def look(member: Member) -> None:
         try:
             outcomes[member.name] = check_one(member, seen)
-        except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
+        except Exception as error:  # noqa: BLE001 - the thread that waits reports it
             outcomes[member.name] = error
 
     threads = {
@@ -138,7 +139,8 @@ def _check_all(
         thread.join(max(until - clock.monotonic(), 0))
         outcome = outcomes.get(name)
         if isinstance(outcome, Exception) and not isinstance(outcome, UsageError):
-            raise outcome
+            log.error("unexpected error", exc_info=outcome)
+            outcome = _unknown(name, unexpected(outcome))
         yield outcome or seen.get(name) or _unknown(name, f"{NO_ANSWER} {duration(limit_s * 1_000)}")
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.system.errors import RunError, UsageError, unexpected
 from ...engine.targets import READER_THREAD
 from .complete import epilog, words_to_complete
 from .process import discard_output, loading, log, prepare_output, set_log, unwritten, versions
@@ -182,7 +182,7 @@ def _run_command(failed: int) -> int:
         log.exception("unexpected error")
         if os.environ.get("WMTOP_TRACE"):
             traceback.print_exc()
-        return _say(f"unexpected {type(error).__name__}: {first_line(error)} (WMTOP_TRACE=1 shows where)", failed)
+        return _say(f"{unexpected(error)} (WMTOP_TRACE=1 shows where)", failed)
     return code if isinstance(code, int) else 0
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from ...engine.system.errors import RunError, UsageError
-from ...engine.targets.own import is_path, is_recording, known_as, local_path, running_engine
-from .config import config
+from ...engine.targets.own import is_path, is_recording, is_remote, known_as, local_path
 from .options import flag, option, target_argument
-from .targets import member_of
+from .targets import existing, member_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -45,28 +44,16 @@ def serve(
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
-    from ...engine.targets.discover import nothing_there
-    from ...engine.targets.spark.checkpoint import check
-    from ...engine.targets.spark.event_log import is_log
-    from ...engine.targets.spark.reports import is_published
-
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
     mode = [] if allow_changes else ["--read-only"]
-    if target in config().targets:
+    member = existing(member_of(target))
+    address = member.target
+    if member.forgiving:
         return [*wmtop, "attach", target, *mode]
-    address = member_of(target).target
     if is_recording(address):
         return [*wmtop, "replay", str(local_path(address).absolute())]
-    engine = running_engine(address)
-    if not is_path(address) and engine is None and not is_published(address):
-        raise UsageError(nothing_there(address))
-    if is_path(address) and "://" not in address and engine is None:
-        path = local_path(address)
-        if not path.exists():
-            raise UsageError(nothing_there(address))
-        if not is_log(path):
-            check(path)
-        address = str(path.absolute())
+    if is_path(address) and not is_remote(address):
+        address = str(local_path(address).absolute())
     return [*wmtop, "attach", address, *mode]
 
 

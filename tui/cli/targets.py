@@ -14,7 +14,16 @@ from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
-from ...engine.targets.own import Recording, RunningEngine, is_path, is_recording, is_remote, local_path, running_engine
+from ...engine.targets.own import (
+    Recording,
+    RunningEngine,
+    is_path,
+    is_recording,
+    is_remote,
+    local_path,
+    own_run,
+    running_engine,
+)
 from ...engine.targets.target import NO_OPTIONS, OpenedTarget, Pace, TargetOptions
 from ...engine.text.formatting import clean, parse_moment, stamp
 from ..words.fail_if import CheckInput
@@ -59,6 +68,24 @@ def recording_path(member: Member) -> Path:
     from ...engine.targets.discover import nothing_there
 
     raise UsageError(nothing_there(address))
+
+
+def existing(member: Member) -> Member:
+    """The member; UsageError for a name or a local path that leads to no target, unless it is configured: it did exist."""
+    address = member.target
+    if member.forgiving or is_remote(address) or own_run(address) is not None:
+        return member
+    from ...engine.targets.discover import nothing_there
+    from ...engine.targets.spark.checkpoint import check
+    from ...engine.targets.spark.event_log import is_log
+    from ...engine.targets.spark.reports import is_published
+
+    path = local_path(address)
+    if not (path.exists() if is_path(address) else is_published(address)):
+        raise UsageError(nothing_there(address))
+    if is_path(address) and not is_log(path):
+        check(path)
+    return member
 
 
 def free_name(member: Member) -> str | None:
