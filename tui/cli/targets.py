@@ -71,7 +71,7 @@ def recording_path(member: Member) -> Path:
 
 
 def existing(member: Member) -> Member:
-    """The member; UsageError for a name or a local path that leads to no target, unless it is configured: it did exist."""
+    """The member; UsageError for a name or a local path that leads to no target, unless it is configured."""
     address = member.target
     if member.forgiving or is_remote(address) or own_run(address) is not None:
         return member
