@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ...engine.system.errors import UsageError
 
@@ -94,8 +94,6 @@ def prepare_output() -> None:
             os.dup2(os.open(os.devnull, mode), descriptor)
             os.set_inheritable(descriptor, True)  # also where the file got that number at once
             setattr(sys, name, _text(io.FileIO(descriptor, "w", closefd=False), "utf-8"))
-    if sys.stderr is sys.__stderr__:
-        cast(io.TextIOWrapper, sys.stderr).reconfigure(errors="wmtop")
     if sys.stdout is sys.__stdout__:  # not a test's
         raw = _StandardOutput(sys.stdout.fileno(), "w", closefd=False)
         sys.stdout = _text(raw, sys.stdout.encoding, by_lines=bool(sys.stdout.line_buffering))
