@@ -14,7 +14,7 @@ from ...engine.feed.redaction import redact as write_redacted
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
-from ...engine.text.formatting import count, stamp
+from ...engine.text.formatting import counted, stamp
 from .options import Force, checked_moment, flag, option, parse_speed, target_argument
 from .running import has_terminal, show_app
 from .targets import member_of, moment_in, number_at, recording_path
@@ -56,7 +56,7 @@ def replay(
             with progress_bar("snapshots") as step:
                 step(len(reader))
                 channels = write_redacted(reader, redact, lambda number: step(len(reader) - number), force=force)
-            print(f"{redact}: {count(len(reader))} snapshots, {count(channels)} channels renamed")
+            print(f"{redact}: {counted(len(reader), 'snapshot')}, {counted(channels, 'channel')} renamed")
         elif once or json:
             print_snapshots(reader, path, once=once, json=json, at=at)
         elif not has_terminal():
