@@ -250,9 +250,9 @@ def _json_columns(file: DataFile, gzipped: bool, head: bytes) -> tuple[str, ...]
             except msgspec.DecodeError:
                 continue
     if not names:
+        found = one_line(head.decode(errors="replace"), 40)
         raise UsageError(
-            f"{file} has no JSON lines; expected one object a line, but it begins with {one_line(head.decode(errors='replace'), 40)}",
-            code="no_json_lines",
+            f"{file} has no JSON lines; expected one object a line, but it begins with {found}", code="no_json_lines"
         )
     return tuple(names)
 

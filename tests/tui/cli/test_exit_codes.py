@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from wmtop.engine.feed.publisher import Publisher
 from tests.snapshots import replace
 
 from ..canned import header
+from .checkpoints import history
 from .test_check import HEALTHY, STUCK, recorded
 
 FULL = Path("/dev/full")
@@ -216,3 +218,22 @@ def test_export_reports_a_lost_target_once_and_keeps_trying(tmp_path: Path) -> N
         process.terminate()
     _, err = process.communicate(timeout=60)
     assert (err.count("\n"), err.count("gone is lost")) == (1, 1)
+
+
+def test_the_documented_probe_restarts_only_a_query_that_begins_no_batch(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    [command] = re.findall(r"command: \[sh, -c, '(.*)'\]", text)
+    (tmp_path / "wmtop").write_text(f'#!/bin/sh\nexec {sys.executable} -m wmtop.tui.cli "$@"\n')
+    (tmp_path / "wmtop").chmod(0o755)
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    now_ms = time.time_ns() // 1_000_000
+    history(tmp_path / "alive", now_ms=now_ms, batches=9, every_ms=2_000)
+    history(tmp_path / "hung", now_ms=now_ms - 86_400_000, batches=9, every_ms=2_000)
+    (tmp_path / "broken" / "offsets").mkdir(parents=True)
+    (tmp_path / "broken" / "offsets" / "0").write_bytes(bytes(range(256)))
+    for name, more, code in (
+        ("alive", "", 0), ("hung", "", 1), ("missing", "", 0), ("broken", "", 0), ("hung", " >/dev/full", 0),
+    ):  # fmt: skip
+        probe = command.replace("/checkpoints/orders", str(tmp_path / name)).replace("; test", f"{more}; test")
+        done = subprocess.run(["/bin/sh", "-c", probe], env=path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, (name, more, done.stdout, done.stderr)
