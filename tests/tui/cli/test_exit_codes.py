@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import pytest
 from wmtop.engine.feed import run_directory
@@ -26,14 +26,23 @@ FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
 
 
-def wmtop(*arguments: object, **more: Any) -> "subprocess.CompletedProcess[str]":
-    """Run the command; `stdout` may be another place, `env` are further variables."""
-    environment = {**os.environ, **more.pop("env", {})}
+def wmtop(
+    *arguments: object,
+    stdout: int | IO[str] = subprocess.PIPE,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command; `env` are further variables."""
+    command = [sys.executable, "-m", "wmtop.tui.cli", *map(str, arguments)]
     return subprocess.run(
-        [sys.executable, "-m", "wmtop.tui.cli", *map(str, arguments)],
-        env=environment, text=True, timeout=60, check=False, stderr=subprocess.PIPE,
-        **{"stdout": subprocess.PIPE, **more},
-    )  # fmt: skip
+        command,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+    )
 
 
 @pytest.fixture
