@@ -105,6 +105,7 @@ def test_with_a_condition_that_decides(tmp_path: Path, capsys: pytest.CaptureFix
         (["well.rec", "--fail-if", "lag > 5"], "'lag'"),
         (["well.rec", "--for", "soon"], "'soon'"),
         (["well.rec", "--at", "noon"], "'noon'"),
+        (["well.rec", "--fail-on", "info"], "'info'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -196,7 +197,8 @@ def test_configured_targets_are_checked_by_name_and_together(
 def test_looking_at_a_checkpoint_imports_neither_textual_nor_pyspark(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "orders", 7)
     script = (
-        "import sys; from wmtop.tui import cli; sys.argv = ['wmtop', 'check', sys.argv[1], '--for', '1ms']\n"
+        "import sys; from wmtop.tui import cli\n"
+        "sys.argv = ['wmtop', 'check', sys.argv[1], '--for', '1ms', '--fail-on', 'never']\n"
         "try: cli.main()\n"
         "except SystemExit as over: print(over.code)\n"
         "heavy = {'textual', 'pyspark', 'py4j', 'pyarrow.parquet', 'pandas', 'kafka', 'prometheus_client'}\n"
@@ -241,7 +243,15 @@ def test_only_the_engine_of_that_name_is_looked_at(
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("more", "code"), [([], 3), (["--fail-if", "state == stale"], 1)])
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ([], 1),  # a critical finding: the query shows no progress
+        (["--fail-on", "never"], 3),
+        (["--fail-if", "state == stale"], 1),
+        (["--fail-if", "state != stale"], 0),
+    ],
+)
 def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Path, more: list[str], code: int) -> None:
     path = history(tmp_path / "orders", now_ms=time.time_ns() // 1_000_000 - 86_400_000, batches=9, every_ms=2_000)
     command = [sys.executable, "-m", "wmtop.tui.cli", "check", str(path), "--for", "1h", *more]
@@ -284,7 +294,7 @@ def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(
         cli.main()
     ended.set()
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert over.value.code == 3
+    assert over.value.code == 1
     assert [(one["target"], one["verdict"]) for one in found] == [("orders", "unknown"), ("clicks", "unknown")]
     assert all("watermark-never-moved" in [each["code"] for each in one["findings"]] for one in found)
 
