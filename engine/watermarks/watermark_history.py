@@ -144,7 +144,7 @@ class WatermarkHistory(Struct):
         if 2 * part < span:
             return None
         edges = [since + part * number // SLICES for number in range(SLICES + 1)]
-        least = [self._least_behind(start, end) for start, end in pairwise(edges)]
+        least = [self._least_behind(start, end) for start, end in pairwise([*edges[:-1], now + 1])]
         lost = least[-1] - least[0]
         if any(after <= before for before, after in pairwise(least)) or SLICES * lost <= part:
             return None

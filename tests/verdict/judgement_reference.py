@@ -144,7 +144,7 @@ class VerdictReference:
         edges = [first + part * number // 5 for number in range(6)]
         times = sorted({*edges[:-1], *(one.now for one in self.moments)})
         least = []
-        for start, end in itertools.pairwise(edges):
+        for start, end in itertools.pairwise([*edges[:-1], now + 1]):  # the last slice has this moment, too
             behind = [
                 time - level for time in times if start <= time < end and (level := self.level_at(time)) is not None
             ]
