@@ -173,7 +173,7 @@ Force = Annotated[bool, flag("--force", "overwrite output files that exist")]
 Headless = Annotated[bool, flag("--headless", "no screen")]
 Record = Annotated[Path | None, option("FILE", "record every snapshot")]
 RecordKeep = Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")]
-VerdictAfter = Annotated[int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")]
+VerdictAfter = Annotated[int | None, duration_option("frozen for longer is a stall (by its usual pace)")]
 OnAlert = Annotated[str | None, option("CMD", "run CMD (no shell) at each alert, with the alert as JSON on its stdin")]
 DEFAULT_IDLE_AFTER_MS = 7_200_000
 
