@@ -242,7 +242,8 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
 def watermark_slow(facts: DiagnosisInput) -> Slow:
     level, reason = facts.snapshot.level, facts.snapshot.verdict.reason
     alone = 2 * (level.behind_fastest_ms or 0) >= (reason.ms or 0)  # else all of them fall behind the clock
-    channels = tuple(reason.channels) if alone else ()
+    held_by = reason.channels or ([] if level.holder is None else [level.holder.channel])
+    channels = tuple(held_by) if alone else ()
     check = [check_channels(channels, ("is behind", "are behind"))] if channels else []
     see = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
     return Slow(severity="warning", channels=channels, fixes=(*check, see))
