@@ -181,7 +181,7 @@ def is_recording(address: str) -> bool:
             return True
     except UsageError as error:
         return error.code == "version"
-    except RunError:  # it is damaged: whoever reads it says where
+    except RunError:  # it is damaged: its reader reports where
         return True
 
 

@@ -161,8 +161,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[run_directory.RunInfo]:
         monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, f"{directory}/run")
         with run_directory.claim("flights", "", 1) as claim:
             sent = replace(header(), name="flights", id=claim.run.id)
-            refuse = lambda command: Reply(id=command.id, ok=False, text="")  # noqa: E731
-            with Publisher(claim.run.socket, sent, refuse) as publisher:
+            with Publisher(claim.run.socket, sent, lambda asked: Reply(id=asked.id, ok=False, text="")) as publisher:
                 for snapshot in HEALTHY.published:
                     publisher.publish(snapshot)
                 yield claim.run
