@@ -8,7 +8,7 @@ from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.widgets.charts import HeatMap
 from wmtop.tui.words import recent as past_module
 from wmtop.tui.words.recent import ChannelsPast, heat_lags
-from wmtop.tui.words.texts import LESS_BEHIND
+from wmtop.tui.words.texts import NOT_DRAWN
 
 from tests.snapshots import replace
 
@@ -56,7 +56,7 @@ def test_heat_map_shows_the_most_behind_in_the_minimum() -> None:
         lines = it.said("HeatMap").splitlines()
         assert lines[0].split()[0] == "events-0"
         assert re.search(r"[·░▒▓█]{20,}", lines[0])
-        assert re.search(rf"\+9\d\d {LESS_BEHIND}", lines[-1])
+        assert re.search(rf"\+9\d\d {NOT_DRAWN}", lines[-1])
         await it.pilot.click(HeatMap, offset=(2, 2))
         await it.says(f" {lines[2].split()[0]} ", "#top")
         await it.press("m")
