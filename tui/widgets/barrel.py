@@ -240,9 +240,8 @@ class Barrel(Canvas[Sequence[Stave]]):
             eighths = _eighths(scale, lowest.watermark_ms, rows)
             out.append(_StaveColumn(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
         far = self._far
-        for x in range(far.left, far.left + min(far.cells, len(far.staves))):
-            out.append(_StaveColumn(x, 1, far.staves[x - far.left].kind, -1, "▼"))
-        return out
+        marks = (_StaveColumn(far.left + x, 1, one.kind, -1, "▼") for x, one in enumerate(far.staves[: far.cells]))
+        return [*out, *marks]
 
     def _names(self, width: int) -> list[Span]:
         """The names that fit whole, the selected and the holder's first; below folded and far staves how many."""
@@ -253,7 +252,11 @@ class Barrel(Canvas[Sequence[Stave]]):
         if folded:
             room = (far.left - 1 if far.staves else width) - cols.fold_left
             out = f", {self._folded.left_out:,} left out ({PATTERNS['idle']})" if self._folded.left_out else ""
-            texts = (f"+{folded:,}, {cols.per_cell} a cell{out}", f"+{folded:,}, {cols.per_cell} a cell", f"+{folded:,}")
+            texts = (
+                f"+{folded:,}, {cols.per_cell} a cell{out}",
+                f"+{folded:,}, {cols.per_cell} a cell",
+                f"+{folded:,}",
+            )
             text = next((text for text in texts if len(text) <= room), "")
             found.append((cols.fold_left, text, "selected" if selected in self._folded.keys else "dim"))
         if far.staves:

@@ -18,8 +18,8 @@ from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
 from ..words.recent import Moment, heat_lags
-from ..words.spans import Part, Span, cells, clip, joined
-from ..words.texts import BACKLOG_BY_SOURCE, NOT_DRAWN, NO_CHANNEL_MATCHES, NONE_TAKES_PART
+from ..words.spans import Part, Span, cells, clip, joined, lay, part
+from ..words.texts import BACKLOG_BY_SOURCE, NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
 from .canvas import EIGHTHS, Canvas, Picked, centered
 from .rows import column_cells
@@ -224,7 +224,11 @@ class HeatMap(Canvas[Sequence[Moment]]):
         axis = times_below(first_ms, last_ms, room, self._shown.view.zone)
         lines += [[(" " * (names + 2) + axis, "dim")], *([] for _ in range(rows - len(lines)))]
         rest = len(entries) - len(drawn)
-        return [*lines, clip([*_legend(most), (f"  +{rest:,} {NOT_DRAWN}" if rest else "", "dim")], width)]
+        more = [part((f"+{rest:,} {NOT_DRAWN}", "dim"), rank=2, gap="  ")] if rest else []
+        return [
+            *lines,
+            lay([part((" behind the fastest:", "dim"), rank=1), part(*_legend(most), gap=""), *more], width),
+        ]
 
     def _empty(self) -> str:
         snapshot = self._shown.snapshot
@@ -243,21 +247,22 @@ class HeatMap(Canvas[Sequence[Moment]]):
 
 def _legend(most: int) -> list[Span]:
     """The meaning of the shades, in their colours."""
-    spans: list[Span] = [(" behind the fastest:", "dim")]
-    for sign, style, part in zip(SHADES, _HEAT_STYLES, (*STEPS, 1), strict=True):
-        spans += [(f" {sign}", style), (f"≤{f.duration(most // part)}", "dim")]
+    spans: list[Span] = []
+    for sign, style, share in zip(SHADES, _HEAT_STYLES, (*STEPS, 1), strict=True):
+        spans += [(f" {sign}", style), (f"≤{f.duration(most // share)}", "dim")]
     return spans
 
 
 def times_below(first_ms: int, last_ms: int, room: int, zone: tzinfo | None) -> str:
     """Times at equal distances from the first on, in `room` cells, and the last at the end if there is room."""
-    whole = max(last_ms - first_ms, 1)
-    ticks, line = max(min(room // 16, 6), 1) if last_ms > first_ms else 0, ""
-    step_ms = max(whole // max(ticks, 1) // 4, 1_000)
-    for tick in range(ticks):
-        line = line.ljust(room * tick // ticks) + f.brief(first_ms + whole * tick // ticks, zone, step_ms)
-    last = f.brief(last_ms, zone, step_ms)
-    return line + last.rjust(room - len(line)) if len(line) + len(last) < room else f.cut(line, room)
+    whole, ticks = last_ms - first_ms, max(min(room // 16, 6), 1)
+    step_ms = max(whole // ticks // 4, 1_000)
+    last, line = f.brief(last_ms, zone, step_ms), ""
+    for tick in range(ticks if whole else 0):
+        text = f.brief(first_ms + whole * tick // ticks, zone, step_ms)
+        if room * tick // ticks + len(text) + 1 + len(last) <= room:
+            line = line.ljust(room * tick // ticks) + text
+    return f.cut(line + last.rjust(room - len(line)), room)
 
 
 def _shade(lag: int | None, most: int) -> Span:

@@ -98,9 +98,7 @@ def top_of(times: list[int], level_ms: int) -> int:
     return level_ms + max(distance for distance in ahead if distance <= limit)
 
 
-def follow(
-    last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: int, water: float = WATER
-) -> Axis:
+def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: int, water: float = WATER) -> Axis:
     """The axis that shows `low_ms` (the water) to `high_ms`: the last one if it still fits, moved by whole rows if that
     is enough, else a new one. `least_ms` is the smallest span worth magnifying, `water` the part of the rows below the
     water line.
@@ -275,9 +273,7 @@ def fold(found: Sequence[Stave], per_cell: int) -> FoldedStaves:
     out = [stave for stave in found if stave.kind in LEFT_OUT]
     counted = [stave for stave in found if stave.kind not in LEFT_OUT] if out else found
     cells = [
-        list(group[start : start + per_cell])
-        for group in (counted, out)
-        for start in range(0, len(group), per_cell)
+        list(group[start : start + per_cell]) for group in (counted, out) for start in range(0, len(group), per_cell)
     ]
     return FoldedStaves(
         cells=cells,

@@ -21,7 +21,7 @@ from .watermark import cause, held_for, kind_words, share
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
-    "records", "late n", "backlog", "event lag", "no data", "flaps",
+    "records", "late n", "backlog", "event lag", "no data", "idle changes",
 ]  # fmt: skip
 SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 """The orders that a key steps through; the others are reached by a click on a title."""
@@ -60,7 +60,7 @@ def ordered(named: Sequence[ChannelRow], sort: Sort, *, reverse: bool = False) -
     return [entry for _, entry in [*known, *(pair for pair in found if pair[0] is None)]]
 
 
-_PATIENCE_S = 8.0
+PATIENCE_S = 8.0
 """How long (s) the place of a channel must differ, always to the same side, before it moves."""
 _KEPT = 100
 """The channels after these are not kept in place."""
@@ -69,7 +69,7 @@ _KEPT = 100
 class Order:
     """Keeps channels in place: one moves only when its place has differed for a while."""
 
-    def __init__(self, patience_s: float = _PATIENCE_S, kept: int = _KEPT) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S, kept: int = _KEPT) -> None:
         self._patience, self._kept = patience_s, kept
         self._places: list[str] = []
         self._since: dict[str, tuple[bool, float]] = {}
@@ -108,9 +108,10 @@ def staves(snapshot: Snapshot, inside: int | None, rows: Sequence[ChannelRow]) -
     """
     if snapshot.instances is None or inside is not None:
         return [Stave(row.view.channel, row.time_ms, row.kind) for row in rows]
-    holder, places = holding_instance(snapshot), {}
+    places: dict[int | None, int] = {}
     for row in rows:
         places.setdefault(row.view.instance, len(places))
+    holder = holding_instance(snapshot)
     found = sorted(snapshot.instances, key=lambda one: places.get(one.instance, len(places)))
     return [Stave(one.channel, one.watermark_ms, kind_of(one.channel, one.state, holder)) for one in found]
 
@@ -133,7 +134,7 @@ _ORDERS: dict[Sort, tuple[Callable[[ChannelRow], Any], bool]] = {
     "backlog": (lambda entry: entry.view.backlog, True),
     "event lag": (lambda entry: entry.view.behind_end_ms, True),
     "no data": (lambda entry: entry.view.quiet_ms, True),
-    "flaps": (lambda entry: entry.view.flaps, True),
+    "idle changes": (lambda entry: entry.view.flaps, True),
 }  # fmt: skip
 """The value that an order compares (None: not known, always last), and whether the greatest comes first."""
 
