@@ -39,7 +39,8 @@ class BlockersScreen(DetailScreen):
         blockers = snapshot.blockers
         if blockers is None:
             return ()
-        return [(f"  {f.counted(len(blockers), 'step')}" if blockers else "  none", "dim")]
+        count = len(blockers) + further_steps(snapshot)
+        return [(f"  {f.counted(count, 'step')}" if blockers else "  none", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if not snapshot.blockers:

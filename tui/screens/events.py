@@ -102,7 +102,5 @@ class EventsScreen(DetailScreen):
             Column("", lambda row: ALERTED if row[0].alert else " ", style=lambda row: "stale", rank=2),
             Column("", lambda row: row[1].sign, style=lambda row: row[1].style, rank=1),
             Column("event", lambda row: row[1].what, style=lambda row: row[1].style),
-            Column(
-                "details", lambda row: "", most=400, draw=lambda row, room: [(f.cut(row[1].detail, room), style(row))]
-            ),
+            Column("details", lambda row: "", most=400, draw=details),
         )

@@ -61,12 +61,13 @@ def taken(columns: Sequence[_Ranked]) -> int:
 
 
 def laid(columns: Sequence[Column[Row]], width: int) -> list[Column[Row]]:
-    """Those that fit, grown where there is room; without room even for those of rank 0 the first is narrower."""
+    """Those that fit, grown where there is room; without room even for those of rank 0 the widest is narrower."""
     kept = fitting(columns, width)
+    if (over := taken(kept) - width) > 0:
+        widest = max(range(len(kept)), key=lambda place: kept[place].cells)
+        kept[widest] = replace(kept[widest], cells=max(kept[widest].cells - over, 4))
     for place, one in enumerate(kept):
-        spare = width - taken(kept)
-        cells = max(one.cells + spare, 4) if spare < 0 else max(min(one.cells + spare, one.most), one.cells)
-        kept[place] = replace(one, cells=cells)
+        kept[place] = replace(one, cells=max(min(one.cells + width - taken(kept), one.most), one.cells))
     return kept
 
 

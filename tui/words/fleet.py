@@ -242,7 +242,7 @@ def title_at(columns: Sequence[Column[FleetRow]], x: int) -> str:
 
 def row_line(row: FleetRow, columns: Sequence[Column[FleetRow]], width: int) -> list[Span]:
     """A target's line."""
-    return columns_line(columns, row, width)
+    return clip(columns_line(columns, row, width), width)
 
 
 def about(row: FleetRow) -> list[Part]:

@@ -34,7 +34,7 @@ def test_it_says_who_holds_the_level_why_for_how_long_and_what_that_costs() -> N
         await it.says("late 1.8 % (1,242), now 4.4 %", "#tuning")
         await it.says("3 open · 212 fired", "#middle")
         await it.says("13:00–14:00  1,204 rows", "#windows")
-        await it.says(" until 14:30", "#windows")
+        assert "until" not in it.said("#windows")  # its event time may be in the past of an open window
         await it.shows("#windows", " F9, YV ", "12m")
         assert re.search(r"F9 +13:47:59 +\+0s +0\.0 +0\.4 % +26m +HOLDS 26m", it.said("#channels"))
         picture = it.said("Barrel")

@@ -9,6 +9,9 @@ from wmtop.tui.words.channels import PATIENCE_S, ChannelRow, Order, by_name, ord
 from ..canned import CARRIERS, HOUR, MINUTE, channel, flights, instances, live, stalled
 
 
+_ACTIVE: ChannelState = "active"
+
+
 def rows(*found: tuple[str, int | None, ChannelState]) -> list[ChannelRow]:
     """Channels, the most behind first."""
     views = [channel(name, ms, state=state) for name, ms, state in found]
@@ -16,7 +19,7 @@ def rows(*found: tuple[str, int | None, ChannelState]) -> list[ChannelRow]:
 
 
 def at(**watermarks: int | None) -> list[ChannelRow]:
-    return rows(*((key, ms, "active") for key, ms in watermarks.items()))
+    return rows(*((key, ms, _ACTIVE) for key, ms in watermarks.items()))
 
 
 def names(found: Sequence[ChannelRow]) -> str:
@@ -76,7 +79,8 @@ def test_the_first_are_always_those_most_behind_in_a_stable_order() -> None:
     order = Order(patience_s=8.0, kept=3)
 
     def keys(now_s: float, **ahead: int) -> str:
-        found = rows(*((key, ms, "idle" if key == "z" else "active") for key, ms in ahead.items()))
+        views = [channel(key, ms, state="idle" if key == "z" else "active") for key, ms in ahead.items()]
+        found = ordered([ChannelRow(view, view.state, view.watermark_ms) for view in views], "behind")
         return names(order.arrange(found, now_s))
 
     assert keys(0, a=1, b=2, c=3, d=4, e=5, z=0) == "abcdez"
