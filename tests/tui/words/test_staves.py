@@ -9,9 +9,6 @@ from wmtop.tui.words.channels import PATIENCE_S, ChannelRow, Order, by_name, ord
 from ..canned import CARRIERS, HOUR, MINUTE, channel, flights, instances, live, stalled
 
 
-_ACTIVE: ChannelState = "active"
-
-
 def rows(*found: tuple[str, int | None, ChannelState]) -> list[ChannelRow]:
     """Channels, the most behind first."""
     views = [channel(name, ms, state=state) for name, ms, state in found]
@@ -19,7 +16,8 @@ def rows(*found: tuple[str, int | None, ChannelState]) -> list[ChannelRow]:
 
 
 def at(**watermarks: int | None) -> list[ChannelRow]:
-    return rows(*((key, ms, _ACTIVE) for key, ms in watermarks.items()))
+    views = [channel(key, ms) for key, ms in watermarks.items()]
+    return ordered([ChannelRow(view, view.state, view.watermark_ms) for view in views], "behind")
 
 
 def names(found: Sequence[ChannelRow]) -> str:
