@@ -62,6 +62,8 @@ def ordered(named: Sequence[ChannelRow], sort: Sort, *, reverse: bool = False) -
 
 PATIENCE_S = 8.0
 """How long (s) the place of a channel must differ, always to the same side, before it moves."""
+_NEAR = 2
+"""Further off (places) it moves at once: the order is nearly that of the values."""
 _KEPT = 100
 """The channels after these are not kept in place."""
 
@@ -91,7 +93,8 @@ class Order:
             if ranks[key] != place:
                 above = ranks[key] > place
                 side, start = self._since.get(key, (above, now_s))
-                since[key] = (above, start if side == above else now_s)
+                start = start if side == above else now_s
+                since[key] = (above, start if abs(ranks[key] - place) <= _NEAR else now_s - self._patience)
         restless = {key for key, (_, start) in since.items() if now_s - start >= self._patience}
         self._since = {key: value for key, value in since.items() if key not in restless}
         places = [key for key in places if key not in restless]

@@ -49,6 +49,12 @@ def test_a_stave_stays_until_its_rank_has_differed_for_a_while() -> None:
     assert names(order.arrange(at(a=9, b=2, c=3), PATIENCE_S + 1.0)) == "bca"
 
 
+def test_a_channel_far_from_its_place_moves_at_once() -> None:
+    order = Order()
+    assert names(order.arrange(at(a=1, b=2, c=3, d=4), 0.0)) == "abcd"
+    assert names(order.arrange(at(a=9, b=2, c=3, d=4), 1.0)) == "bcda"
+
+
 def test_staves_that_overtake_each_other_again_and_again_stay() -> None:
     order = Order()
     for second in range(60):
