@@ -23,7 +23,7 @@ from .canvas import Picked
 from .lines import Heading
 from .rows import Item, Rows, Sheet, column_cells, heading, text_of, wrapped
 
-_NAME, _TIME = (4, 7, 40), (9, 11)
+_NAME, _TIME = (4, 7, 40), (8, 11)
 """The least width of a name, its width with room, and its greatest; the widths of a time without much room."""
 
 
@@ -159,7 +159,7 @@ def _layout(width: int, name_cells: int, time_cells: int, facts: ChannelFacts) -
     """The width of names (cut only beside the state alone), and the columns that fit."""
     name, time, *more = _NAME_COLUMN, *_COLUMNS[facts]
     if width < _ROOMY:
-        time = replace(time, cells=time_cells, text=_to_the_second(time.text))
+        time = replace(time, cells=max(time_cells, len(time.title)), text=_to_the_second(time.text))
     kept = fitting([replace(name, cells=name_cells), time, *more], width)
     spare = width - taken(kept)
     return max(min(name_cells + spare, max(name_cells, _NAME[1])), _NAME[0]), tuple(kept[1:])
