@@ -5,16 +5,17 @@ from functools import partial
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ..widgets.rows import Item, column_cells, heading, paragraph, titles
+from ..widgets.rows import Item, heading, paragraph, titles
 from ..words.channels import reference_ms
+from ..words.columns import Column, row_line, sized
 from ..words.presenter import presenter_of
-from ..words.spans import Span
+from ..words.spans import Span, lay, part
 from ..words.texts import IN_FLIGHT, TableRecords
-from ..words.windows import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups
 from .target_screen import DetailScreen
 
-_WHO, _GAIN = (8, 30), 8
-_BAR = (6, 40)
+_BAR, _WAITS = (6, 40), (21, 80)
+_ROOMY = 80
 
 
 class BlockersScreen(DetailScreen):
@@ -27,8 +28,8 @@ class BlockersScreen(DetailScreen):
     READING = (
         "Each step is a channel (or several with the same watermark) that takes part in the minimum and is "
         "behind the fastest. gain: how far the watermark would advance at the next emit if this channel and all above "
-        "it were idle; the bar shows the same, full at the last step. frees: what makes the channel stop blocking. At "
-        "most ten steps are listed. Below: open windows that wait for the same channels, as one group.\n"
+        "it were idle; the bar shows the same, full at the fastest channel. frees: what ends the blocking. At most "
+        "ten steps are listed. Below: open windows that wait for the same channels, as one group.\n"
     )
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
@@ -38,7 +39,8 @@ class BlockersScreen(DetailScreen):
         blockers = snapshot.blockers
         if blockers is None:
             return ()
-        return [(f"  {f.counted(len(blockers), 'step')}" if blockers else "  none", "dim")]
+        count = len(blockers) + further_steps(snapshot)
+        return [(f"  {f.counted(count, 'step')}" if blockers else "  none", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if not snapshot.blockers:
@@ -52,45 +54,58 @@ class BlockersScreen(DetailScreen):
         staircase = steps(snapshot)
         if not staircase:
             return [paragraph(_no_blocker(snapshot))]
-        names = column_cells((facts.who for facts in staircase), *_WHO)
-        most = max(facts.step.gain_ms or 0 for facts in staircase)
-        items = [titles(f"    {f.pad('channel', names)}  {f.pad('gain', _GAIN, right=True)}")]
-        for place, facts in enumerate(staircase, 1):
-            lines = (partial(_step, place, facts, names, most), partial(self._frees, facts))
-            channel = facts.step.channels[0] if facts.step.channels else None
+        whole = snapshot.level.behind_fastest_ms or max(facts.step.gain_ms or 0 for facts in staircase)
+        numbered = list(enumerate(staircase, 1))
+        columns = sized(_step_columns(whole), numbered)
+        items = [titles(columns)]
+        for row in numbered:
+            step = row[1].step
+            lines = (partial(row_line, columns, row), partial(self._frees, row[1]))
+            channel = step.channels[0] if step.channels else None
             key, opens = (None, None) if channel is None else (f"step {channel}", partial(self.open_known, channel))
             items.append(Item(lines, key, name=channel, opens=opens))
-        return items
+        more = further_steps(snapshot)
+        return [*items, heading((f" and {f.counted(more, 'further step')}", "dim"))] if more else items
 
     def _frees(self, facts: StepFacts, width: int) -> list[Span]:
         at = facts.step.watermark_ms
         near = reference_ms(self.snapshot)
         time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
-        return [("    watermark ", "dim"), (time, "text"), ("   frees: ", "dim"), (facts.frees, "text")]
+        parts = (
+            part(("    watermark ", "dim"), (time, "text"), rank=1, gap=""),
+            part(("    frees: " if width < _ROOMY else "   frees: ", "dim"), (facts.frees, "text"), gap=""),
+        )
+        return lay(parts, width)
 
     def _groups(self, snapshot: Snapshot) -> list[Item]:
         opened = [window for window in snapshot.windows.open if window.blockers is not None]
         if not opened:
             return []
         items = [heading(), heading((" windows that wait for the same channels", "dim"))]
-        for group in window_groups(opened):
+        groups = window_groups(opened)
+        columns = sized(self._group_columns(), groups)
+        for group in groups:
             key, opens = f"windows {group.first.start_ms} {group.end_ms}", partial(self.action_detail, "Windows")
-            items.append(Item((partial(self._group, group),), key, name=self._times(group), opens=opens))
+            line = partial(row_line, columns, group)
+            items.append(Item((line,), key, name=self._times(group), opens=opens))
         later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 
     def _times(self, group: WindowGroup) -> str:
         return f.interval(group.first.start_ms, group.end_ms, self.zone, self.snapshot.now_ms)
 
-    def _group(self, group: WindowGroup, width: int) -> list[Span]:
-        count = len(group.windows)
-        who = waits_for(group.first)
-        return [
-            (f" {count:>4,} window{'s' if count != 1 else ' '}  ", "strong"),
-            (f.pad(self._times(group), 24), "text"),
-            (f"  {f.pad(f.count(group.records), 8, right=True)} rows  ", "text"),
-            *([("fire at the next emit", "good")] if who is None else [("wait for ", "dim"), (who, "holder")]),
-        ]
+    def _group_columns(self) -> Sequence[Column[WindowGroup]]:
+        return (
+            Column("", lambda group: f.counted(len(group.windows), "window"), right=True, style=lambda group: "strong"),
+            Column("", self._times),
+            Column("", lambda group: f"{f.count(group.records)} rows", rank=1, right=True),
+            Column("", lambda group: "", cells=_WAITS[0], most=_WAITS[1], draw=_waits),
+        )
+
+
+def _waits(group: WindowGroup, room: int) -> list[Span]:
+    who = waits_within(group.first, room - len("wait for "))
+    return [("fire at the next emit", "good")] if who is None else [("wait for ", "dim"), (who, "holder")]
 
 
 def _no_blocker(snapshot: Snapshot) -> str:
@@ -103,16 +118,25 @@ def _no_blocker(snapshot: Snapshot) -> str:
     return "No channel holds back the watermark: none that counts is behind the fastest"
 
 
-def _step(place: int, facts: StepFacts, names: int, most: int, width: int) -> list[Span]:
-    gain = facts.step.gain_ms
-    room = max(min(width - names - _GAIN - 8 - len(facts.why) - 3, _BAR[1]), _BAR[0])
-    full = 0 if not gain or not most else max(room * gain // most, 1)
-    style = "holder" if place == 1 else "text"
-    return [
-        (f" {place:>2} ", "dim"),
-        (f.pad(facts.who, names), style),
-        (f"  {f.pad(f.UNKNOWN if gain is None else f.signed(gain), _GAIN, right=True)}  ", "strong"),
-        ("▇" * full, "holder"),
-        ("▁" * (room - full), "frame"),
-        (f"  {facts.why}", style),
-    ]
+def _step_columns(whole_ms: int) -> Sequence[Column[tuple[int, StepFacts]]]:
+    """Number, channel, gain, as a bar its part of `whole_ms`, and why it is a step."""
+
+    def style(row: tuple[int, StepFacts]) -> str:
+        return "holder" if row[0] == 1 else "text"
+
+    def gain(row: tuple[int, StepFacts]) -> str:
+        return f.UNKNOWN if row[1].step.gain_ms is None else f.signed(row[1].step.gain_ms)
+
+    def bar(row: tuple[int, StepFacts], room: int) -> list[Span]:
+        gained = row[1].step.gain_ms
+        full = min(max(room * gained // whole_ms, 1), room) if gained and whole_ms else 0
+        return [("▇" * full, "holder"), ("▁" * (room - full), "frame")]
+
+    least, most = _BAR
+    return (
+        Column("", lambda row: str(row[0]), right=True, style=lambda row: "dim"),
+        Column("channel", lambda row: row[1].who, style=style),
+        Column("gain", gain, right=True, style=lambda row: "strong"),
+        Column("", lambda row: "", rank=2, cells=least, most=most, draw=bar),
+        Column("", lambda row: row[1].why, rank=1, style=style),
+    )

@@ -7,6 +7,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import Event
 from ..widgets.rows import Item, heading, paragraph, titles
+from ..words.columns import Column, row_line, sized
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.main_screen import Shown
 from ..words.spans import Span
@@ -14,7 +15,6 @@ from ..words.texts import MOMENT_SHOWN, TableRecords
 from .base_app import app_of
 from .target_screen import DetailScreen
 
-_WHAT = (8, 24)
 _EVENT_COLUMNS = ("time", "event", "details")
 _NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"
 
@@ -60,9 +60,9 @@ class EventsScreen(DetailScreen):
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not self._events:
             return [paragraph(_NOTHING)]
-        what = max(_WHAT[0], min(_WHAT[1], max(len(words.what) for _, words in self._events)))
         here_ms = snapshot.wall_ms if self.shown.is_replay else None
-        items = [titles(f" {f.pad('time', 11)}     {f.pad('event', what)}  details", *_EVENT_COLUMNS)]
+        columns = sized(self._columns(here_ms), self._events)
+        items = [titles(columns, _EVENT_COLUMNS)]
         before = self.sheet.sorted_by is not None
         channels = {view.channel for view in snapshot.channels}
         for event, words in self._events:
@@ -78,7 +78,7 @@ class EventsScreen(DetailScreen):
                 opens = partial(self.open_channel, words.channel)
             items.append(
                 Item(
-                    (partial(self._line, event, words, what, ahead),),
+                    (partial(row_line, columns, (event, words)),),
                     f"{event.wall_ms} {event.code} {words.what}",
                     dict(zip(_EVENT_COLUMNS, values, strict=True)),
                     name=words.what,
@@ -88,11 +88,19 @@ class EventsScreen(DetailScreen):
             )
         return items
 
-    def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Span]:
-        time = event_time(event, self.zone, self.snapshot.now_ms)
-        return [
-            (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
-            (f"{ALERTED if event.alert else ' '} ", "stale"),
-            (f"{words.sign} {f.pad(words.what, what)}  ", words.style),
-            (words.detail, "dim" if ahead else "text"),
-        ]
+    def _columns(self, here_ms: int | None) -> Sequence[Column[tuple[Event, EventWords]]]:
+        """The columns; in a replay what is later than `here_ms` is dim."""
+
+        def style(row: tuple[Event, EventWords]) -> str:
+            return "dim" if here_ms is not None and row[0].wall_ms > here_ms else "text"
+
+        def details(row: tuple[Event, EventWords], room: int) -> list[Span]:
+            return [(f.cut(row[1].detail, room), style(row))]
+
+        return (
+            Column("time", lambda row: event_time(row[0], self.zone, self.snapshot.now_ms), style=style),
+            Column("", lambda row: ALERTED if row[0].alert else " ", style=lambda row: "stale", rank=2),
+            Column("", lambda row: row[1].sign, style=lambda row: row[1].style, rank=1),
+            Column("event", lambda row: row[1].what, style=lambda row: row[1].style),
+            Column("details", lambda row: "", most=400, draw=details),
+        )

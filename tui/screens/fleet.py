@@ -1,7 +1,7 @@
 """The fleet: all targets in one table, the worst first; Enter opens one."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from ..widgets.lines import KeyLine, Prompt, TextLine
 from ..widgets.rows import Item, Sheet, SortedBy, heading
 from ..words import fleet as words
 from ..words import keys
+from ..words.columns import Column
 from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
 from ..words.spans import Span, part
@@ -31,10 +32,12 @@ class FleetTable(Sheet):
     rows: Sequence[FleetRow] = ()
     """The rows in their order."""
     _order = ("", False)
+    _layout: Callable[[int], Sequence[Column[FleetRow]]] = partial(words.layout, ())
 
     def show_rows(self, rows: Sequence[FleetRow], sort: str, *, reverse: bool, empty: str) -> None:
         """Draw the rows; the cursor is on the first until it is moved."""
         self.rows, self._order = rows, (sort, reverse)
+        self._layout = cache(partial(words.layout, rows))
         items = [Item((partial(self._target_line, row),), row.target) for row in rows]
         self.show(items or [heading((f" {empty}", "dim"))])
 
@@ -44,14 +47,14 @@ class FleetTable(Sheet):
         return next((row for row in self.rows if row.target == self.cursor), None)
 
     def title_at(self, x: int) -> str:
-        return words.title_at(words.layout(self.rows, self.size.width), x)
+        return words.title_at(self._layout(self.size.width), x)
 
     def header(self, width: int) -> Sequence[Span]:
         sort, reverse = self._order
-        return words.header_line(words.layout(self.rows, width), sort, width, reverse=reverse)
+        return words.header_line(self._layout(width), sort, width, reverse=reverse)
 
     def _target_line(self, row: FleetRow, width: int) -> list[Span]:
-        return words.row_line(row, words.layout(self.rows, width), width)
+        return words.row_line(row, self._layout(width), width)
 
 
 class FleetScreen(PromptScreen):

@@ -10,7 +10,8 @@ from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ..widgets.charts import HolderLanes, HolderSpan
-from ..widgets.rows import Item, Sheet, column_cells, heading, titles
+from ..widgets.rows import Item, Sheet, heading, titles
+from ..words.columns import Column, row_line, sized
 from ..words.history import Hold, change_words
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
@@ -18,7 +19,6 @@ from ..words.spans import Span
 from ..words.texts import SETTINGS_CHANGED, TableRecords
 from .target_screen import DetailScreen
 
-_NAMES = (7, 24)
 _COLUMNS = ("since", "channel", "held", "moved", "lag")
 _CHANGES = 4
 """Changes of settings that are listed, at most."""
@@ -80,15 +80,38 @@ class HistoryScreen(DetailScreen):
         return snapshot.level.holder.channel if snapshot.level.holder else None
 
     def _items(self, snapshot: Snapshot, holds: Sequence[Hold]) -> list[Item]:
-        names = column_cells((f.label(hold.channel or "") for hold in holds), *_NAMES)
         now = holds[-1] if self._holder(snapshot) == holds[-1].channel else None
+        until = snapshot.now_ms if snapshot.now_ms is not None else holds[-1].until_ms
+        columns = sized(self._columns(now, until), holds)
         lines: list[Item] = []
         for hold in reversed(holds):
-            line, opens = partial(self._line, hold, hold is now, names), partial(self.open_known, hold.channel or "")
+            line, opens = partial(row_line, columns, hold), partial(self.open_known, hold.channel or "")
             lines.append(Item((line,), hold.key, self._sorts(hold), name=hold.channel, opens=opens))
-        held, moved, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("moved", 8), ("lag", 7)))
-        title = f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {moved}  {lag}  why"
-        return [titles(title, *_COLUMNS), *lines]
+        return [titles(columns, _COLUMNS), *lines]
+
+    def _columns(self, now: Hold | None, until_ms: int) -> Sequence[Column[Hold]]:
+        """The columns; `now` is the hold that lasts, until `until_ms`."""
+
+        def held(hold: Hold) -> str:
+            until = until_ms if hold is now else hold.until_ms
+            return f.duration(max(until - hold.since_ms, 0)) + ("…" if hold is now else " ")
+
+        def style(hold: Hold) -> str:
+            return "holder" if hold is now else "text"
+
+        return (
+            Column("since", lambda hold: self._time(hold.since_ms)),
+            Column("channel", lambda hold: f.label(hold.channel or ""), style=style),
+            Column("held", held, right=True, style=style),
+            Column("moved", _moved, rank=2, right=True, style=lambda hold: "level"),
+            Column("lag", lambda hold: _lag(hold.lag_ms), rank=3, right=True),
+            Column(
+                "why", lambda hold: _why(hold, 0), rank=1, most=60, draw=lambda hold, room: [(_why(hold, room), "text")]
+            ),
+        )
+
+    def _time(self, ms: int | None) -> str:
+        return f.UNKNOWN if ms is None else f.near(ms, self.zone, self.snapshot.now_ms).partition(".")[0]
 
     def _sorts(self, hold: Hold) -> dict[str, Any]:
         """Its values by the title of their columns."""
@@ -102,34 +125,30 @@ class HistoryScreen(DetailScreen):
         """The last settings that were changed while it ran, the newest first."""
         if not snapshot.own.changes:
             return []
-        lines = [partial(self._change_line, change) for change in reversed(snapshot.own.changes[-_CHANGES:])]
-        earlier = len(snapshot.own.changes) - len(lines)
+        last = snapshot.own.changes[: -_CHANGES - 1 : -1]
+        columns: list[Column[SettingsChange]] = sized(
+            (
+                Column("", lambda change: self._time(change.now_ms)),
+                Column("", lambda change: f.label(change.who or f.UNKNOWN), rank=1),
+                Column("", change_words),
+            ),
+            last,
+        )
+        earlier = len(snapshot.own.changes) - len(last)
         words = f" {SETTINGS_CHANGED}" + (f", {earlier:,} more before" if earlier else "")
-        return [heading((words, "dim")), *(Item((line,)) for line in lines), heading()]
+        lines = (Item((partial(row_line, columns, change),)) for change in last)
+        return [heading((words, "dim")), *lines, heading()]
 
-    def _change_line(self, change: SettingsChange, width: int) -> list[Span]:
-        near = self.snapshot.now_ms
-        at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
-        who = f.label(change.who or f.UNKNOWN, 7)
-        return [(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")]
 
-    def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Span]:
-        snapshot = self.snapshot
-        since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).partition(".")[0], 11)
-        until = snapshot.now_ms if now and snapshot.now_ms is not None else hold.until_ms
-        causes = ", then ".join(CAUSES[cause].short for cause in hold.causes) or f.ELSEWHERE
-        lag = f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
-        style = "holder" if now else "text"
-        spans: list[Span] = [
-            (f" {since}  ", "text"),
-            (f.pad(f.label(hold.channel or "", names), names), style),
-            (f"  {f.pad(f.duration(max(until - hold.since_ms, 0)), 7, right=True)}", style),
-            (f"{'…' if now else ' '} ", style),
-            (f.pad(_moved(hold), 8, right=True), "level"),
-            (f"  {f.pad(lag, 7, right=True)}  ", "text"),
-            (causes, "text"),
-        ]
-        return spans
+def _lag(ms: int | None) -> str:
+    return f.UNKNOWN if ms is None else "≤" + f.duration(ms)
+
+
+def _why(hold: Hold, room: int) -> str:
+    """The causes, in `room` cells; without room for all the last one."""
+    causes = [CAUSES[cause].short for cause in hold.causes] or [f.ELSEWHERE]
+    text = ", then ".join(causes)
+    return text if len(text) <= room else causes[-1]
 
 
 def _moved(hold: Hold) -> str:

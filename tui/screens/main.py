@@ -47,14 +47,13 @@ class MainScreen(TargetScreen):
         self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float], *, denied: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(Shown(snapshot, recent, clock), denied)
-        self._clock = clock
 
     def compose(self) -> ComposeResult:
         yield TopLines()
         yield HolderStrip(id="holders")
         yield Rule("┌┐", id="top")
-        yield Barrel(self.shown, self._clock, id="barrel")
-        yield HeatMap(self.shown, self._clock, id="heat")
+        yield Barrel(self.shown, id="barrel")
+        yield HeatMap(self.shown, id="heat")
         yield Rule("├┤", id="middle")
         with Horizontal(id="tables"):
             yield ChannelTable(self.shown, id="channels")
@@ -121,15 +120,9 @@ class MainScreen(TargetScreen):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Filter and sort the barrel and the table, unless another screen covers them."""
+        """Sort and filter the channels, unless another screen covers them."""
         if self._detail is None:
             self.shown.arrange()
-        self.paint()
-
-    def _reorder(self) -> None:
-        """Filter and sort the table: the barrel stays."""
-        if self._detail is None:
-            self.shown.order()
         self.paint()
 
     def paint(self) -> None:
@@ -232,19 +225,19 @@ class MainScreen(TargetScreen):
     def action_sort(self) -> None:
         """Sort the channels by the next order."""
         self.shown.look(sort=next_sort(self.shown.view.sort), reverse=False)
-        self._reorder()
+        self._arrange()
 
     def action_reverse(self) -> None:
         """Reverse the order of the channels."""
         self.shown.look(reverse=not self.shown.view.reverse)
-        self._reorder()
+        self._arrange()
 
     def on_sorted_by(self, event: SortedBy) -> None:
         if event.title == self.shown.view.sort:
             self.action_reverse()
         else:
             self.shown.look(sort=event.title, reverse=False)
-            self._reorder()
+            self._arrange()
 
     def action_axis(self) -> None:
         """Switch the axis: event time, or the distance behind the fastest channel."""

@@ -1,21 +1,22 @@
 """The windows, open, firing, fired; and one of them: why it is not closing, its records per channel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 
-from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
+from ...engine.snapshot import ChannelRecords, ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
 from ..widgets.lines import Prose
-from ..widgets.rows import Draw, Item, Sheet, column_cells, heading, titles
+from ..widgets.rows import Draw, Item, Sheet, heading, titles
 from ..widgets.tables import reach_bar
 from ..words import texts
 from ..words.barrel import STATES, holding
 from ..words.channels import fastest_ms, reference_ms
+from ..words.columns import Column, row_line, sized
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
@@ -30,31 +31,19 @@ from ..words.windows import (
     kept_until_ms,
     pace,
     waits_for,
+    waits_within,
     window_groups,
 )
 from .target_screen import DetailScreen
 
 MAX_BLOCKERS = 200
-_NAMES, _PART_BAR = (7, 30), 24
+_PART_BAR = (4, 24)
 _BAR = (6, 24)
-_SHORT, _CLOSES = 8, 24
-_FIRED = 68
-"""The width of a fired window's line besides its name and rows."""
-_AT = 12
 _NAMED, _CHANNEL_CELLS = 6, 14
 _SHORT_COLUMNS: tuple[str, ...] = ("short of its end", "watermark", " short", "quiet")
 _OPEN_COLUMNS: tuple[str, ...] = ("open", "rows", "short", "closes")
-_FIRED_COLUMNS: tuple[str, ...] = (
-    "fired ",
-    "rows",
-    "fired at",
-    "after end",
-    "late firings",
-    "refired",
-    "late drops",
-    "dropped",
-)
-"""The titles of the columns, from left to right, of the late ones the long and the short."""
+_FIRED_COLUMNS: tuple[str, ...] = ("fired", "rows", "fired at", "after end", "late firings", "late drops")
+"""The titles of the columns that sort, from left to right."""
 CLOSING_STYLES = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
 """The certainty that a window closes."""
 
@@ -131,28 +120,24 @@ class WindowScreen(DetailScreen):
     def _channels(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
         short = blockers(snapshot, window.end_ms)
         parts = window.channels or []
-        names = column_cells((f.label(channel.channel) for channel in (*short, *parts)), *_NAMES)
-        held = holding(snapshot)
         items: list[Item] = []
         if short:
-            title = f" {f.pad('short of its end', max(names, 16))}  watermark          short  quiet   state"
-            items.append(titles(title, *_SHORT_COLUMNS))
+            columns = sized(self._short_columns(holding(snapshot), window.end_ms), short[:MAX_BLOCKERS])
+            items.append(titles(columns, _SHORT_COLUMNS))
             for view in short[:MAX_BLOCKERS]:
-                line = partial(self._blocker, view, window.end_ms, max(names, 16), view.channel == held)
                 missing = None if view.watermark_ms is None else window.end_ms - view.watermark_ms
                 values = (view.channel, view.watermark_ms, missing, view.quiet_ms)
                 sorts = dict(zip(_SHORT_COLUMNS, values, strict=True))
-                items.append(self._row(f"short {view.channel}", view.channel, line, sorts))
+                items.append(self._row(f"short {view.channel}", view.channel, partial(row_line, columns, view), sorts))
             if len(short) > MAX_BLOCKERS:
                 items.append(heading((f" and {len(short) - MAX_BLOCKERS:,} more", "dim")))
         elif not snapshot.channels:
             items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))
         if parts:
-            items += [heading(), heading((f" {f.pad('rows by channel', max(names, 16))}", "dim"))]
-            most = max(part.records for part in parts)
+            columns = sized(_part_columns(max(part.records for part in parts)), parts)
+            items += [heading(), titles(columns)]
             for part in parts:
-                line = partial(_part, f.label(part.channel, names), part.records, most, max(names, 16))
-                items.append(self._row(f"rows {part.channel}", part.channel, line))
+                items.append(self._row(f"rows {part.channel}", part.channel, partial(row_line, columns, part)))
             rest = (window.channel_count or 0) - len(parts)
             if rest > 0:
                 others = max((window.records or 0) - sum(part.records for part in parts), 0)
@@ -162,17 +147,28 @@ class WindowScreen(DetailScreen):
     def _row(self, key: str, channel: str, line: Draw, sorts: dict[str, Any] | None = None) -> Item:
         return Item((line,), key, sorts, name=channel, opens=partial(self.open_channel, channel))
 
-    def _blocker(self, view: ChannelView, end_ms: int, names: int, holds: bool, width: int) -> list[Span]:
+    def _short_columns(self, held: str | None, end_ms: int) -> Sequence[Column[ChannelView]]:
         near = reference_ms(self.snapshot)
-        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
-        short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
-        quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
-        style = "holder" if holds else "text"
-        return [
-            (f" {f.pad(f.label(view.channel, names), names)}  ", style),
-            (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
-            ("HOLDS" if holds else STATES[view.state], style if holds else "dim"),
-        ]
+
+        def time(view: ChannelView) -> str:
+            return f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
+
+        def short(view: ChannelView) -> str:
+            return f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
+
+        def quiet(view: ChannelView) -> str:
+            return f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
+
+        def style(view: ChannelView) -> str:
+            return "holder" if view.channel == held else "text"
+
+        return (
+            Column(_SHORT_COLUMNS[0], lambda view: f.label(view.channel), style=style),
+            Column("watermark", time, rank=3),
+            Column("short", short, rank=1, right=True),
+            Column("quiet", quiet, rank=4),
+            Column("state", lambda view: "HOLDS" if view.channel == held else STATES[view.state], rank=2, style=style),
+        )
 
 
 def key_of(window: OpenWindow | FiredWindow) -> str:
@@ -187,11 +183,16 @@ def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
 
 
-def _part(name: str, records: int, most: int, names: int, width: int) -> list[Span]:
-    bar = min(max(width - names - 16, 4), _PART_BAR)
-    full = max(bar * records // max(most, 1), 1)
-    count = f.pad(f.count(records), 9, right=True) + "  "
-    return [(f" {f.pad(name, names)}  ", "text"), (count, "text"), ("▇" * full, "active")]
+def _part_columns(most: int) -> Sequence[Column[ChannelRecords]]:
+    def bar(part: ChannelRecords, room: int) -> list[Span]:
+        return [("▇" * max(room * part.records // max(most, 1), 1), "active")]
+
+    least, widest = _PART_BAR
+    return (
+        Column("rows by channel", lambda part: f.label(part.channel)),
+        Column("", lambda part: f.count(part.records), right=True),
+        Column("", lambda part: "", rank=1, cells=least, most=widest, draw=bar),
+    )
 
 
 class WindowsScreen(DetailScreen):
@@ -254,22 +255,12 @@ class WindowsScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         windows = snapshot.windows
-        both = [*windows.open, *windows.last_fired]
-        self._name_cells = max((cell_len(self._times(window)) for window in both), default=0)
-        self._row_cells = max([4, *(cell_len(f.count(window.records)) for window in both)])
         unknown = unknown_text(windows.unknown, windows.unknown_args)
         why = [] if unknown is None else [heading((f" {unknown}", "stale"))]
         return [*why, *self._open_items(snapshot), heading(), *self._fired_items(snapshot)]
 
     def _times(self, window: OpenWindow | FiredWindow) -> str:
         return f.interval(window.start_ms, window.end_ms, self.zone, self.snapshot.now_ms)
-
-    def _head(self, window: OpenWindow | FiredWindow) -> list[Span]:
-        rows = f.pad(f.count(window.records), self._row_cells, right=True)
-        return [(f" {f.pad(self._times(window), self._name_cells)}  ", "strong"), (f"{rows}  ", "text")]
-
-    def _title(self, what: str) -> str:
-        return f" {f.pad(what, self._name_cells)}  {f.pad('rows', self._row_cells, right=True)}  "
 
     def _item(
         self, window: OpenWindow | FiredWindow, lines: tuple[Draw, ...], columns: tuple[str, ...], values: Sequence[Any]
@@ -286,41 +277,44 @@ class WindowsScreen(DetailScreen):
         if not windows.open:
             words = texts.ALL_CLOSED if snapshot.ended else texts.NO_OPEN_WINDOW
             return [heading((f" {words if windows.open_count is not None else texts.OPEN_UNKNOWN}", "dim"))]
-        items, speed = [Item((self._open_titles,), titles=_OPEN_COLUMNS)], self._pace
+        speed = self._pace
+        closes = {key_of(window): closing(snapshot, window, speed, self.zone) for window in windows.open}
+        columns = sized(self._open_columns(snapshot, closes), windows.open)
+        items = [titles(columns, _OPEN_COLUMNS)]
         own_order = self.sheet.sorted_by not in _OPEN_COLUMNS
         for group in window_groups(windows.open):
             grouped = len(group.windows) > 1 and own_order
             items += [Item((partial(group_line, group),))] if grouped else []
             for window in group.windows:
-                closes = closing(snapshot, window, speed, self.zone)
                 waits = not grouped and waits_for(window) is not None
                 more = waits or window.channels or window.operator is not None
                 details = [partial(_open_details, window, grouped)] if more else []
-                values = (window.start_ms, window.records, window.short_ms, closes.in_ms)
-                lines = (partial(self._open_line, window, closes), *details)
+                values = (window.start_ms, window.records, window.short_ms, closes[key_of(window)].in_ms)
+                lines = (partial(row_line, columns, window), *details)
                 items.append(self._item(window, lines, _OPEN_COLUMNS, values))
         later = (windows.open_count or 0) - len(windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 
-    def _open_titles(self, width: int) -> list[Span]:
-        bar = " " * self._bar_cells(width)
-        return [(f"{self._title('open')}{bar}  {f.pad('short', _SHORT, right=True)}  closes", "dim")]
+    def _open_columns(self, snapshot: Snapshot, closes: Mapping[str, Closing]) -> Sequence[Column[OpenWindow]]:
+        level_ms, fastest = snapshot.level.watermark_ms, fastest_ms(snapshot)
 
-    def _open_line(self, window: OpenWindow, closes: Closing, width: int) -> list[Span]:
-        """Window, rows, bar, missing event time, and how it closes."""
-        short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
-        level_ms, fastest = self.snapshot.level.watermark_ms, fastest_ms(self.snapshot)
-        spans: list[Span] = [
-            *self._head(window),
-            *reach_bar(window.start_ms, window.end_ms, level_ms, fastest, self._bar_cells(width)),
-            (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
-            (closes.brief, CLOSING_STYLES[closes.kind]),
-        ]
-        return spans
+        def bar(window: OpenWindow, room: int) -> list[Span]:
+            return reach_bar(window.start_ms, window.end_ms, level_ms, fastest, room)
 
-    def _bar_cells(self, width: int) -> int:
-        spare = width - self._name_cells - self._row_cells - _SHORT - _CLOSES - 9
-        return max(min(spare, _BAR[1]), _BAR[0])
+        def short(window: OpenWindow) -> str:
+            return f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
+
+        def style(window: OpenWindow) -> str:
+            return CLOSING_STYLES[closes[key_of(window)].kind]
+
+        least, most = _BAR
+        return (
+            Column("open", self._times, style=lambda window: "strong"),
+            Column("rows", lambda window: f.count(window.records), rank=3, right=True),
+            Column("", lambda window: "", rank=4, cells=least, most=most, draw=bar),
+            Column("short", short, rank=2, right=True),
+            Column("closes", lambda window: closes[key_of(window)].brief, rank=1, style=style),
+        )
 
     # The fired ones
 
@@ -329,41 +323,38 @@ class WindowsScreen(DetailScreen):
         if not windows.last_fired:
             words = texts.FIRED_UNKNOWN if windows.fired is None else texts.NO_FIRED_WINDOW
             return [heading((f" {words}", "dim"))]
-        items = [Item((self._fired_titles,), titles=_FIRED_COLUMNS)]
+        columns = sized(self._fired_columns(snapshot), windows.last_fired)
+        items = [titles(columns, _FIRED_COLUMNS)]
         for window in reversed(windows.last_fired):
-            line = partial(self._fired_line, window, kept_until_ms(window, snapshot))
-            late = (window.late_firings, window.late_firings, window.late_drops, window.late_drops)
+            late = (window.late_firings, window.late_drops)
             values = (window.start_ms, window.records, window.fired_ms, _after(window), *late)
-            items.append(self._item(window, (line,), _FIRED_COLUMNS, values))
+            items.append(self._item(window, (partial(row_line, columns, window),), _FIRED_COLUMNS, values))
         return items
 
-    def _fired_titles(self, width: int) -> list[Span]:
-        firings, drops = self._late_titles(width)
-        title = f"{self._title('fired')}{f.pad('fired at', _AT)}  after end  {firings}  {drops}  until"
-        return [(title, "dim")]
+    def _fired_columns(self, snapshot: Snapshot) -> Sequence[Column[FiredWindow]]:
+        near_ms = snapshot.now_ms
 
-    def _fired_line(self, window: FiredWindow, until_ms: int | None, width: int) -> list[Span]:
-        """Window, rows, when it fired and how long after its end, late records, and whether it still accepts them."""
-        near_ms, after_ms = self.snapshot.now_ms, _after(window)
-        at = window.fired_ms
-        fired = "end of run" if at is None or after_ms is None else f.near(at, self.zone, near_ms)
-        after = f.UNKNOWN if after_ms is None else f.duration(after_ms)
-        firings, drops = (len(title) for title in self._late_titles(width))
-        until = "closed" if until_ms is None else f.near(until_ms, self.zone, near_ms)
-        spans: list[Span] = [
-            *self._head(window),
-            (f.pad(fired, _AT), "text"),
-            (f"  {f.pad(after, 9, right=True)}", "text"),
-            (f"  {f.pad(f.count(window.late_firings), firings, right=True)}", "text" if window.late_firings else "dim"),
-            (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
-            (f"  {until}", "dim" if until_ms is None else "text"),
-        ]
-        return spans
+        def fired(window: FiredWindow) -> str:
+            at = None if _after(window) is None else window.fired_ms
+            return "end of run" if at is None else f.near(at, self.zone, near_ms)
 
-    def _late_titles(self, width: int) -> tuple[str, str]:
-        """The titles for late records, as wide as their columns: short ones if there is little room."""
-        room = width - self._name_cells - self._row_cells - _FIRED
-        return ("late firings", "late drops") if room >= 0 else ("late", "dropped")
+        def after(window: FiredWindow) -> str:
+            return f.UNKNOWN if (ms := _after(window)) is None else f.duration(ms)
+
+        def until(window: FiredWindow) -> str:
+            return "closed" if (ms := kept_until_ms(window, snapshot)) is None else f.near(ms, self.zone, near_ms)
+
+        return (
+            Column("fired", self._times, style=lambda window: "strong"),
+            Column("rows", lambda window: f.count(window.records), rank=4, right=True),
+            Column("fired at", fired, rank=2),
+            Column("after end", after, rank=1, right=True),
+            Column("late firings", lambda window: f.count(window.late_firings), rank=6, right=True,
+                   style=lambda window: "text" if window.late_firings else "dim"),
+            Column("late drops", lambda window: f.count(window.late_drops), rank=3, right=True,
+                   style=lambda window: "stale" if window.late_drops else "dim"),
+            Column("until", until, rank=5, style=lambda window: "dim" if until(window) == "closed" else "text"),
+        )  # fmt: skip
 
 
 def _after(window: FiredWindow) -> int | None:
@@ -375,14 +366,15 @@ def group_line(group: WindowGroup, width: int) -> list[Span]:
     """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
     if group.first.blockers is None and waits_for(group.first) is None:
         return [(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")]
-    who = waits_for(group.first) or "nothing: they fire at the next emit"
-    return [(f" {texts.windows_wait(len(group.windows))} ", "dim"), (who, "holder")]
+    wait = f" {texts.windows_wait(len(group.windows))} "
+    who = waits_within(group.first, width - cell_len(wait)) or "nothing: they fire at the next emit"
+    return [(wait, "dim"), (who, "holder")]
 
 
 def _open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
     """The channels it waits for (unless a line above its group names them), and those that fill it."""
     spans: list[Span] = [("   ", "dim")]
-    who = waits_for(window)
+    who = waits_within(window, width - 13)
     if who is not None and not grouped:
         spans += [("waits for ", "dim"), (who, "holder")]
     if window.operator is not None:

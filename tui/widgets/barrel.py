@@ -1,6 +1,6 @@
 """The barrel: every channel a stave, and water as high as the lowest of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import floor
 from textwrap import wrap
 
@@ -10,14 +10,14 @@ from textual.events import Click
 
 from ...engine.text import formatting as f
 from ..words import barrel as scales
-from ..words.barrel import LEFT_OUT, STATES, Axis, Kind, LogAxis, Order, Scale, Stave, channel_named
+from ..words.barrel import LEFT_OUT, STATES, WATER, Axis, Kind, LogAxis, Scale, Stave, channel_named
 from ..words.channels import stave_of
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import preview_title
 from ..words.spans import Part, Span, cells, joined
 from ..words.texts import BY_DISTANCE
-from .canvas import EIGHTHS, Canvas, Picked
+from .canvas import EIGHTHS, Canvas, Picked, centered
 from .lines import Heading
 
 PATTERNS: dict[Kind, str] = {
@@ -45,22 +45,20 @@ class _StaveColumn(Struct):
 class Barrel(Canvas[Sequence[Stave]]):
     """Draws the staves of `shown` in their order, in letters where there are no colours.
 
-    Says `Picked` with a stave's key. `clock` gives monotonic seconds: staves move patiently.
+    Says `Picked` with a stave's key.
     """
 
     content: Sequence[Stave] = ()
 
-    def __init__(self, shown: Shown, clock: Callable[[], float], *, id: str | None = None) -> None:
+    def __init__(self, shown: Shown, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._shown = shown
-        self._clock = clock
-        self._order = Order()
-        self._arranged: list[Stave] = []
-        self._arranged_for: tuple[Sequence[Stave], scales.StavePositions] | None = None
+        self._arranged: Sequence[Stave] = ()
+        self._far = scales.FarStaves()
         self._axis: Axis | None = None
         self._columns = scales.StavePositions(0, 1, 1, 0)
         self._gutter = 0
-        self._keys: list[str] = []
+        self._keys: set[str] = set()
         self._common = ""
         self._longest = 0
         self._times_of: tuple[Sequence[Stave], int | None, list[int], int, int] | None = None
@@ -74,7 +72,7 @@ class Barrel(Canvas[Sequence[Stave]]):
     @property
     def keys(self) -> list[str]:
         """The staves' keys from left to right, the folded ones included."""
-        return [stave.key for stave in self._arranged]
+        return [stave.key for stave in (*self._arranged, *self._far.staves)]
 
     @property
     def _level_ms(self) -> int | None:
@@ -95,7 +93,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         """Draw the present state below the lines `head`."""
         shown, staves = self._shown, self._shown.staves
         if staves is not self.content:  # without comparing thousands of them
-            self._measure([stave.key for stave in staves])
+            self._measure({stave.key for stave in staves})
         selected, view = stave_of(shown.snapshot, shown.view), shown.view
         seen = (selected, view.logarithmic, view.zone, self._preview_ms, head, shown.snapshot)
         if staves is not self.content or seen != self._seen:
@@ -130,7 +128,7 @@ class Barrel(Canvas[Sequence[Stave]]):
             words += [("   ╌ ", "held"), ("watermark by the slowest channel", "dim")]
         return Heading(0, title, words)
 
-    def _measure(self, keys: list[str]) -> None:
+    def _measure(self, keys: set[str]) -> None:
         """Measure the names and their common beginning, if they have changed."""
         if keys != self._keys:
             self._keys = keys
@@ -140,10 +138,14 @@ class Barrel(Canvas[Sequence[Stave]]):
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        place = None if offset is None else self._columns.at(offset.x - self._gutter)
-        if place is None:
+        if offset is None:
             return
-        if place >= 0:
+        far, place = self._far.at(offset.x - self._gutter), self._columns.at(offset.x - self._gutter)
+        if far is not None:
+            self.post_message(Picked(self, far.key))
+        elif place is None:
+            return
+        elif place >= 0:
             self.post_message(Picked(self, self._arranged[place].key))
         elif -1 - place < len(self._folded.cells):
             self.post_message(Picked(self, self._folded.cells[-1 - place][0].key))
@@ -155,7 +157,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         if not self.content and level_ms is not None and clock_ms is not None and rows >= 3:
             return self._still(level_ms, clock_ms, empty(), width, height)
         if rows < 2 or (level_ms is None and all(stave.watermark_ms is None for stave in self.content)):
-            return _message(empty(), width, height)
+            return centered(empty(), width, height)
         how = (shown.view.logarithmic, shown.view.zone, self._preview_ms, width, height)
         drawn_of = (how, shown.snapshot, self.content)
         if drawn_of != self._drawn_of:
@@ -170,23 +172,18 @@ class Barrel(Canvas[Sequence[Stave]]):
         gutter = self._axis_cells(scale, rows)
         self._gutter = cells(gutter[0])
         inner = width - self._gutter
-        many = len(self.content)
-        long = self._longest >= scales.columns(many, inner, 0).pitch
-        self._prefix = self._common if long else ""
-        self._columns = scales.columns(many, inner, self._longest - cell_len(self._prefix))
-        self._arrange()
+        far = self._far = scales.far_below(self.content, scale, self._level_ms, inner)
+        self._arranged = self.content
+        if far.staves:
+            keys = {stave.key for stave in far.staves}
+            self._arranged = [stave for stave in self.content if stave.key not in keys]
+        cols = self._columns = scales.columns(len(self._arranged), inner - (far.cells + 1) * bool(far.staves))
+        self._prefix = self._common if self._longest >= cols.pitch else ""
+        self._folded = scales.fold(self._arranged[cols.shown :], max(cols.per_cell, 1))
         drawn = self._columns_drawn(scale, rows)
         water = _eighths(scale, self._level_ms, rows)
         lines = self._level_lines(scale)
         return [gutter[row] + _row(drawn, row, inner, water, lines, self.plain) for row in range(rows - 1, -1, -1)]
-
-    def _arrange(self) -> None:
-        """Order the staves, and the folded ones in cells: first those in the minimum, then those left out."""
-        staves, cols, of = self.content, self._columns, self._arranged_for
-        if of is None or of[0] is not staves or of[1] != cols:
-            self._arranged_for = (staves, cols)
-            self._arranged = self._order.arrange(staves, self._clock(), cols.shown if cols.fold_cells else None)
-            self._folded = scales.fold(self._arranged[cols.shown :], max(cols.per_cell, 1))
 
     def _still(self, level_ms: int, clock_ms: int, empty: str, width: int, rows: int) -> list[list[Span]]:
         """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
@@ -227,7 +224,8 @@ class Barrel(Canvas[Sequence[Stave]]):
         if preview_ms is not None:
             reach = 3 * max(high - low, lateness_ms)
             low, high = max(min(low, preview_ms), low - reach), min(max(high, preview_ms), high + reach)
-        self._axis = scales.follow(self._axis, low, high, max(lateness_ms // 8, f.SECOND), rows)
+        water = 1 / rows if scales.is_crowded(len(staves), self.size.width) else WATER
+        self._axis = scales.follow(self._axis, low, high, max(lateness_ms // 8, f.SECOND), rows, water)
         return self._axis
 
     def _columns_drawn(self, scale: Scale, rows: int) -> list[_StaveColumn]:
@@ -241,29 +239,41 @@ class Barrel(Canvas[Sequence[Stave]]):
         for cell, lowest in enumerate(self._folded.lowest):
             eighths = _eighths(scale, lowest.watermark_ms, rows)
             out.append(_StaveColumn(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
-        return out
+        far = self._far
+        marks = (_StaveColumn(far.left + x, 1, one.kind, -1, "▼") for x, one in enumerate(far.staves[: far.cells]))
+        return [*out, *marks]
 
     def _names(self, width: int) -> list[Span]:
-        cols, selected = self._columns, stave_of(self._shown.snapshot, self._shown.view)
+        """The names that fit whole, the selected and the holder's first; below folded and far staves how many."""
+        cols, far, selected = self._columns, self._far, stave_of(self._shown.snapshot, self._shown.view)
         seen, folded = self._arranged[: cols.shown], self._folded.count
-        texts = [f.cut_middle(f.label(stave.key).removeprefix(self._prefix), cols.pitch - 1) for stave in seen]
-        spans: list[Span] = []
-        x = 0
-        for place, (stave, text) in enumerate(zip(seen, texts, strict=True)):
-            taken = cell_len(text)
-            left = max(cols.left + place * cols.pitch + (cols.stave - taken) // 2, x)
-            chosen = stave.key == selected
-            style = "selected" if chosen else "holder" if stave.kind == "holder" else "dim"
-            spans += [(" " * (left - x), "dim"), (text, style)]
-            x = left + taken
+        end = cols.fold_left - 1 if folded else far.left - 1 if far.staves and seen else width
+        found: list[tuple[int, str, str]] = []
         if folded:
-            chosen = selected in self._folded.keys
-            spans.append((" " * (cols.fold_left - x), "dim"))
-            text = f"+{folded:,}, {cols.per_cell} a cell"
-            out = self._folded.left_out
-            with_out = f"{text}, {out:,} left out ({PATTERNS['idle']})"
-            text = with_out if out and cols.fold_left + cell_len(with_out) <= width else text
-            spans.append((text, "selected" if chosen else "dim"))
+            room = (far.left - 1 if far.staves else width) - cols.fold_left
+            out = f", {self._folded.left_out:,} left out ({PATTERNS['idle']})" if self._folded.left_out else ""
+            texts = (
+                f"+{folded:,}, {cols.per_cell} a cell{out}",
+                f"+{folded:,}, {cols.per_cell} a cell",
+                f"+{folded:,}",
+            )
+            text = next((text for text in texts if len(text) <= room), "")
+            found.append((cols.fold_left, text, "selected" if selected in self._folded.keys else "dim"))
+        if far.staves:
+            found.append((far.left, far.text, "selected" if selected in {s.key for s in far.staves} else "idle"))
+        free = [True] * (end + 1)
+        for place in sorted(range(len(seen)), key=lambda p: (seen[p].key != selected, seen[p].kind != "holder")):
+            stave = seen[place]
+            text = f.cut_middle(f.label(stave.key).removeprefix(self._prefix), max(cols.pitch - 1, end // 3))
+            taken = cell_len(text)
+            left = min(max(cols.left + place * cols.pitch + (cols.stave - taken) // 2, 0), max(end - taken, 0))
+            if all(free[max(left - 1, 0) : left + taken + 1]):
+                free[left : left + taken] = [False] * taken
+                style = "selected" if stave.key == selected else "holder" if stave.kind == "holder" else "dim"
+                found.append((left, text, style))
+        spans: list[Span] = []
+        for left, text, style in sorted(found):
+            spans += [(" " * (left - cells(spans)), "dim"), (text, style)]
         return spans
 
     def _axis_cells(self, scale: Scale, rows: int) -> list[list[Span]]:
@@ -306,12 +316,6 @@ def _legend(kinds: set[Kind]) -> list[Span]:
         if kind in kinds:
             out += [("   " if out else "", "dim"), (PATTERNS[kind], kind), (f" {word}", "dim")]
     return out
-
-
-def _message(text: str, width: int, height: int) -> list[list[Span]]:
-    lines = text.splitlines()
-    out: list[list[Span]] = [[] for _ in range(max((height - len(lines)) // 2, 0))]
-    return [*out, *([(f.pad("", (width - cell_len(line)) // 2) + line, "dim")] for line in lines)]
 
 
 def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
@@ -393,4 +397,4 @@ def _cut_end(column: _StaveColumn, row: int, style: str) -> Span | None:
         return (f.pad(f"{sign} {text}", column.width), style) if row == end else None
     if row == end:
         return f.pad(sign, column.width), style
-    return (f.pad(text, column.width), style) if row == inner and len(text) <= column.width else None
+    return (f.pad(text, column.width), style) if row == inner and 0 < len(text) <= column.width else None

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
@@ -14,6 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ...engine.text.formatting import pad
 from ..words.keys import binds
 from ..words.spans import Part, Span, cells, joined, lay
 from .themes import STYLES, style_of
@@ -135,6 +137,13 @@ class Canvas(Widget, Generic[Content]):
         self._lines = []
         self.redraw()
         self.refresh()
+
+
+def centered(text: str, width: int, height: int) -> list[list[Span]]:
+    """The lines of a text instead of a picture, in its middle."""
+    lines = text.splitlines()
+    out: list[list[Span]] = [[] for _ in range(max((height - len(lines)) // 2, 0))]
+    return [*out, *([(pad("", (width - cell_len(line)) // 2) + line, "dim")] for line in lines)]
 
 
 def differ(old: Sequence[Span], new: Sequence[Span], y: int, width: int) -> Region | None:

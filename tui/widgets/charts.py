@@ -1,8 +1,8 @@
 """Pictures over time: figures on one axis, the heat map of channels, the holders, event against processing time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -11,16 +11,17 @@ from textual.events import Click
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
-from ..words.barrel import LEFT_OUT, Order, Stave
+from ..words.barrel import LEFT_OUT
+from ..words.channels import ChannelRow
 from ..words.history import Hold, shares, totals
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
 from ..words.recent import Moment, heat_lags
-from ..words.spans import Part, Span, cells, clip, joined
-from ..words.texts import BACKLOG_BY_SOURCE, LESS_BEHIND
+from ..words.spans import Part, Span, cells, clip, joined, lay, part
+from ..words.texts import BACKLOG_BY_SOURCE, NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
-from .canvas import EIGHTHS, Canvas, Picked
+from .canvas import EIGHTHS, Canvas, Picked, centered
 from .rows import column_cells
 
 _LABEL, _ROOMY = (24, 30), 100
@@ -188,18 +189,13 @@ _NAMES, _LAG = (7, 24), 7
 
 
 class HeatMap(Canvas[Sequence[Moment]]):
-    """Draws the past of the filtered channels of `shown`, the most behind first; says `Picked` with a row's channel.
-
-    `clock` gives monotonic seconds: the order is patient.
-    """
+    """Draws the past of the channels of `shown` that take part, in their order; says `Picked` with a row's channel."""
 
     content: Sequence[Moment] = ()
 
-    def __init__(self, shown: Shown, clock: Callable[[], float], *, id: str | None = None) -> None:
+    def __init__(self, shown: Shown, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._shown = shown
-        self._clock = clock
-        self._order = Order()
         self._rows: list[str] = []
 
     def show_moments(self, head: Sequence[Sequence[Part]] = ()) -> None:
@@ -214,42 +210,59 @@ class HeatMap(Canvas[Sequence[Moment]]):
             self.post_message(Picked(self, self._rows[row]))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        snapshot, moments, rows = self._shown.snapshot, self.content, height - 1
-        channels = [entry for entry in self._shown.entries if entry.kind not in LEFT_OUT]
-        self._rows = []
-        if not channels or not moments or rows < 1:
-            empty = "" if snapshot.channels else presenter_of(snapshot).empty_barrel()
-            return [clip([(f" {line}", "dim")], width) for line in (empty or "no channel takes part").splitlines()]
-        one_clock = snapshot.one_clock
-        staves = [
-            Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in channels
-        ]
-        drawn = self._order.arrange(staves, self._clock(), rows)[:rows]
-        self._rows = [stave.key for stave in drawn]
+        moments, entries, rows = self.content, self._shown.entries, max(height - 2, 1)
+        drawn = list(islice((entry for entry in entries if entry.kind not in LEFT_OUT), rows))
+        self._rows = [entry.view.channel for entry in drawn]
+        if not drawn or not moments:
+            return centered(self._empty(), width, height)
         names = column_cells((f.label(key) for key in self._rows), *_NAMES)
         room = max(width - names - _LAG - 4, 1)
         lags = [heat_lags(moments, key, room) for key in self._rows]
         most = max((lag for row in lags for lag in row if lag is not None), default=0)
-        lines = [self._row(stave, row, names, room, most) for stave, row in zip(drawn, lags, strict=True)]
-        lines += [[] for _ in range(rows - len(lines))]
-        return [*lines, clip([(f" {self._words(len(self._shown.entries) - len(drawn), most)}", "dim")], width)]
+        lines = [self._row(entry, row, names, room, most) for entry, row in zip(drawn, lags, strict=True)]
+        first_ms, last_ms = moments[0].now_ms, moments[-1].now_ms
+        axis = times_below(first_ms, last_ms, room, self._shown.view.zone)
+        lines += [[(" " * (names + 2) + axis, "dim")], *([] for _ in range(rows - len(lines)))]
+        rest = len(entries) - len(drawn)
+        more = [part((f"+{rest:,} {NOT_DRAWN}", "dim"), rank=2, gap="  ")] if rest else []
+        return [
+            *lines,
+            lay([part((" behind the fastest:", "dim"), rank=1), part(*_legend(most), gap=""), *more], width),
+        ]
 
-    def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
-        chosen = stave.key == self._shown.view.selected
-        style = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
-        wide = max(room // len(lags), 1)
-        shades = [(sign * wide, shade) for sign, shade in (_shade(lag, most) for lag in lags)]
-        cells: list[Span] = [(" " * (room - wide * len(lags)), "dim"), *shades]
+    def _empty(self) -> str:
+        snapshot = self._shown.snapshot
+        if not snapshot.channels:
+            return presenter_of(snapshot).empty_barrel()
+        return NONE_TAKES_PART if self._shown.entries else NO_CHANNEL_MATCHES
+
+    def _row(self, entry: ChannelRow, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
+        key = entry.view.channel
+        style = "selected" if key == self._shown.view.selected else "holder" if entry.kind == "holder" else "text"
+        shades = [_shade(lags[cell * len(lags) // room], most) for cell in range(room)]
         now = "" if lags[-1] is None else f.duration(lags[-1])
-        name = f.pad(f.label(stave.key, names), names)
-        return [(f" {name} ", style), *joined(cells), (f" {f.pad(now, _LAG, right=True)}", style)]
+        name = f.pad(f.label(key, names), names)
+        return [(f" {name} ", style), *joined(shades), (f" {f.pad(now, _LAG, right=True)}", style)]
 
-    def _words(self, rest: int, most: int) -> str:
-        """Since when, the meaning of the shades, and the number of channels not shown."""
-        limits = [f"{sign}≤{f.duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
-        first, last = self.content[0], self.content[-1]
-        since = f.clock(first.now_ms, self._shown.view.zone, last.now_ms).partition(".")[0]
-        return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
+
+def _legend(most: int) -> list[Span]:
+    """The meaning of the shades, in their colours."""
+    spans: list[Span] = []
+    for sign, style, share in zip(SHADES, _HEAT_STYLES, (*STEPS, 1), strict=True):
+        spans += [(f" {sign}", style), (f"≤{f.duration(most // share)}", "dim")]
+    return spans
+
+
+def times_below(first_ms: int, last_ms: int, room: int, zone: tzinfo | None) -> str:
+    """Times at equal distances from the first on, in `room` cells, and the last at the end if there is room."""
+    whole, ticks = last_ms - first_ms, max(min(room // 16, 6), 1)
+    step_ms = max(whole // ticks // 4, 1_000)
+    last, line = f.brief(last_ms, zone, step_ms), ""
+    for tick in range(ticks if whole else 0):
+        text = f.brief(first_ms + whole * tick // ticks, zone, step_ms)
+        if room * tick // ticks + len(text) + 1 + len(last) <= room:
+            line = line.ljust(room * tick // ticks) + text
+    return f.cut(line + last.rjust(room - len(line)), room)
 
 
 def _shade(lag: int | None, most: int) -> Span:
@@ -383,13 +396,8 @@ class HolderLanes(Canvas[HolderSpan]):
 
 def _holder_axis(held: HolderSpan, names: int, room: int, more: str) -> list[Span]:
     """The times below the lanes."""
-    step = max(held.last_ms - held.first_ms, 1)
-    ticks = max(min(room // 16, 6), 1)
-    text = ""
-    for tick in range(ticks):
-        time = f.brief(held.first_ms + step * tick // ticks, held.zone, max(step // ticks // 4, 1_000))
-        text = text.ljust(room * tick // ticks) + time
-    return [(" " * (names + 3) + f.cut(text, max(room, 0)).ljust(max(room, 0)) + " " + more, "dim")]
+    axis = times_below(held.first_ms, held.last_ms, max(room, 0), held.zone)
+    return [(" " * (names + 3) + axis.ljust(max(room, 0)) + " " + more, "dim")]
 
 
 def _segment(channel: str | None, width: int, now: bool) -> list[Span]:

@@ -229,10 +229,11 @@ class Prose(Canvas[Sequence[Span]]):
     content = ()
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
-        lines: list[list[Span]] = [[(" ", "text"), *line] for line in wrap_spans(self.content, width - 2)]
+        lines = wrap_spans(self.content, width - 2)
         if len(lines) > height > 0:
-            lines[height - 1 :] = [clip([*lines[height - 1], (" …", "dim")], width)]
-        return lines
+            lines = wrap_spans(self.content, width - 4)[:height]
+            lines[-1].append((" …", "dim"))
+        return [[(" ", "text"), *line] for line in lines]
 
 
 def wrap_spans(spans: Sequence[Span], width: int) -> list[list[Span]]:

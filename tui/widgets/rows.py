@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from ..words.columns import Column, titles_line
 from ..words.spans import Span, cells, clip
 from ..words.texts import NOTHING_MATCHES
 from .canvas import Palette, Picked, bindings, differ
@@ -176,9 +177,9 @@ def heading(*spans: Span) -> Item:
     return Item((lambda width: list(spans),))
 
 
-def titles(text: str, *columns: str) -> Item:
-    """The line above a table; `columns` are the titles in it that sort when they are clicked."""
-    return Item((lambda width: [(text, "dim")],), titles=columns)
+def titles(columns: Sequence[Column[Any]], sorts: Sequence[str] = ()) -> Item:
+    """The line above a table; `sorts` are the titles in it that sort when they are clicked."""
+    return Item((partial(titles_line, columns),), titles=tuple(sorts))
 
 
 def paragraph(text: str, style: str = "dim", lines: int = 3) -> Item:

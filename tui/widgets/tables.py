@@ -12,25 +12,26 @@ from ...engine.snapshot import OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
 from ..words.channels import ChannelRow, Sort, View, fastest_ms, reference_ms
+from ..words.columns import fitting, taken
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.spans import Span, cells
 from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, is_close, unclosed_words
-from ..words.windows import WindowGroup, taking_part, waits_for, window_groups
+from ..words.windows import WindowGroup, taking_part, waits_within, window_groups
 from .canvas import Picked
 from .lines import Heading
 from .rows import Item, Rows, Sheet, column_cells, heading, text_of, wrapped
 
-_NAME = (7, 40)
-"""The least and the greatest width of a name."""
+_NAME, _TIME = (4, 7, 40), (8, 11)
+"""The least width of a name, its width with room, and its greatest; the widths of a time without much room."""
 
 
 class ChannelColumn(Struct, frozen=True):
     """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
 
     title: str
-    width: int
+    cells: int
     text: Callable[[Shown, ChannelRow], str]
     rank: int = 0
     right: bool = True
@@ -47,8 +48,9 @@ class ChannelTable(Rows):
         self._drawn: tuple[object, ...] = ()
         self._places: dict[str | None, int] = {}
         self._named = -1
+        self._names = _NAME[0]
         self._layout: Callable[[int], tuple[int, tuple[ChannelColumn, ...]]] = partial(
-            _layout, name_cells=_NAME[0], facts="counted"
+            _layout, name_cells=_NAME[0], time_cells=_TIME[1], facts="counted"
         )
 
     def show(self) -> None:
@@ -62,8 +64,12 @@ class ChannelTable(Rows):
             self._places = {entry.view.channel: place for place, entry in enumerate(entries)}
         if len(snapshot.channels) != self._named:
             self._named = len(snapshot.channels)
-            names = column_cells((f.label(view.channel) for view in snapshot.channels), *_NAME)
-            self._layout = partial(_layout, name_cells=names, facts=channel_facts(snapshot))
+            self._names = column_cells((f.label(view.channel) for view in snapshot.channels), *_NAME[::2])
+        if not before or snapshot is not before[2] or view.zone != before[5]:
+            known = [entry.time_ms for entry in entries if entry.time_ms is not None]
+            ends = {f.near(ms, view.zone, reference_ms(snapshot)) for ms in (min(known), max(known))} if known else ()
+            times = column_cells((text.partition(".")[0] for text in ends), *_TIME)
+            self._layout = partial(_layout, name_cells=self._names, time_cells=times, facts=channel_facts(snapshot))
         self.redraw()
         if drawn[:1] != before[:1] and view.selected in self._places:
             self.show_row(self._places[view.selected])
@@ -100,7 +106,7 @@ class ChannelTable(Rows):
         for column in columns:
             if x <= end:
                 break
-            end, sort = end + 2 + column.width, _SORTED_BY[column.title]
+            end, sort = end + 2 + column.cells, _SORTED_BY[column.title]
         return sort
 
     @property
@@ -120,7 +126,7 @@ class ChannelTable(Rows):
         title = "channel" if names >= len("channel") else "name"
         spans: list[Span] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
         for column in columns:
-            text = f.pad(column.title, column.width, column.right)
+            text = f.pad(column.title, column.cells, column.right)
             gap = 1 + len(text) - len(text.lstrip())  # the sign is beside its title, also where that is at the right
             spans.append((" " * gap, "dim"))
             spans.append((sign if column.title == sorted_by else " ", "accent"))
@@ -138,7 +144,7 @@ class ChannelTable(Rows):
         names, columns = self._layout(width)
         spans: list[Span] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_style)]
         for column in columns:
-            text = f.pad(column.text(shown, entry), column.width, column.right)
+            text = f.pad(column.text(shown, entry), column.cells, column.right)
             spans += [("  ", style), (text, style if chosen else _style(column.title, text, entry))]
         return [*spans, (" " * width, style)] if chosen else spans
 
@@ -149,19 +155,14 @@ def _title(name: str, focused: bool) -> Span:
 
 
 @lru_cache(maxsize=64)
-def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tuple[ChannelColumn, ...]]:
-    """The width of names (at most what they need and the important columns leave), and the columns that fit."""
-    kept = list(_COLUMNS[facts])
+def _layout(width: int, name_cells: int, time_cells: int, facts: ChannelFacts) -> tuple[int, tuple[ChannelColumn, ...]]:
+    """The width of names (cut only beside the state alone), and the columns that fit."""
+    name, time, *more = _NAME_COLUMN, *_COLUMNS[facts]
     if width < _ROOMY:
-        kept[0] = replace(kept[0], width=11, text=_to_the_second(kept[0].text))
-    needed = sum(2 + column.width for column in kept if column.rank < 2)
-    names = max(min(name_cells, width - needed - 1), 4)
-    while sum(2 + column.width for column in kept) > width - names - 1:
-        worst = max(kept, key=lambda column: column.rank)
-        if not worst.rank:
-            break
-        kept.remove(worst)
-    return names, tuple(kept)
+        time = replace(time, cells=max(time_cells, len(time.title)), text=_to_the_second(time.text))
+    kept = fitting([replace(name, cells=name_cells), time, *more], width)
+    spare = width - taken(kept)
+    return max(min(name_cells + spare, max(name_cells, _NAME[1])), _NAME[0]), tuple(kept[1:])
 
 
 def _style(title: str, text: str, entry: ChannelRow) -> str:
@@ -231,35 +232,36 @@ def _backlog(shown: Shown, entry: ChannelRow) -> str:
 
 _STATE = 11
 """Cells of the state."""
-_WATERMARK = ChannelColumn("watermark", 12, partial(_time, "watermark_ms"), right=False)
-_EVENT_TIME = ChannelColumn("event time", 12, partial(_time, "max_event_ms"), right=False)
-_AHEAD = ChannelColumn("ahead", 6, partial(_ahead, "watermark_ms"))
-_RATE = ChannelColumn("rate/s", 7, lambda shown, entry: f.rate(entry.view.rate), rank=3)
-_LATE = ChannelColumn("late", 7, lambda shown, entry: f.share_of(entry.view.late, entry.view.records), rank=2)
-_RECORDS = ChannelColumn("records", 9, partial(_count, "records"), rank=5)
-_LATE_COUNT = ChannelColumn("late n", 8, partial(_count, "late"), rank=7)
-_BACKLOG = ChannelColumn("backlog", 8, _backlog, rank=2)
-_EVENT_LAG = ChannelColumn("event lag", 9, partial(_length, "behind_end_ms"), rank=3)
-_NO_DATA = ChannelColumn("no data", 7, partial(_length, "quiet_ms"), rank=4)
-_FLAPS = ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8)
-_STATE_COLUMN = ChannelColumn("state", _STATE, _state, rank=1, right=False)
+_NAME_COLUMN = ChannelColumn("channel", 0, lambda shown, entry: f.label(entry.view.channel))
+_WATERMARK = ChannelColumn("watermark", 12, partial(_time, "watermark_ms"), rank=1, right=False)
+_EVENT_TIME = ChannelColumn("event time", 12, partial(_time, "max_event_ms"), rank=1, right=False)
+_AHEAD = ChannelColumn("ahead", 6, partial(_ahead, "watermark_ms"), rank=2)
+_RATE = ChannelColumn("rate/s", 7, lambda shown, entry: f.rate(entry.view.rate), rank=4)
+_LATE = ChannelColumn("late", 7, lambda shown, entry: f.share_of(entry.view.late, entry.view.records), rank=3)
+_RECORDS = ChannelColumn("records", 9, partial(_count, "records"), rank=6)
+_LATE_COUNT = ChannelColumn("late n", 8, partial(_count, "late"), rank=8)
+_BACKLOG = ChannelColumn("backlog", 8, _backlog, rank=3)
+_EVENT_LAG = ChannelColumn("event lag", 9, partial(_length, "behind_end_ms"), rank=4)
+_NO_DATA = ChannelColumn("no data", 7, partial(_length, "quiet_ms"), rank=5)
+_FLAPS = ChannelColumn("idle changes", 12, partial(_count, "flaps"), rank=9)
+_STATE_COLUMN = ChannelColumn("state", _STATE, _state, right=False)
 
 _COUNTED = (
-    _WATERMARK, _AHEAD, _RATE, _LATE, _RECORDS, _LATE_COUNT, replace(_BACKLOG, rank=6), _NO_DATA, _FLAPS, _STATE_COLUMN,
+    _WATERMARK, _AHEAD, _RATE, _LATE, _RECORDS, _LATE_COUNT, replace(_BACKLOG, rank=7), _NO_DATA, _FLAPS, _STATE_COLUMN,
 )  # fmt: skip
-_FIRST_QUEUED = {"backlog": 2, "late": 3, "rate/s": 4, "no data": 5, "records": 6}
+_FIRST_QUEUED = {"backlog": 3, "late": 4, "rate/s": 5, "no data": 6, "records": 7}
 """Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
 _COLUMNS: dict[ChannelFacts, tuple[ChannelColumn, ...]] = {
     "counted": _COUNTED,
     "queued": tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED),
-    "unread": (_WATERMARK, _AHEAD, _BACKLOG, _EVENT_LAG, replace(_RATE, rank=5), _NO_DATA, _FLAPS, _STATE_COLUMN),
+    "unread": (_WATERMARK, _AHEAD, _BACKLOG, _EVENT_LAG, replace(_RATE, rank=6), _NO_DATA, _FLAPS, _STATE_COLUMN),
     "one clock": (
         _EVENT_TIME,
         replace(_AHEAD, text=partial(_ahead, "max_event_ms")),
         _RATE,
         _RECORDS,
         _BACKLOG,
-        replace(_EVENT_LAG, rank=6),
+        replace(_EVENT_LAG, rank=7),
         _NO_DATA,
         _STATE_COLUMN,
     ),
@@ -270,12 +272,12 @@ _MILLION = 10**6
 _SORTED_BY: dict[str, Sort] = {
     "channel": "name", "watermark": "behind", "event time": "behind", "ahead": "behind", "rate/s": "rate",
     "late": "late", "records": "records", "late n": "late n", "backlog": "backlog", "event lag": "event lag",
-    "no data": "no data", "flaps": "flaps", "state": "state",
+    "no data": "no data", "idle changes": "idle changes", "state": "state",
 }  # fmt: skip
 """The order for a click on a title."""
 
 
-_BAR_CELLS = (6, 24)
+_BAR_CELLS = 24
 _ROOMY_WINDOWS = 42
 _RULE = 4
 """The cells that a rule has around a title."""
@@ -360,39 +362,29 @@ class WindowTable(Sheet):
         return f.interval(group.first.start_ms, group.end_ms, self._shown.view.zone, self._shown.snapshot.now_ms)
 
     def _fill(self, group: WindowGroup, width: int) -> list[Span]:
-        snapshot, zone, window = self._shown.snapshot, self._shown.view.zone, group.first
+        snapshot, window = self._shown.snapshot, group.first
         ends = f.pad(self._ends(group), self._wide[0])
         rows = f.pad(f.count(group.records), self._wide[1], right=True)
         unit = "  " if width < _ROOMY_WINDOWS else " row   " if group.records == 1 else " rows  "
         head: list[Span] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
-        tail: list[Span] = []
-        if snapshot.settings.tunable and snapshot.settings.lateness_ms is not None:
-            needed = f.clock(window.end_ms + snapshot.settings.lateness_ms, zone, snapshot.now_ms).partition(".")[0]
-            tail = [(" until ", "dim"), (needed.removesuffix(":00"), "text")]
-        room = width - cells(head) - 1
-        if room - cells(tail) < _BAR_CELLS[0]:
-            tail = []
-        bar = min(room - cells(tail), _BAR_CELLS[1])
-        reached = reach_bar(window.start_ms, group.end_ms, snapshot.level.watermark_ms, fastest_ms(snapshot), bar)
-        return [*head, *reached, *tail]
+        bar = min(width - cells(head) - 1, _BAR_CELLS)
+        ends_ms = window.start_ms, group.end_ms
+        return [*head, *reach_bar(*ends_ms, snapshot.level.watermark_ms, fastest_ms(snapshot), bar)]
 
     def _waits(self, group: WindowGroup, width: int) -> list[Span]:
         snapshot, window, count = self._shown.snapshot, group.first, len(group.windows)
-        roomy = width >= _ROOMY_WINDOWS
-        who, unclosed = waits_for(window, 3 if roomy else 1, taking_part(snapshot)), unclosed_words(snapshot)
-        several = f"{count:,} {'windows ' if roomy else ''}"
+        several = f"{count:,} {'windows ' if width >= _ROOMY_WINDOWS else ''}"
         wait = "waits" if count == 1 else f"{several}wait"
-        if who is None and window.short_ms is None and unclosed is not None:
+        missing = None if window.short_ms is None else f.duration(window.short_ms)
+        head = f"   {wait} for "
+        who = waits_within(window, width - len(head), taking_part(snapshot))
+        if who is None and missing is None and (unclosed := unclosed_words(snapshot)) is not None:
             return [(f"   {several if count > 1 else ''}{unclosed}", "dim")]
         if who is None:
-            missing = wait if window.short_ms is None else f"{f.duration(window.short_ms)} of event time short"
-            return [(f"   {missing}", "dim")]
-        head, short = f"   {wait} for ", ""
-        if window.short_ms is not None:
-            missing = f.duration(window.short_ms)
-            whole = f" ({missing} of event time short)"
-            fits = count == 1 and cell_len(head + who + whole) <= width
-            short = whole if fits else f" ({missing} short)"
+            return [(f"   {wait if missing is None else f'{missing} of event time short'}", "dim")]
+        room = width - cell_len(head + who)
+        texts = (f" ({missing} of event time short)" if count == 1 else "", f" ({missing} short)")
+        short = next((text for text in texts if text and len(text) <= room), "") if missing is not None else ""
         return [(head, "dim"), (who, "holder"), (short, "dim")]
 
 

@@ -1,5 +1,6 @@
 """The barrel as data: the vertical axis, the staves' order and kinds, and their horizontal positions. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import ceil, floor, log
 from typing import Literal
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from ...engine.snapshot import ChannelState, ChannelView, Snapshot
 from ...engine.text.codes import CHANNEL_STATES
-from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND
+from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND, cut, short
 
 STEPS = (
     *(base * ten for ten in (1, 10, 100) for base in (1, 2, 5)),
@@ -19,10 +20,8 @@ STEPS = (
     *(base * DAY for base in (1, 2, 7, 14, 30, 90, 365, 1_825, 3_650, 36_500)),
 )
 """Round times (ms)."""
-_WATER, _SHALLOW, _DEEP, _FULL = 0.28, 0.14, 0.48, 0.6
-"""Position of the water line at first, its least and greatest position, and the part of the rest that the span may
-fill.
-"""
+WATER, _FULL = 0.28, 0.6
+"""Position of the water line at first, and the part of the rest that the span may fill."""
 
 
 class Tick(Struct, frozen=True):
@@ -99,28 +98,30 @@ def top_of(times: list[int], level_ms: int) -> int:
     return level_ms + max(distance for distance in ahead if distance <= limit)
 
 
-def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: int) -> Axis:
+def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: int, water: float = WATER) -> Axis:
     """The axis that shows `low_ms` (the water) to `high_ms`: the last one if it still fits, moved by whole rows if that
-    is enough, else a new one. `least_ms` is the smallest span worth magnifying.
+    is enough, else a new one. `least_ms` is the smallest span worth magnifying, `water` the part of the rows below the
+    water line.
     """
     need = max(high_ms - low_ms, least_ms)
-    if last is not None and last.rows == rows and need > 0.25 * _FULL * last.row_ms * rows:
+    shallow, deep, full = water / 2, water + 0.2, _FULL + WATER - water
+    if last is not None and last.rows == rows and need > 0.25 * full * last.row_ms * rows:
         bottom, top = last.height(low_ms), last.height(high_ms)
-        up = max(ceil(bottom - _DEEP * rows), min(ceil(top - rows + 0.5), floor(bottom - _SHALLOW * rows)), 0)
-        by = up if up else -max(ceil(_SHALLOW * rows - bottom), 0)  # as few whole rows as bring both into view
+        up = max(ceil(bottom - deep * rows), min(ceil(top - rows + 0.5), floor(bottom - shallow * rows)), 0)
+        by = up if up else -max(ceil(shallow * rows - bottom), 0)  # as few whole rows as bring both into view
         moved = replace(last, low_ms=last.low_ms + by * last.row_ms) if by else last
         if moved.height(low_ms) >= 0 and moved.height(high_ms) <= rows:
             return moved
-    water = max(round(_WATER * rows), 1)
-    room = max(min(_FULL * rows, rows - water - 1.5), 0.5)
+    below = max(round(water * rows), 1)
+    room = max(min(full * rows, rows - below - 1.5), 0.5)
     fitting = sorted((step // n, n) for step in STEPS for n in (4, 3, 2) if not step % n)
     row_ms, per_tick = next(((row, n) for row, n in fitting if need / row <= room), fitting[-1])
-    return Axis((low_ms // row_ms - water) * row_ms - row_ms // 2, row_ms, per_tick, rows)
+    return Axis((low_ms // row_ms - below) * row_ms - row_ms // 2, row_ms, per_tick, rows)
 
 
 _WIDEST, _ALONE = 14, 40
-_FOLDED = 6
-_LEAST = 3
+_LEAST, _ROOMY = 3, 5
+"""The least distance of two staves, and a comfortable one."""
 
 
 class StavePositions(Struct, frozen=True):
@@ -144,15 +145,19 @@ class StavePositions(Struct, frozen=True):
         return place if 0 <= place < self.shown else None
 
 
-def columns(count: int, width: int, label: int) -> StavePositions:
-    """The positions of `count` staves in `width` cells; with folded ones, `label` cells is the least width."""
-    if count * _LEAST <= width:
+def is_crowded(count: int, width: int) -> bool:
+    """Whether some of `count` staves must share cells."""
+    return count * _LEAST > width
+
+
+def columns(count: int, width: int) -> StavePositions:
+    """The positions of `count` staves in `width` cells."""
+    if not is_crowded(count, width):
         pitch = min(width // max(count, 1), max(_WIDEST, _ALONE // max(count, 1)))
         stave = pitch - max(1, pitch // 3)
         used = count * pitch - (pitch - stave)
         return StavePositions((width - used) // 2, pitch, stave, count)
-    strip = width // 3
-    pitch = max(_LEAST, min(label + 1, _FOLDED))
+    strip, pitch = width // 3, _LEAST
     shown = max((width - strip - 1) // pitch, 1)
     rest = count - shown
     if rest <= 0:
@@ -177,9 +182,6 @@ STATES: dict[Kind, str] = {
 """Each kind in a word, for tables."""
 PAUSED = "paused"
 """The word for an active channel that is paused until slower ones catch up."""
-
-PATIENCE_S = 8.0
-"""How long (s) a stave's rank must differ, always to the same side, before it moves."""
 
 
 class Stave(Struct, frozen=True, gc=False):
@@ -249,22 +251,6 @@ def holding_instance(snapshot: Snapshot) -> str | None:
     return holder.channel if holder.instance is None else next(inside, holder.channel)
 
 
-def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
-    """The source instances, or without instances the channels, or those of instance `inside`; in their own order."""
-    if snapshot.instances is not None and inside is None:
-        holder = holding_instance(snapshot)
-        return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
-    if snapshot.one_clock:
-        level_ms = snapshot.level.watermark_ms
-        return [Stave(c.channel, c.max_event_ms, under_one_clock(c, level_ms)) for c in snapshot.channels]
-    holder = holding(snapshot)
-    return [
-        Stave(c.channel, c.watermark_ms, kind_of(c.channel, c.state, holder))
-        for c in snapshot.channels
-        if inside is None or c.instance == inside
-    ]
-
-
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
     """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark."""
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
@@ -283,52 +269,52 @@ class FoldedStaves(Struct, frozen=True):
 
 
 def fold(found: Sequence[Stave], per_cell: int) -> FoldedStaves:
-    """The staves, `per_cell` to a cell; those that are left out of the minimum, which come last, apart."""
-    out = next((place for place, stave in enumerate(found) if stave.kind in LEFT_OUT), len(found))
+    """The staves in their order, `per_cell` to a cell; those that are left out of the minimum last and apart."""
+    out = [stave for stave in found if stave.kind in LEFT_OUT]
+    counted = [stave for stave in found if stave.kind not in LEFT_OUT] if out else found
     cells = [
-        list(group[start : start + per_cell])
-        for group in (found[:out], found[out:])
-        for start in range(0, len(group), per_cell)
+        list(group[start : start + per_cell]) for group in (counted, out) for start in range(0, len(group), per_cell)
     ]
     return FoldedStaves(
         cells=cells,
         lowest=[min(cell, key=lambda stave: rank("active", stave.watermark_ms)) for cell in cells],
         keys=frozenset(stave.key for stave in found),
         count=len(found),
-        left_out=sum(stave.kind in LEFT_OUT for stave in found),
+        left_out=len(out),
     )
 
 
-class Order:
-    """Keeps staves in place: one moves only when its rank has differed for a while."""
+_FAR = 3
+"""From so many on, staves far below are a group."""
 
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._patience = patience_s
-        self._places: list[str] = []
-        self._since: dict[str, tuple[bool, float]] = {}
 
-    def arrange(self, found: Sequence[Stave], now_s: float, most: int | None = None) -> list[Stave]:
-        """The staves from left to right at `now_s` (monotonic seconds).
+class FarStaves(Struct, frozen=True):
+    """The staves that are left out of the minimum and end below the picture, in `cells` cells from `left`."""
 
-        If there are more than `most`, the most behind come first and keep their places; the rest follows by rank.
-        """
-        by_rank = sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))
-        first, rest = by_rank[:most], by_rank[len(by_rank) if most is None else most :]
-        by_key = {stave.key: stave for stave in first}
-        ranks = {key: place for place, key in enumerate(by_key)}
-        known = set(self._places)
-        places = [key for key in self._places if key in by_key]
-        since: dict[str, tuple[bool, float]] = {}
-        for place, key in enumerate(places):  # since when each is out of place, to the same side
-            if ranks[key] != place:
-                above = ranks[key] > place
-                side, start = self._since.get(key, (above, now_s))
-                since[key] = (above, start if side == above else now_s)
-        restless = {key for key, (_, start) in since.items() if now_s - start >= self._patience}
-        self._since = {key: value for key, value in since.items() if key not in restless}
-        places = [key for key in places if key not in restless]
-        for key, place in ranks.items():
-            if key in restless or key not in known:
-                places.insert(place, key)
-        self._places = places
-        return [*(by_key[key] for key in places), *rest]
+    staves: Sequence[Stave] = ()
+    text: str = ""
+    left: int = 0
+    cells: int = 0
+
+    def at(self, x: int) -> Stave | None:
+        """The stave at cell `x`."""
+        inside = self.staves and self.left <= x < self.left + self.cells
+        return self.staves[(x - self.left) * len(self.staves) // self.cells] if inside else None
+
+
+def far_below(found: Sequence[Stave], scale: Scale, level_ms: int | None, width: int) -> FarStaves:
+    """The group at the right of a picture that is `width` cells wide; empty if there are too few such staves."""
+    low = scale.low_ms if isinstance(scale, Axis) else _BELOW_ALL
+    far = [s for s in found if s.kind in LEFT_OUT and s.watermark_ms is not None and s.watermark_ms < low]
+    if len(far) < _FAR:
+        return FarStaves()
+    apart = [(low if level_ms is None else level_ms) - (stave.watermark_ms or 0) for stave in far]
+    near, most = short(min(apart)), short(max(apart))
+    kinds = Counter(STATES[stave.kind] for stave in far)
+    who = ", ".join(f"{count:,} {word}" for word, count in kinds.items())
+    others = len(found) - len(far)
+    texts = (f"{who}, {near if near == most else f'{near} to {most}'} behind", f"{who}, {most} behind", who)
+    room = max(width // 4, width - _ROOMY * others)
+    text = next((text for text in texts if len(text) <= room), cut(who, room))
+    left = (width - len(text)) // (1 if others else 2)
+    return FarStaves(far, text, left, len(text))

@@ -14,14 +14,14 @@ from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import name
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
-from .barrel import Kind, channel_named, holding, kind_of, rank, under_one_clock
+from .barrel import Kind, Stave, channel_named, holding, holding_instance, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
 from .watermark import cause, held_for, kind_words, share
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
-    "records", "late n", "backlog", "event lag", "no data", "flaps",
+    "records", "late n", "backlog", "event lag", "no data", "idle changes",
 ]  # fmt: skip
 SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 """The orders that a key steps through; the others are reached by a click on a title."""
@@ -32,6 +32,8 @@ class ChannelRow(Struct, frozen=True, gc=False):
 
     view: ChannelView
     kind: Kind
+    time_ms: int | None = None
+    """Its watermark; under Spark's one clock the event time of its newest record."""
 
 
 def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
@@ -39,7 +41,9 @@ def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
     one_clock = snapshot.one_clock
     found = [
-        ChannelRow(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
+        ChannelRow(view, under_one_clock(view, level_ms), view.max_event_ms)
+        if one_clock
+        else ChannelRow(view, kind_of(view.channel, view.state, holder), view.watermark_ms)
         for view in snapshot.channels
         if inside is None or view.instance == inside
     ]
@@ -47,15 +51,72 @@ def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     return found
 
 
-def ordered(
-    named: Sequence[ChannelRow], pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
-) -> list[ChannelRow]:
-    """The entries, given by name, whose name `pattern` finds, in the order of `sort` or in reverse."""
+def ordered(named: Sequence[ChannelRow], sort: Sort, *, reverse: bool = False) -> list[ChannelRow]:
+    """The rows, given by name, in the order of `sort` or in reverse; what is not known is last."""
     value, descending = _ORDERS[sort]
-    found = [(value(entry), entry) for entry in named if pattern is None or pattern.search(entry.view.channel)]
+    found = [(value(entry), entry) for entry in named]
     known = [pair for pair in found if pair[0] is not None]
     known.sort(key=itemgetter(0), reverse=descending != reverse)
     return [entry for _, entry in [*known, *(pair for pair in found if pair[0] is None)]]
+
+
+PATIENCE_S = 8.0
+"""How long (s) the place of a channel must differ, always to the same side, before it moves."""
+_NEAR = 2
+"""Further off (places) it moves at once: the order is nearly that of the values."""
+_KEPT = 100
+"""The channels after these are not kept in place."""
+
+
+class Order:
+    """Keeps channels in place: one moves only when its place has differed for a while."""
+
+    def __init__(self, patience_s: float = PATIENCE_S, kept: int = _KEPT) -> None:
+        self._patience, self._kept = patience_s, kept
+        self._places: list[str] = []
+        self._since: dict[str, tuple[bool, float]] = {}
+        self._by: object = None
+
+    def arrange(self, found: Sequence[ChannelRow], now_s: float, by: object = None) -> list[ChannelRow]:
+        """The sorted channels at `now_s` (monotonic seconds), the first ones in their places; `by` is what they are
+        sorted by: another order holds at once.
+        """
+        if by != self._by:
+            self._by, self._places = by, []
+        first, rest = found[: self._kept], found[self._kept :]
+        by_key = {row.view.channel: row for row in first}
+        ranks = {key: place for place, key in enumerate(by_key)}
+        known = set(self._places)
+        places = [key for key in self._places if key in by_key]
+        since: dict[str, tuple[bool, float]] = {}
+        for place, key in enumerate(places):  # since when each is out of place, to the same side
+            if ranks[key] != place:
+                above = ranks[key] > place
+                side, start = self._since.get(key, (above, now_s))
+                start = start if side == above else now_s
+                since[key] = (above, start if abs(ranks[key] - place) <= _NEAR else now_s - self._patience)
+        restless = {key for key, (_, start) in since.items() if now_s - start >= self._patience}
+        self._since = {key: value for key, value in since.items() if key not in restless}
+        places = [key for key in places if key not in restless]
+        for key, place in ranks.items():
+            if key in restless or key not in known:
+                places.insert(place, key)
+        self._places = places
+        return [*(by_key[key] for key in places), *rest]
+
+
+def staves(snapshot: Snapshot, inside: int | None, rows: Sequence[ChannelRow]) -> list[Stave]:
+    """What the barrel draws, in the order of `rows`: the source instances, each at the place of its first channel, or
+    without instances (or inside one) the channels.
+    """
+    if snapshot.instances is None or inside is not None:
+        return [Stave(row.view.channel, row.time_ms, row.kind) for row in rows]
+    places: dict[int | None, int] = {}
+    for row in rows:
+        places.setdefault(row.view.instance, len(places))
+    holder = holding_instance(snapshot)
+    found = sorted(snapshot.instances, key=lambda one: places.get(one.instance, len(places)))
+    return [Stave(one.channel, one.watermark_ms, kind_of(one.channel, one.state, holder)) for one in found]
 
 
 def next_sort(sort: Sort) -> Sort:
@@ -64,19 +125,19 @@ def next_sort(sort: Sort) -> Sort:
 
 
 _ORDERS: dict[Sort, tuple[Callable[[ChannelRow], Any], bool]] = {
-    "behind": (lambda entry: rank(entry.kind, entry.view.watermark_ms), False),
+    "behind": (lambda entry: rank(entry.kind, entry.time_ms), False),
     "name": (lambda entry: entry.view.channel, False),
     "rate": (lambda entry: entry.view.rate, True),
     "late": (lambda entry: share(entry.view.late, entry.view.records), True),
     "state": (
-        lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)), False
+        lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.time_ms)), False
     ),
     "records": (lambda entry: entry.view.records, True),
     "late n": (lambda entry: entry.view.late, True),
     "backlog": (lambda entry: entry.view.backlog, True),
     "event lag": (lambda entry: entry.view.behind_end_ms, True),
     "no data": (lambda entry: entry.view.quiet_ms, True),
-    "flaps": (lambda entry: entry.view.flaps, True),
+    "idle changes": (lambda entry: entry.view.flaps, True),
 }  # fmt: skip
 """The value that an order compares (None: not known, always last), and whether the greatest comes first."""
 

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
-from rich.cells import cell_len
 
 from ...engine.doctor import Severity, accounts_for, diagnose, explain, verdict_at
 from ...engine.snapshot import Snapshot, VerdictName
@@ -15,6 +14,8 @@ from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD
+from .columns import Column, laid, sized
+from .columns import row_line as columns_line
 from .fail_if import FACTS, CheckInput
 from .progress import lags_of, sparkline
 from .spans import Part, Span, clip, part
@@ -176,23 +177,11 @@ def headline(rows: Sequence[FleetRow]) -> list[Span]:
 # The table
 
 
-class FleetColumn(Struct, frozen=True):
-    """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
-
-    title: str
-    cells: int
-    text: Callable[[FleetRow], str]
-    rank: int = 0
-    right: bool = False
-    style: Callable[[FleetRow], str] = lambda row: "text"
-
-
 def _findings(row: FleetRow) -> str:
     found = row.findings
     if found is None:
         return f.UNKNOWN
-    marks = [(found["critical"], "!"), (found["warning"], "?")]
-    return " ".join(f"{count}{mark}" for count, mark in marks if count) or "0"
+    return ", ".join(f"{count} {severity}" for severity, count in found.items() if count and severity != "info") or "0"
 
 
 def _duration(ms: int | None) -> str:
@@ -204,50 +193,48 @@ def _age(row: FleetRow) -> str:
     return _duration(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
 
 
-COLUMNS: tuple[FleetColumn, ...] = (
-    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", style=lambda row: row.style),
-    FleetColumn("target", 16, lambda row: f.clean(row.target), style=lambda row: "strong"),
-    FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim"),
-    FleetColumn("lag", 7, lambda row: _duration(row.lag_ms), right=True),
-    FleetColumn("last 2 min", SPARK_CELLS, lambda row: sparkline(row.lags), rank=4, style=lambda row: "holder"),
-    FleetColumn("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
-    FleetColumn("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
-    FleetColumn("findings", 8, _findings, rank=1, right=True,
-           style=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
-    FleetColumn("age", 6, _age, rank=6, right=True, style=lambda row: "dim"),
-)  # fmt: skip
 LAST = "held back by"
 """The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
 that is unknown."""
-_MIN_LAST = 14
-_MAX_TARGET = 32
 
 
-def layout(rows: Sequence[FleetRow], width: int) -> list[FleetColumn]:
-    """The columns that fit, with the target's as wide as its names need."""
-    longest = max((cell_len(f.clean(row.target)) for row in rows), default=0)
-    columns = [
-        replace(column, cells=max(6, min(longest, _MAX_TARGET))) if column.title == "target" else column
-        for column in COLUMNS
-    ]
-    while 1 + sum(column.cells + 2 for column in columns) + _MIN_LAST > width and any(
-        column.rank for column in columns
-    ):
-        columns.remove(max(columns, key=lambda column: column.rank))
-    return columns
+def _last(row: FleetRow, room: int) -> list[Span]:
+    if row.reason:
+        return [(f.cut(f.clean(row.reason), room), "stale" if row.lost else "text")]
+    return [] if row.held_back_by is None else [(f.cut(shown_name(row.held_back_by), room), "holder")]
 
 
-def header_line(columns: Sequence[FleetColumn], sort: str, width: int, *, reverse: bool = False) -> list[Span]:
+COLUMNS: tuple[Column[FleetRow], ...] = (
+    Column("verdict", lambda row: f"● {WORDS[row.verdict]}", style=lambda row: row.style, cells=9),
+    Column("target", lambda row: f.clean(row.target), style=lambda row: "strong", cells=7),
+    Column("kind", lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim", cells=5),
+    Column("lag", lambda row: _duration(row.lag_ms), right=True, cells=7),
+    Column("last 2 min", lambda row: sparkline(row.lags), rank=4, style=lambda row: "holder", cells=SPARK_CELLS),
+    Column("late", lambda row: f.share(row.late_share_recent), rank=2, right=True, cells=7),
+    Column("backlog", lambda row: f.count(row.backlog), rank=3, right=True, cells=9),
+    Column("findings", _findings, rank=1, right=True,
+           style=lambda row: "bad" if (row.findings or {}).get("critical") else "text", cells=9),
+    Column("age", _age, rank=6, right=True, style=lambda row: "dim", cells=6),
+    Column(LAST, lambda row: "", cells=14, most=400, draw=_last),
+)  # fmt: skip
+
+
+def layout(rows: Sequence[FleetRow], width: int) -> list[Column[FleetRow]]:
+    """The columns that fit, as wide as their contents need."""
+    return laid(sized(COLUMNS, rows), width)
+
+
+def header_line(columns: Sequence[Column[FleetRow]], sort: str, width: int, *, reverse: bool = False) -> list[Span]:
     """The titles; the one that sorts has an arrow."""
-    spans: list[Span] = [(" ", "dim")]
-    for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
-        arrow = ("▴" if reverse else "▾") if title == sort else ""
-        text = f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow
-        spans.append((text, "strong" if arrow else "dim"))
+    spans: list[Span] = []
+    for column in columns:
+        arrow = ("▴" if reverse else "▾") if column.title == sort else ""
+        text = f.pad(column.title + arrow, column.cells, right=column.right)
+        spans += [("  " if spans else " ", "dim"), (text, "strong" if arrow else "dim")]
     return clip(spans, width)
 
 
-def title_at(columns: Sequence[FleetColumn], x: int) -> str:
+def title_at(columns: Sequence[Column[FleetRow]], x: int) -> str:
     """The title of the column at cell `x`."""
     right = 1
     for column in columns:
@@ -257,15 +244,9 @@ def title_at(columns: Sequence[FleetColumn], x: int) -> str:
     return LAST
 
 
-def row_line(row: FleetRow, columns: Sequence[FleetColumn], width: int) -> list[Span]:
+def row_line(row: FleetRow, columns: Sequence[Column[FleetRow]], width: int) -> list[Span]:
     """A target's line."""
-    spans: list[Span] = [(" ", "text")]
-    spans += [(f.pad(c.text(row), c.cells, right=c.right) + "  ", c.style(row)) for c in columns]
-    if row.reason:
-        spans.append((f.clean(row.reason), "stale" if row.lost else "text"))
-    elif row.held_back_by is not None:
-        spans.append((shown_name(row.held_back_by), "holder"))
-    return clip(spans, width)
+    return clip(columns_line(columns, row, width), width)
 
 
 def about(row: FleetRow) -> list[Part]:

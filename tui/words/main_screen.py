@@ -10,8 +10,8 @@ from ...engine.doctor.condition import SILENT_MS
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
-from .barrel import Stave, staves
-from .channels import ChannelRow, View, by_name, ordered, preview_of
+from .barrel import Stave
+from .channels import ChannelRow, Order, View, by_name, ordered, preview_of, staves
 from .keys import LINKS, Hint, hint
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
 from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
@@ -46,6 +46,7 @@ class Shown:
         self.staves: list[Stave] = []
         self.entries: list[ChannelRow] = []
         self._named: list[ChannelRow] = []
+        self._order = Order()
         self._named_of: tuple[Snapshot, int | None] | None = None
         self._preview_of: tuple[Snapshot, ProposedSetting | None] | None = None
         self._judged_silent = False
@@ -82,17 +83,17 @@ class Shown:
         self.view = replace(self.view, **changes)
 
     def arrange(self) -> None:
-        """Filter and sort the staves and the rows of the table."""
-        self.staves = staves(self.snapshot, self.view.inside)
-        self.order()
-
-    def order(self) -> None:
-        """Filter and sort the rows of the table."""
-        view, of = self.view, self._named_of
+        """Sort the channels, for barrel, table and heat map alike, and filter the rows of the table."""
+        view, of, by = self.view, self._named_of, (self.view.sort, self.view.reverse, self.view.inside)
         if of is None or of[0] is not self.snapshot or of[1] != view.inside:
             self._named_of = (self.snapshot, view.inside)
             self._named = by_name(self.snapshot, view.inside)
-        self.entries = ordered(self._named, view.pattern, view.sort, reverse=view.reverse)
+        rows = ordered(self._named, view.sort, reverse=view.reverse)
+        is_still = self.playback is not None and not self.playback.playing  # each step of it shows its own moment
+        rows = rows if is_still else self._order.arrange(rows, self._clock(), by)
+        self.staves = staves(self.snapshot, view.inside, rows)
+        found = view.pattern
+        self.entries = rows if found is None else [row for row in rows if found.search(row.view.channel)]
 
     def update_preview(self) -> None:
         """Compute the preview of the wished setting, unless it is that of the last call."""

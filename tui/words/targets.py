@@ -234,13 +234,14 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
         return []
     if behind_ms is not None and is_close(snapshot):
         slowest: list[Span] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
-        return [part(*slowest, (f": {f.duration(behind_ms)} behind the fastest", "text"))]
+        return [part(*slowest, (f": the watermark is {f.duration(behind_ms)} behind the fastest", "text"))]
     if ahead_elsewhere(snapshot):
         return [part((f" {cause(snapshot)}", "text"))]
-    since = held_for(snapshot)
+    since, (why, comma, more) = held_for(snapshot), cause(snapshot).partition(", ")
     return [
-        part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder"), (": ", "dim")),
-        part((cause(snapshot), "text"), gap=""),
+        part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder")),
+        part((": ", "dim"), (why, "text"), rank=1, gap=""),
+        part((comma + more, "text"), rank=2, gap=""),
         *short_staircase(snapshot),
     ]
 

@@ -87,6 +87,7 @@ def pattern_of(text: str) -> re.Pattern[str] | None:
 
 NOTHING_MATCHES = "nothing matches the filter"
 NO_CHANNEL_MATCHES = "no channel matches the filter"
+NONE_TAKES_PART = "All channels are left out: none takes part in the minimum"
 NO_WINDOW_MATCHES = "no window matches the filter"
 NO_CHANNEL = "no channel yet"
 ALL_IDLE = "All channels are idle; the watermark is frozen until new data arrives"
@@ -118,7 +119,7 @@ OPEN_INSTANCE = "open instance"
 BACKLOG_BY_SOURCE = "backlog by source"
 SETTINGS_CHANGED = "settings changed while it ran"
 MOMENT_SHOWN = "the moment shown"
-LESS_BEHIND = "less behind or left out"
+NOT_DRAWN = "further down or left out"
 NO_FIX = "no setting fixes this"
 ENGINE_GONE = "The engine cannot be reached"
 

@@ -84,6 +84,15 @@ def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) ->
     return named(window.blockers, window.blocker_count or 0, cells_each)
 
 
+def waits_within(window: OpenWindow, room: int, of: int | None = None) -> str | None:
+    """`waits_for` with as many names as fit whole in `room` cells, else their number."""
+    texts = [waits_for(window, each, of) for each in (3, 2, 1)]
+    if texts[0] is None:
+        return None
+    count = max(window.blocker_count or 0, len(window.blockers or ()), 1)
+    return next((text for text in texts if text is not None and len(text) <= room), f.counted(count, "channel"))
+
+
 def steps(snapshot: Snapshot) -> list[StepFacts]:
     """The staircase in words, the holder first; empty if no channel blocks or it is not known."""
     views = {view.channel: view for view in snapshot.channels}
@@ -109,13 +118,25 @@ def steps(snapshot: Snapshot) -> list[StepFacts]:
     return out
 
 
+def further_steps(snapshot: Snapshot) -> int:
+    """How many steps follow the listed ones below the fastest channel."""
+    listed = [step.watermark_ms for step in snapshot.blockers or () if step.watermark_ms is not None]
+    level = snapshot.level
+    if not listed or level.watermark_ms is None or level.behind_fastest_ms is None:
+        return 0
+    inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
+    times = {view.watermark_ms for view in inputs if view.state == "active" and view.watermark_ms is not None}
+    return sum(max(listed) < time < level.watermark_ms + level.behind_fastest_ms for time in times)
+
+
 def short_staircase(snapshot: Snapshot) -> list[Part]:
     """The gain of the watermark when the first blockers are freed one after the other, for one line."""
     parts: list[Part] = []
     for step in [step for step in (snapshot.blockers or ())[:SHORT_STEPS] if step.gain_ms]:
-        lead, gap = (", and ", "") if parts else ("if freed: ", "   ")
+        lead, too, gap = (", with ", " too", "") if parts else ("if freed: ", "", "   ")
         who, gain = named(step.channels, step.channel_count, 1), f.signed(step.gain_ms or 0)
-        parts.append(part((lead, "dim"), (who, "text"), (f" {gain}", "strong"), rank=2 + len(parts), gap=gap))
+        spans: tuple[Span, ...] = ((lead, "dim"), (who, "text"), (too, "dim"), (f" {gain}", "strong"))
+        parts.append(part(*spans, rank=3 + len(parts), gap=gap))
     return parts
 
 

@@ -110,7 +110,7 @@ def test_history_click_on_a_title_sorts_then_reverses() -> None:
 
         def channels() -> list[str]:
             shown = it.said("#history").splitlines()[top + 1 :]
-            return [line[13:].split()[0] for line in shown if line.strip()]
+            return [line.split()[1] for line in shown if line.strip()]
 
         before = channels()
         await it.pilot.click(sheet, offset=(lines[top].index("channel") + 1, top))

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.snapshot import Snapshot
-from wmtop.tui.widgets.charts import HeatMap
+from wmtop.tui.widgets.charts import SHADES, HeatMap
 from wmtop.tui.words import recent as past_module
 from wmtop.tui.words.recent import ChannelsPast, heat_lags
-from wmtop.tui.words.texts import LESS_BEHIND
+from wmtop.tui.words.texts import NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 
 from tests.snapshots import replace
 
-from ..canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, reported
+from ..canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, reported, stalled
 from ..drive import Driven, drive
 from ..recorded import record, replay
 
@@ -56,13 +56,39 @@ def test_heat_map_shows_the_most_behind_in_the_minimum() -> None:
         lines = it.said("HeatMap").splitlines()
         assert lines[0].split()[0] == "events-0"
         assert re.search(r"[·░▒▓█]{20,}", lines[0])
-        assert re.search(rf"\+9\d\d {LESS_BEHIND}", lines[-1])
+        assert re.search(rf"\+9\d\d {NOT_DRAWN}", lines[-1])
         await it.pilot.click(HeatMap, offset=(2, 2))
         await it.says(f" {lines[2].split()[0]} ", "#top")
         await it.press("m")
         await it.says("Barrel", "#top")
 
     drive(scenario, *reported(many()), size=(200, 50))
+
+
+def test_heat_map_has_times_below_and_each_shade_in_its_colour() -> None:
+    async def scenario(it: Driven) -> None:
+        for minute in range(1, 4):
+            it.app._recent.add(at(minute, a=0, b=20, c=40))
+        await it.push(at(5, a=0, b=20, c=40))
+        await it.press("m")
+        lines = it.said("HeatMap").splitlines()
+        assert re.fullmatch(r" a +█{60,} +40m *", lines[0])
+        times = re.findall(r"\d\d:\d\d:\d\d", next(line for line in lines if re.match(r" +\d\d:", line)))
+        assert (times[0], times[-1]) == ("14:32:10", "14:37:10")
+        legend = {text.strip(): style for text, style in it.app.screen.query_one(HeatMap)._lines[-1]}
+        assert [legend[shade] for shade in SHADES] == ["dim", "active", "stale", "holder", "bad"]
+
+    drive(scenario, *reported(at(0, a=0, b=20, c=40)))
+
+
+def test_heat_map_says_why_it_is_empty() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("m")
+        await it.says(NONE_TAKES_PART, "HeatMap")
+        await it.press("slash", "x", "x", "enter")
+        await it.says(NO_CHANNEL_MATCHES, "HeatMap")
+
+    drive(scenario, *reported(stalled()))
 
 
 def test_heat_map_leaves_out_idle_channels() -> None:

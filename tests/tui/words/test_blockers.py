@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import Blocker, OpenWindow
 from wmtop.tui.screens.windows import group_line
 from wmtop.tui.widgets.rows import paragraph
-from wmtop.tui.words.windows import short_staircase, steps, waits_for, window_groups
+from wmtop.tui.words.windows import further_steps, short_staircase, steps, waits_for, waits_within, window_groups
 
 from .. import canned
 from ..canned import HOUR, LEVEL, MINUTE
@@ -84,3 +84,27 @@ def test_a_paragraph_is_wrapped_and_not_cut() -> None:
     words = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
     drawn = [line(40) for line in paragraph(words).lines]
     assert " ".join(text.strip() for runs in drawn for text, _ in runs) == words
+
+
+def test_the_gains_of_the_staircase_say_that_they_include_those_before() -> None:
+    text = "".join(text for part in short_staircase(canned.live()) for text, _ in part.spans)
+    assert text.startswith("if freed: F9 +9m, with YV too +12m, with MQ too +18m")
+
+
+def test_further_steps_are_the_watermarks_between_the_last_listed_step_and_the_fastest() -> None:
+    snapshot = canned.many(200)
+    times = {view.watermark_ms or 0 for view in snapshot.channels if view.state == "active"}
+    last = max(step.watermark_ms or 0 for step in snapshot.blockers or ())
+    assert further_steps(snapshot) == sum(last < time < max(times) for time in times) > 100
+    few = canned.live()
+    assert further_steps(few) == 13 - 1 - len(few.blockers or ())
+    assert further_steps(canned.attached()) == 0
+
+
+def test_a_window_names_as_many_blockers_as_fit_whole() -> None:
+    waiting = window(0, ["orders-1", "orders-2", "orders-3", "orders-4"])
+    assert waits_within(waiting, 60) == "orders-1, orders-2, orders-3 and 1 more"
+    assert waits_within(waiting, 38) == "orders-1, orders-2 and 2 more"
+    assert waits_within(waiting, 20) == "orders-1 and 3 more"
+    assert waits_within(waiting, 12) == "4 channels"
+    assert waits_within(window(0, []), 60) is None
