@@ -20,7 +20,7 @@ from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 JVM_GONE_WITHIN_S = 20
 OPTION = "--firings"
 _encoder = msgspec.json.Encoder()

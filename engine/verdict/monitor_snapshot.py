@@ -226,7 +226,7 @@ def snapshot_of(
         whatif=monitor.whatif.view(totals.records or 0) if monitor.whatif else None,
         whatif_recent=monitor.whatif.recent_view(totals.records or 0, now or 0) if monitor.whatif else None,
         whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
-        whatif_upper_bound=isinstance(monitor.settings.window, Session),
+        whatif_upper_bound=isinstance(monitor.settings.window, Session) and not monitor.settings.late_alone,
         lateness_by_channel=_lateness_by_channel(monitor),
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
