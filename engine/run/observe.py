@@ -72,7 +72,7 @@ class QueryProgress:
         """The ends of the query's sources, as JSON."""
         return [json.dumps(source["latestOffset"]) for source in self.report.get("sources", ())]
 
-    def view(self, source: Source, rates: dict[str, float], watermark_ms: int | None) -> SparkProgress:
+    def view(self, source: Source, rates: dict[str, float]) -> SparkProgress:
         """What a screen shows; if Spark does not count the records, their rates are those of the channels."""
         report = self.report
         phases: dict[str, int] = {name: int(ms) for name, ms in report.get("durationMs", {}).items()}
@@ -81,7 +81,6 @@ class QueryProgress:
             processed_rows_per_second=report.get("processedRowsPerSecond"),
             batch_ms=phases.pop("triggerExecution", None),
             phases_ms=phases,
-            watermark_ms=watermark_ms,
         )
         if source.counted_by_spark:
             return view

@@ -231,7 +231,7 @@ def snapshot_of(
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
         target=OwnRun(
-            spark=spark or SparkProgress(),
+            spark=_with_watermarks(spark or SparkProgress(), monitor),
             changes=monitor.changes,
             explain=None if monitor.explain is None else monitor.explain.view(),
             late_output=late_output,
@@ -240,6 +240,14 @@ def snapshot_of(
         points=points or [],
         notes=notes or [],
     )
+
+
+def _with_watermarks(spark: SparkProgress, monitor: Monitor) -> SparkProgress:
+    """Under Spark's rule with the watermarks of the next and the last batch."""
+    if monitor.settings.strategy != "spark" or monitor.ended:
+        return spark
+    shown, before = monitor.shown(monitor.level), monitor.shown(monitor.window_level)
+    return replace(spark, watermark_ms=shown, batch_watermark_ms=before)
 
 
 def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:

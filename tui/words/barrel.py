@@ -255,7 +255,7 @@ def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
         holder = holding_instance(snapshot)
         return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
     if snapshot.one_clock:
-        level_ms = snapshot.level.watermark_ms
+        level_ms = snapshot.late_watermark_ms
         return [Stave(c.channel, c.max_event_ms, under_one_clock(c, level_ms)) for c in snapshot.channels]
     holder = holding(snapshot)
     return [
@@ -266,7 +266,9 @@ def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
 
 
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
-    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark."""
+    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark
+    that late records are compared with.
+    """
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
     return "drowned" if drowned and view.state == "active" else view.state
 
