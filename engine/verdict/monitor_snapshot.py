@@ -5,6 +5,7 @@ from heapq import nlargest
 from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..snapshot import (
     Blocker,
