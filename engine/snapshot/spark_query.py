@@ -89,8 +89,8 @@ class BarrelRule(Struct, frozen=True):
     holder: str | None
     """The slowest channel."""
     below: list[str]
-    """The channels whose event time is at or below Spark's watermark, the most behind first: all their records are
-    late, and dropped if the window has closed.
+    """The channels whose event time is at or below the watermark that Spark compares late records with, the most behind
+    first: all their records are late, and dropped if the window has closed.
     """
     whatif: list[WhatIf] | None = None
     """`Snapshot.whatif` under this rule; `Snapshot.whatif` itself follows Spark's rule."""

@@ -245,7 +245,7 @@ def snapshot_of(
 
 def _with_watermarks(spark: SparkProgress, monitor: Monitor) -> SparkProgress:
     """Under Spark's rule with the watermarks of the next and the last batch."""
-    if monitor.settings.strategy != "spark" or monitor.ended:
+    if monitor.settings.strategy != "spark":
         return spark
     shown, before = monitor.shown(monitor.level), monitor.shown(monitor.window_level)
     return replace(spark, watermark_ms=shown, batch_watermark_ms=before)
