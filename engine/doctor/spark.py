@@ -56,7 +56,7 @@ class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
 
 @rule(LeftBehind)
 def left_behind(facts: DiagnosisInput) -> LeftBehind | None:
-    level = facts.snapshot.late_watermark_ms
+    level = facts.watermark_ms
     if facts.ended or facts.settings.strategy != "spark" or level is None:
         return None
     closed_ms = level - facts.window_ms - facts.settings.allowed_lateness_ms

@@ -400,7 +400,8 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     @property
     def late_watermark_ms(self) -> int | None:
         """The watermark (epoch ms) that late records are compared with: under Spark's rule that of the last batch."""
-        return self.spark.batch_watermark_ms if self.one_clock else self.level.watermark_ms
+        reported = self.one_clock and self.spark.watermark_ms is not None
+        return self.spark.batch_watermark_ms if reported else self.level.watermark_ms
 
     @property
     def closed_by(self) -> int | None:
