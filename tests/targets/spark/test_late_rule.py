@@ -205,7 +205,8 @@ def test_a_tap_counts_what_spark_drops(reported: dict[bool, Reported], no_data: 
             queries.apply(QueryProgress(one))
         [tapped] = [tapped for run in queries.facts() for tapped in run.inputs]
         assert (tapped.trouble, tapped.rows) == (None, sum(one.rows for one in progress))
-        assert (counts := tapped.lateness) is not None
+        counts = tapped.lateness
+        assert counts is not None
         late = counts.spark[counts.delays_ms.index(DELAY_MS)]
         dropped = sum(one.dropped for one in progress)
         # The watermark of the batch before a start is not reported: for the first batch the count is an upper bound.
