@@ -247,7 +247,7 @@ class TappedInput:
         self._trouble: str | None = None
 
     def begin(self) -> None:
-        """Note that a batch begins, also one without data: it compares late rows with the watermarks of the one before."""
+        """Note that a batch begins, also one without data: late rows are behind the watermarks of the one before."""
         self._before, self._in_force = self._in_force, (self._max_ms, self._barrel_ms)
 
     def apply(

@@ -112,8 +112,8 @@ def run(spark: "SparkSession", directory: Path) -> dict[bool, Reported]:
 
     def start(place: int, no_data: bool, once: bool) -> "StreamingQuery":
         def take(frame: "DataFrame", batch: int) -> None:
-            for kind, ids in frame.collect():
-                both[no_data].emitted[kind].update(ids)
+            for row in frame.collect():
+                both[no_data].emitted[row[0]].update(row[1])
 
         spark.conf.set(NO_DATA, str(no_data).lower())  # a query has the settings of its start
         writer = frames[place].writeStream.option("checkpointLocation", str(directory / f"{place} {no_data}"))
