@@ -94,7 +94,7 @@ def _loses(view: ChannelView, facts: DiagnosisInput) -> bool:
 
 
 class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
-    """The watermark delay is 0. Spark drops a record whose event time is not greater than the greatest of the batch
+    """The watermark delay is 0. Spark drops a record whose event time is not greater than the watermark of the batch
     before; with windows, once its window has ended.
 
     Recognised by: a delay of 0 in `withWatermark`.
@@ -113,8 +113,8 @@ class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
         return Explanation(
             "The watermark delay is 0",
             impact,
-            "Spark drops a row when its event time is at or before the watermark, and with delay 0 the watermark is "
-            "the newest event time of the batch before.",
+            "Spark drops a row when its event time is at or before the watermark of the batch before, and with delay 0 "
+            "that is the newest event time that came before that batch.",
             [f"Delay of {column(self.column)}: 0s"],
             ("Lateness", "Operators"),
         )
@@ -122,7 +122,7 @@ class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
 
 @rule(ZeroDelay)
 def zero_delay(facts: DiagnosisInput) -> ZeroDelay | None:
-    """Spark's rule is `event_time <= watermark`: with delay 0 an equal time in the next batch is dropped."""
+    """Spark's rule is `event_time <= watermark`: with delay 0 an equal time in a later batch is dropped."""
     if facts.ended or facts.settings.strategy != "spark":
         return None
     nodes = facts.snapshot.spark.nodes or ()

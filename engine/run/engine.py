@@ -66,7 +66,6 @@ class RunSnapshots:
             self._notes.see_one_batch(source.describe().kind)
         records = {name: counts.records for name, counts in monitor.counts.items()}
         rates = self._rates.rates(time.monotonic(), records)
-        follows_spark = monitor.settings.strategy == "spark"
         snapshot = snapshot_of(
             monitor,
             name=self._name,
@@ -74,7 +73,7 @@ class RunSnapshots:
             wall_ms=time.time_ns() // 1_000_000,
             now_ms=monitor.now_ms if ended else run.now_ms(),
             source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
-            spark=run.progress.view(source, rates, monitor.shown(monitor.level) if follows_spark else None),
+            spark=run.progress.view(source, rates),
             rates=rates,
             unread=unread,
             notes=self._notes.now(),

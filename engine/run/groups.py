@@ -62,17 +62,19 @@ class Limits(Struct, frozen=True):
     late_from: int
     """For a record in a session or gap: this minus its timestamp is `W0 - (own end - 1) - allowed_lateness`."""
     gap: int
-    """Records in a gap are late up to this event time."""
+    """Records in a gap, and by their own sessions, are late up to this event time."""
+
+
+def late_until(settings: Settings, level: int) -> int:
+    """The last time (ms) that is late at a watermark: of an event in a gap or its own session, or of a window's end."""
+    own = settings.spec.gap_ms - 1 if isinstance(settings.spec, Session) else 0
+    # At MAX everything is late: `ts + allowed_lateness` saturates there.
+    return MAX if level == MAX else level - own - settings.allowed_lateness_ms
 
 
 def limits_of(settings: Settings, levels: Levels) -> Limits:
     """The limits of a batch."""
-    window = settings.spec
-    own = window.gap_ms - 1 if isinstance(window, Session) else 0
-    # At MAX every record in a gap is late: `ts + allowed_lateness` saturates there.
-    gap = MAX if levels.level == MAX else levels.level - settings.allowed_lateness_ms
-    late_from = levels.w0 - own - settings.allowed_lateness_ms
-    limits = (levels.level, levels.w0, late_from, gap)
+    limits = (levels.level, levels.w0, late_until(settings, levels.w0), late_until(settings, levels.level))
     return Limits(*(min(max(value, BEFORE_ALL_MS), AFTER_ALL_MS) for value in limits))
 
 
@@ -80,7 +82,9 @@ class Keys(Struct, frozen=True):
     """The keys that groups have besides channel and start."""
 
     head_ms: int
-    """Records less than this after their start are the pane's `head`; 0: no such key."""
+    """Records less than this after their start are the pane's `head`; 0: none are, or those that are late by their
+    own session.
+    """
     gaps: bool
     """Whether records may lie between windows."""
     sizes: dict[str, int]
@@ -95,7 +99,7 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
     head_ms = 0 if isinstance(window, Session) else window.size_ms % window.slide_ms
     late = bool(edges) and (sessions or gaps)
     sizes = {
-        "head": 2 if head_ms else 0,
+        "head": 2 if head_ms or settings.late_alone else 0,
         "behind_bucket": len(edges) + 1 if edges else 0,
         "late_bucket": len(edges) + 1 if late else 0,
         "is_behind": 2,
@@ -156,6 +160,8 @@ def cells_between(
     lasts = [starts - 1, starts + (every - 1), np.array([limits.level], np.int64)]
     if keys.head_ms:
         lasts.append(starts + (keys.head_ms - 1))
+    if settings.late_alone:
+        lasts.append(np.array([limits.gap], np.int64))
     if "behind_bucket" in keys.sizes:
         lasts.append(limits.w0 - steps)
     if "late_bucket" in keys.sizes:
@@ -166,7 +172,7 @@ def cells_between(
     ends = np.concatenate(lasts)
     lows = np.unique(np.append(ends[(ends >= first) & (ends < last)] + 1, first))
     starts = (lows - offset) // every * every + offset
-    numbers = _numbers(lows, starts, keys, steps, limits, newest)
+    numbers = _numbers(lows, starts, settings, steps, limits, newest)
     distinct = np.ones(len(lows), np.bool_)
     distinct[1:] = np.any([values[1:] != values[:-1] for values in (starts, *numbers.values())], axis=0)
     lows, starts = lows[distinct], np.append(starts[distinct], MIN)
@@ -189,10 +195,12 @@ def buckets_of(distances: Longs, where: Flags, edges: Longs) -> Longs:
 
 
 def _numbers(
-    times: Longs, starts: Longs, keys: Keys, edges: Longs, limits: Limits, newest: int | None
+    times: Longs, starts: Longs, settings: Settings, edges: Longs, limits: Limits, newest: int | None
 ) -> dict[str, Longs]:
-    """The keys of these times (ms), in the order of `keys.sizes`."""
-    everywhere, head = np.ones(len(times), np.bool_), times - starts < keys.head_ms
+    """The keys of these times (ms), in the order of `Keys.sizes`."""
+    keys = keys_of(settings, edges.tolist())
+    everywhere = np.ones(len(times), np.bool_)
+    head = times <= limits.gap if settings.late_alone else times - starts < keys.head_ms
     numbers: dict[str, NDArray[Any]] = {"head": head}
     if "behind_bucket" in keys.sizes:
         numbers["behind_bucket"] = buckets_of(limits.w0 - times, everywhere, edges)

@@ -29,10 +29,9 @@ from ..watermarks.explain import LONGEST, MAX_VALUES, Explain, ValueRow, Values,
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Session, Settings
-from ..watermarks.times import MAX
 from ..watermarks.window_operator import Firing, LateRecords, late_records
 from .column_groups import Read, Work, groups_of_shares, longs, tables_of
-from .groups import Flags, Levels, Longs, observation_of, starts_every
+from .groups import Flags, Levels, Longs, late_until, observation_of, starts_every
 from .late_output import LateOutput
 from .row_groups import ORDERED, Aggregation
 from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, SourceNotes, canonical_columns
@@ -73,7 +72,7 @@ class QueryProgress:
         """The ends of the query's sources, as JSON."""
         return [json.dumps(source["latestOffset"]) for source in self.report.get("sources", ())]
 
-    def view(self, source: Source, rates: dict[str, float], watermark_ms: int | None) -> SparkProgress:
+    def view(self, source: Source, rates: dict[str, float]) -> SparkProgress:
         """What a screen shows; if Spark does not count the records, their rates are those of the channels."""
         report = self.report
         phases: dict[str, int] = {name: int(ms) for name, ms in report.get("durationMs", {}).items()}
@@ -82,7 +81,6 @@ class QueryProgress:
             processed_rows_per_second=report.get("processedRowsPerSecond"),
             batch_ms=phases.pop("triggerExecution", None),
             phases_ms=phases,
-            watermark_ms=watermark_ms,
         )
         if source.counted_by_spark:
             return view
@@ -353,9 +351,10 @@ def _late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
     window = settings.spec
     every, offset = starts_every(settings)
     starts = (times - offset) // every * every + offset
+    limit = late_until(settings, late.level)
     if isinstance(window, Session):
-        return np.isin(starts, np.array(list(late.sessions or ()), np.int64))
-    limit = late.level if late.level == MAX else late.level - settings.allowed_lateness_ms
+        dropped = np.isin(starts, np.array(list(late.sessions or ()), np.int64))
+        return dropped & (times <= limit) if settings.late_alone else dropped
     last = starts + window.size_ms - 1
     if window.slide_ms > window.size_ms:
         last = np.where(times <= last, last, times)

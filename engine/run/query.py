@@ -122,6 +122,7 @@ class Run:
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.history.restart()
+            monitor.resume()
         if source.progress is not None and monitor.batch is not None:
             source.progress.resumed(self._state.source_offsets(monitor.batch))
         if source.clock is None:
@@ -323,7 +324,7 @@ class Run:
             try:
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
-                levels = Levels(self.monitor.level, self.monitor.w0, time_ms)
+                levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
                 progress = self._source.progress

@@ -26,7 +26,18 @@ from ..watermarks.settings import Session, Settings, Sliding, Tumbling
 from ..watermarks.times import MAX
 from ..watermarks.window_operator import LateRecords
 from .column_groups import short_name, unpacked
-from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of, starts_every
+from .groups import (
+    BEFORE_ALL_MS,
+    FLAGS,
+    MAX_NAME,
+    NO_BUCKET,
+    Levels,
+    keys_of,
+    late_until,
+    limits_of,
+    observation_of,
+    starts_every,
+)
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 from .tasks import apply_in_arrow
 
@@ -269,8 +280,9 @@ class Aggregation:
         """The keys besides channel and start, and the measured flags."""
         shape = self._shape
         late = self._bucket_sql("late_distance")
+        head = "is_late_in_gap" if self._settings.late_alone else f"{TIME} - start < {shape.head_ms}L"
         keys = {
-            "head": f"coalesce({TIME} - start < {shape.head_ms}L, false)",
+            "head": f"coalesce({head}, false)",
             "behind_bucket": self._bucket_sql("distance"),
             "late_bucket": f"if({TIME} - start < {shape.head_ms}L, {NO_BUCKET}, {late})" if shape.gaps else late,
         }
@@ -351,8 +363,7 @@ class LateRows:
         end = f"_start + {window.size_ms}L"
         if window.slide_ms > window.size_ms:
             end = f"if({TIME} < {end}, {end}, null)"
-        # Saturates like the windows: at the end of stream everything is late.
-        limit = late.level if late.level == MAX else late.level - self._settings.allowed_lateness_ms
+        limit = late_until(self._settings, late.level)
         rows = rows.selectExpr("*", f"{end} as _end")
         return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
 
@@ -365,7 +376,10 @@ class LateRows:
         )
         created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
         dropped = created.selectExpr("*", "true as is_late").hint("broadcast")  # pyright: ignore[reportUnknownMemberType]
-        return rows.join(dropped, "_start")
+        rows = rows.join(dropped, "_start")
+        if not self._settings.late_alone:
+            return rows
+        return rows.where(f"{TIME} <= {_constant(late_until(self._settings, late.level))}")
 
 
 def _constant(value: int) -> str:

@@ -398,6 +398,20 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
         return self.settings.strategy == "spark"
 
     @property
+    def late_watermark_ms(self) -> int | None:
+        """The watermark (epoch ms) that late records are compared with: under Spark's rule that of the last batch."""
+        reported = self.one_clock and self.spark.watermark_ms is not None
+        return self.spark.batch_watermark_ms if reported else self.level.watermark_ms
+
+    @property
+    def closed_by(self) -> int | None:
+        """The batch whose records closed what has ended and is still open; the next one emits it. Only under Spark's
+        rule."""
+        if not self.one_clock or self.batch is None:
+            return None
+        return self.batch - 1 if self.spark.in_flight else self.batch
+
+    @property
     def has_several_inputs(self) -> bool:
         """Whether a Spark query has several watermarks: then their lowest or highest sets its own, not its fastest
         channel.

@@ -89,8 +89,8 @@ class BarrelRule(Struct, frozen=True):
     holder: str | None
     """The slowest channel."""
     below: list[str]
-    """The channels whose event time is at or below Spark's watermark, the most behind first: all their records are
-    late, and dropped if the window has closed.
+    """The channels whose event time is at or below the watermark that Spark compares late records with, the most behind
+    first: all their records are late, and dropped if the window has closed.
     """
     whatif: list[WhatIf] | None = None
     """`Snapshot.whatif` under this rule; `Snapshot.whatif` itself follows Spark's rule."""
@@ -108,13 +108,13 @@ class SparkProgress(Struct, frozen=True):
     batch_ms: int | None = None
     phases_ms: dict[str, int] = {}
     watermark_ms: int | None = None
-    """The watermark of an attached query's next batch; None for own runs."""
+    """The watermark of the next batch; None for own runs without Spark's rule."""
     dropped_at_least: int | None = None
     dropped_behind_ms: int | None = None
     """How far, in a batch that dropped rows, the earliest event time was behind the greatest earlier one; only for an
     attached query with one watermark."""
     batch_watermark_ms: int | None = None
-    """The watermark in force in the last batch."""
+    """The watermark in force in the last batch: the next one compares late records with it."""
     batch_timestamp_ms: int | None = None
     """When the input of the last batch was fixed."""
     in_flight: bool | None = None

@@ -5,6 +5,7 @@ from heapq import nlargest
 from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..snapshot import (
     Blocker,
@@ -223,12 +224,12 @@ def snapshot_of(
         whatif=monitor.whatif.view(totals.records or 0) if monitor.whatif else None,
         whatif_recent=monitor.whatif.recent_view(totals.records or 0, now or 0) if monitor.whatif else None,
         whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
-        whatif_upper_bound=isinstance(monitor.settings.window, Session),
+        whatif_upper_bound=isinstance(monitor.settings.window, Session) and not monitor.settings.late_alone,
         lateness_by_channel=_lateness_by_channel(monitor),
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
         target=OwnRun(
-            spark=spark or SparkProgress(),
+            spark=_with_watermarks(spark or SparkProgress(), monitor),
             changes=monitor.changes,
             explain=None if monitor.explain is None else monitor.explain.view(),
             late_output=late_output,
@@ -237,6 +238,14 @@ def snapshot_of(
         points=points or [],
         notes=notes or [],
     )
+
+
+def _with_watermarks(spark: SparkProgress, monitor: Monitor) -> SparkProgress:
+    """Under Spark's rule with the watermarks of the next and the last batch."""
+    if monitor.settings.strategy != "spark":
+        return spark
+    shown, before = monitor.shown(monitor.level), monitor.shown(monitor.window_level)
+    return replace(spark, watermark_ms=shown, batch_watermark_ms=before)
 
 
 def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:

@@ -165,7 +165,7 @@ def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
 
 
 def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | None:
-    """One clock, driven by the fastest channel; it never goes back."""
+    """One clock, driven by the fastest channel; it never goes back. What it closes fires one batch later."""
     level, zero = snapshot.level.watermark_ms, _fastest_at_zero(snapshot)
     if snapshot.ended or (zero is None and not snapshot.is_attached):
         return AppliedNow(level, None, 0, 0)

@@ -67,13 +67,23 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     @property
     def level(self) -> int:
-        """The watermark (ms) that decides lateness now."""
+        """The watermark (ms)."""
         return self.clock.level
+
+    @property
+    def window_level(self) -> int:
+        """The watermark (ms) that decides lateness now: under Spark's rule that of the batch before."""
+        return self.clock.window_level
 
     @property
     def w0(self) -> int:
         """The watermark (ms) at lateness 0 from the start; `MIN` for a strategy without lateness."""
         return self.shadow.level if self.shadow else MIN
+
+    @property
+    def window_w0(self) -> int:
+        """`window_level` at lateness 0 from the start; `MIN` for a strategy without lateness."""
+        return self.shadow.window_level if self.shadow else MIN
 
     @property
     def edges(self) -> list[int]:
@@ -85,6 +95,10 @@ class Monitor(Struct, kw_only=True, dict=True):
         if watermark == MIN:
             return None
         return watermark + 1 if self.settings.strategy == "spark" else watermark
+
+    def resume(self) -> None:
+        """Note that the run continues after a stop."""
+        self._clocks.resume()
 
     def add_channels(self, names: list[str], now: int) -> None:
         """Register channels that the source reports before their first record, at processing time `now` (ms)."""
@@ -172,7 +186,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.batch = observation.batch
         self.last_future = observation.last_future or self.last_future
         self.last_malformed = observation.last_malformed or self.last_malformed
-        self._points.extend(points_of(observation, self.settings, self.level, now))
+        self._points.extend(points_of(observation, self.settings, self.window_level, now))
         firings = self._count(observation)
         if self.explain is not None and observation.values is not None:
             usable = sum(group.records for group in observation.groups if group.start_ms is not None)
@@ -297,9 +311,9 @@ class Monitor(Struct, kw_only=True, dict=True):
             self.history.record_ms = self.now_ms
         panes = {pane: sum(records.values()) for pane, records in by_channel.items()}
         if self.whatif:
-            self.whatif.count(observation.behind, panes, self.settings, self.w0, self.now_ms or 0)
-        shown = self.shown(self.level)
-        filled = self.operator.fill(observation.groups, by_channel, self.level, shown, observation.batch)
+            self.whatif.count(observation.behind, panes, self.settings, self.window_w0, self.now_ms or 0)
+        level = self.window_level
+        filled = self.operator.fill(observation.groups, by_channel, level, self.shown(level), observation.batch)
         late = filled.late
         late_in_all = sum(late.values())
         for rung in self.rungs:
@@ -339,10 +353,10 @@ class Monitor(Struct, kw_only=True, dict=True):
     def _advance(self, now: int) -> list[Firing]:
         """Let the windows follow the watermark; returns what it made them do."""
         if self.whatif:
-            self.whatif.delays.advance(self.w0, now)
+            self.whatif.delays.advance(self.window_w0, now)
         self._note_holder(now)
         self.history.see_level(now, None if self.level == MIN else self.level, self.settings)
-        return self.operator.advance(self.level, self.shown(self.level), self.batch)
+        return self.operator.advance(self.window_level, self.shown(self.window_level), self.batch)
 
     def _note_holder(self, now: int) -> None:
         holder = self.clock.holder()

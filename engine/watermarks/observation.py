@@ -25,7 +25,9 @@ class Group(Struct, frozen=True, gc=False):
     start_ms: int | None
     """Start of the latest window that could hold them; for sessions the start of their cell of one gap."""
     head: bool
-    """They lie in the first `size % slide` ms after that start, so one more window holds them."""
+    """They lie in the first `size % slide` ms after that start, so one more window holds them; of sessions under
+    Spark's rule: each record is late by its own session.
+    """
     records: int
     future: int = 0
     """Records that the future guard kept from the generator."""

@@ -81,6 +81,11 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return self.valve.last_output
 
     @property
+    def window_level(self) -> int:
+        """The watermark (ms) of the windows: late records are compared with it, and it has fired them."""
+        return self.level
+
+    @property
     def all_idle(self) -> bool:
         """Whether every input of the valve is idle, so that the watermark is frozen."""
         return self.valve.idle
@@ -294,16 +299,32 @@ class OperatorClock(Struct, tag="valve", dict=True):
             self.valve.mark_idle(number)
 
 
-class FastestClock(Struct, tag="fastest"):
-    """Spark's rule: the maximum over all channels drives one clock; no valve, no idleness, no holder."""
+class FastestClock(Struct, tag="fastest", dict=True):
+    """Spark's rule: the maximum over all channels drives one clock; no valve, no idleness, no holder.
+
+    An emit is the end of a batch; one without records is a batch without data, which Spark runs after a watermark that
+    has advanced when nothing is unread.
+    """
 
     lateness_ms: int
     level: int = MIN
+    window_level: int = MIN
+    """The watermark (ms) that was in force in the last batch: it has evicted that batch's windows, and the next batch
+    compares late records with it.
+    """
     watermarks: list[int] = []
     since: list[int] = []
     flaps: dict[int, int] = {}
     idle: set[int] = set()
-    outdated: set[int] = set()
+
+    def __post_init__(self) -> None:
+        self.resumed = False
+        """A run continues: Spark runs no batch without data before the first one with data."""
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a batch without data would change the windows."""
+        return not self.resumed and self.window_level != self.level
 
     @property
     def all_idle(self) -> bool:
@@ -329,6 +350,9 @@ class FastestClock(Struct, tag="fastest"):
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
         """Take the channels' watermarks: the greatest raises the combined one. No channel turns idle."""
+        if self.resumed and not round_.watermarks:
+            return set()
+        self.resumed, self.window_level = False, self.level
         for channel, watermark in round_.watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark

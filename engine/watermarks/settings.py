@@ -97,6 +97,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.strategy in TUNABLE
 
     @property
+    def late_alone(self) -> bool:
+        """Whether a record is late by its own session, before it could merge: Spark's rule."""
+        return self.strategy == "spark" and isinstance(self.window, Session)
+
+    @property
     def spec(self) -> WindowSpec:
         """The windows of an own run, which are always known."""
         assert self.window is not None

@@ -21,7 +21,7 @@ from .lateness import (
     new_recent_slices,
     recent_lateness,
 )
-from .operator_clock import Clock, OperatorClock, new_clock
+from .operator_clock import Clock, FastestClock, OperatorClock, new_clock
 from .settings import Session, Settings
 from .times import MIN, shift_all
 from .valve import Round
@@ -162,6 +162,12 @@ class Clocks:
         self._own, self._shadow, self._rungs = own, shadow, [rung.clock for rung in rungs]
         self._all = [own, *self._rungs] if shadow is None else [own, shadow, *self._rungs]
 
+    def resume(self) -> None:
+        """Note that the run continues after a stop."""
+        for clock in self._all:
+            if isinstance(clock, FastestClock):
+                clock.resumed = True
+
     def add_channel(self, now: int) -> None:
         """Register the next channel at processing time `now` (ms)."""
         for clock in self._all:
@@ -229,4 +235,6 @@ class Clocks:
 
     def fingerprint(self) -> tuple[int, ...]:
         """A value that changes whenever a watermark or a status changes."""
-        return tuple(number for clock in self._all for number in (clock.level, sum(clock.flaps.values())))
+        return tuple(
+            number for clock in self._all for number in (clock.level, clock.window_level, sum(clock.flaps.values()))
+        )

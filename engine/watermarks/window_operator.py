@@ -170,12 +170,10 @@ class WindowOperator(Struct):
             filled.fire(added, sum(channels.values()))
 
     def _fill_sessions(self, windows: SessionWindows, groups: list[Group], level: int, filled: Filled) -> None:
-        cells = [
-            Cell(group.channel, group.min_ms, group.max_ms, group.records)
-            for group in groups
-            if group.start_ms is not None
-        ]
-        for added, channels in windows.add(cells, level):
+        for session in windows.pieces(_cells(groups, late_alone=True)):
+            for channel, records in session.channels.items():
+                filled.drop(channel, (session.start, session.end), records)
+        for added, channels in windows.add(_cells(groups, late_alone=False), level):
             for channel, records in channels.items():
                 filled.drop(channel, added.late_from, records if added.late else 0)
             filled.fire(added, sum(channels.values()))
@@ -195,6 +193,15 @@ class WindowOperator(Struct):
         ]
 
 
+def _cells(groups: Sequence[Group], *, late_alone: bool) -> list[Cell]:
+    """The cells of groups in sessions: of records that are late by themselves, or of the others."""
+    return [
+        Cell(group.channel, group.min_ms, group.max_ms, group.records)
+        for group in groups
+        if group.start_ms is not None and group.head == late_alone
+    ]
+
+
 def _fire(window: Window, batch: int | None, shown: int | None, *, ended: bool = False) -> Firing:
     return Firing("fire", batch, None, window.start, window.end, window.records, 1, shown, ended)
 
@@ -210,7 +217,8 @@ class LateRecords(Struct, frozen=True):
     """The dropped records of one batch: how many, the watermark (ms) that dropped them, and for sessions which.
 
     `sessions`: by the start of a cell of one gap, the end of the dropped session that its records form (all ms). All
-    records of a batch in one cell are in the same session. None: the windows are not sessions.
+    records of a batch in one cell are in the same session; under Spark's rule all that are late by themselves. None:
+    the windows are not sessions.
     """
 
     records: int
@@ -234,10 +242,18 @@ def _late_in_group(windows: TimeWindows, group: Group, level: int) -> int:
 
 
 def _late_in_sessions(windows: SessionWindows, groups: list[Group], level: int) -> LateRecords:
-    cells = [Cell(group.channel, group.min_ms, group.max_ms, group.records) for group in groups]
+    if any(group.head for group in groups):
+        groups = [group for group in groups if group.head]
+        pieces = windows.pieces(_cells(groups, late_alone=True))
+        return _dropped_groups(groups, [(session.start, session.end) for session in pieces], level)
+    cells = _cells(groups, late_alone=False)
     if not any(windows.cleanup_ms(saturate(cell.max_ms + windows.spec.gap_ms)) <= level for cell in cells):
         return LateRecords(0, level, {})  # a session is late only if each of its records alone would be late
-    dropped = sorted(windows.dropped(cells, level))
+    return _dropped_groups(groups, sorted(windows.dropped(cells, level)), level)
+
+
+def _dropped_groups(groups: list[Group], dropped: list[tuple[int, int]], level: int) -> LateRecords:
+    """The records of the groups that lie in the dropped sessions, which are in order."""
     sessions: dict[int, int] = {}
     records, number = 0, 0
     for group in sorted(groups, key=lambda group: group.min_ms):

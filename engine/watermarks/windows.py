@@ -225,7 +225,7 @@ class SessionWindows(Struct, tag="session"):
         """The result of `add`, by start, and the sessions that are live after it; changes nothing."""
         outcomes: list[tuple[Added, dict[str, int]]] = []
         live: list[Window] = []
-        for pieces, sessions in self._touching(self._pieces(cells)):
+        for pieces, sessions in self._touching(self.pieces(cells)):
             if not pieces:
                 live += sessions
                 continue
@@ -249,7 +249,7 @@ class SessionWindows(Struct, tag="session"):
         """The open sessions: those that have not fired, by end."""
         return [window for window in self.live if not window.fired]
 
-    def _pieces(self, cells: list[Cell]) -> list[Window]:
+    def pieces(self, cells: list[Cell]) -> list[Window]:
         """The batch's own sessions, by start; windows that touch merge."""
         pieces: list[Window] = []
         for cell in sorted(cells, key=lambda cell: cell.min_ms):

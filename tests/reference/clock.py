@@ -50,13 +50,19 @@ class Clock:
         self.instances: dict[int, Multiplexer] = {}
         self.since: dict[Any, int] = {}
         """When each valve input's watermark last changed; before that, when it came."""
-        self.spark_level = MIN
+        self.spark_level = self.spark_before = MIN
+        """Spark's clock now, and in the batch that ended last."""
         self.reported = 0
 
     @property
     def level(self) -> int:
         """The valve's output; with Spark's rule its one clock."""
         return self.spark_level if self.strategy == "spark" else self.valve.output
+
+    @property
+    def window_level(self) -> int:
+        """What late records are compared with, and what has fired windows: Spark's is one batch behind its clock."""
+        return self.spark_before if self.strategy == "spark" else self.valve.output
 
     def in_order(self) -> list[Channel]:
         return sorted(self.channels.values(), key=lambda c: (c.came, c.name))
@@ -151,6 +157,7 @@ class Clock:
         self.emit(now)
 
     def emit(self, now: int) -> None:
+        self.spark_before = self.spark_level
         for channel in self.in_order():
             if not channel.finished:
                 self._emit_channel(channel, now)

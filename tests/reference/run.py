@@ -35,7 +35,7 @@ class Reference:
         self.settings = settings
         self.clock = self._new_clock(settings.lateness_ms or 0)
         self.shadow = self._new_clock(0)
-        self.windows = WindowOperator(settings.window, settings.allowed_lateness_ms)
+        self.windows = WindowOperator(settings.window, settings.allowed_lateness_ms, alone=settings.strategy == "spark")
         self.batch_id = -1
         self.totals = Counts()
         self.by_channel: dict[str, Counts] = {}
@@ -160,9 +160,9 @@ class Reference:
         for window in placed.fired:
             self.late_firings += 1
             late_fired[window.start, window.end] += 1
-        if self.shadow.level != MIN:
+        if self.shadow.window_level != MIN:
             end = last_window(spec, ts)[1]
-            self.own_late[self.shadow.level - clamp(end - 1) - self.settings.allowed_lateness_ms] += 1
+            self.own_late[self.shadow.window_level - clamp(end - 1) - self.settings.allowed_lateness_ms] += 1
 
     def _into_clocks(self, row: Row, op: Batch) -> None:
         ts, guard = _ts(row), self.settings.future_guard_ms
@@ -178,9 +178,9 @@ class Reference:
             setattr(counts, what, getattr(counts, what) + 1)
 
     def _advance(self, now: int) -> list[Firing]:
-        if self.shadow.level > (self.w0[-1][1] if self.w0 else MIN):
-            self.w0.append((now, self.shadow.level))
-        level = self.clock.level
+        if self.shadow.window_level > (self.w0[-1][1] if self.w0 else MIN):
+            self.w0.append((now, self.shadow.window_level))
+        level = self.clock.window_level
         due = self.windows.advance(level)
         self.closings += [(now, window.end) for window in due]
         return [self._fire_line(window, level) for window in due]

@@ -58,7 +58,9 @@ def last_window(spec: WindowSpec, ts: int) -> tuple[int, int]:
 class WindowOperator:
     """All windows that are kept, and the watermark that they know."""
 
-    def __init__(self, spec: WindowSpec, allowed_lateness: int) -> None:
+    def __init__(self, spec: WindowSpec, allowed_lateness: int, *, alone: bool = False) -> None:
+        self.alone = alone
+        """Spark: a record is late by its own session, whatever it could merge into."""
         self.spec: Tumbling | Sliding | Session = spec
         self.allowed = allowed_lateness
         self.watermark = MIN
@@ -89,6 +91,8 @@ class WindowOperator:
 
     def _session_record(self, ts: int, channel: str, key: Any, value: int) -> Placed:
         ((start, end),) = assign(self.spec, ts)
+        if self.alone and self._expired(clamp(end - 1)):
+            return Placed(late=True)
         touching = [w for w in self.live.values() if w.key == key and w.start <= end and start <= w.end]
         merged = Window(key, min([start, *(w.start for w in touching)]), max([end, *(w.end for w in touching)]))
         if self._expired(merged.max_timestamp):

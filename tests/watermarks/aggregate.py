@@ -52,13 +52,16 @@ def _behind(groups: dict[Key, list[Row]]) -> dict[str, dict[int, int]]:
 def _key(monitor: Monitor, channel: str, ts: int) -> Key:
     spec, allowed = monitor.settings.window, monitor.settings.allowed_lateness_ms
     start, head = pane_of(spec, ts)
-    known = monitor.edges and monitor.w0 != MIN
-    behind = bucket_of(monitor.edges, monitor.w0 - ts) if known else None
+    known = monitor.edges and monitor.window_w0 != MIN
+    behind = bucket_of(monitor.edges, monitor.window_w0 - ts) if known else None
     late = None
     if known and isinstance(spec, Session):
-        late = bucket_of(monitor.edges, monitor.w0 - (ts + spec.gap_ms - 1) - allowed)
+        late = bucket_of(monitor.edges, monitor.window_w0 - (ts + spec.gap_ms - 1) - allowed)
     elif known and not isinstance(spec, Session) and not window_count(spec, head):
-        late = bucket_of(monitor.edges, monitor.w0 - ts - allowed)
+        late = bucket_of(monitor.edges, monitor.window_w0 - ts - allowed)
+    if isinstance(spec, Session):
+        own_end = saturate(ts + spec.gap_ms - 1 + allowed)
+        head = monitor.settings.strategy == "spark" and own_end <= monitor.window_level
     return channel, start, head, behind, late
 
 
@@ -80,8 +83,8 @@ def _group(monitor: Monitor, key: Key, rows: list[Row], op: Batch) -> Group:
         head=head,
         records=len(rows),
         future=len(rows) - len(heard),
-        behind=sum(ts <= monitor.level for ts in times),
-        late_in_gap=sum(saturate(ts + allowed) <= monitor.level for ts in times) if in_gap else 0,
+        behind=sum(ts <= monitor.window_level for ts in times),
+        late_in_gap=sum(saturate(ts + allowed) <= monitor.window_level for ts in times) if in_gap else 0,
         min_ms=min(times),
         max_ms=max(times),
         max_event_ms=max((row.ts for row in heard if row.ts is not None), default=None),

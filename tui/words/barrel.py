@@ -252,7 +252,9 @@ def holding_instance(snapshot: Snapshot) -> str | None:
 
 
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
-    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark."""
+    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark
+    that late records are compared with.
+    """
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
     return "drowned" if drowned and view.state == "active" else view.state
 

@@ -38,7 +38,7 @@ class ChannelRow(Struct, frozen=True, gc=False):
 
 def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     """The channels (of instance `inside`), by name."""
-    holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
+    holder, level_ms = holding(snapshot), snapshot.late_watermark_ms
     one_clock = snapshot.one_clock
     found = [
         ChannelRow(view, under_one_clock(view, level_ms), view.max_event_ms)

@@ -197,7 +197,7 @@ def closing(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tz
     if snapshot.ended:
         return _closing("now", "ended", "The stream has ended: all that was open has fired.")
     if window.short_ms is not None and window.short_ms <= 0:
-        return _closing("now", "at the next emit", "The watermark has passed its end: it fires at the next emit.")
+        return _at_next_emit(snapshot)
     if snapshot.settings.strategy == "none":
         why = "This strategy has no watermark before the end of the stream, so it closes only then."
         return _closing("never", "at the end of the stream", why)
@@ -214,6 +214,16 @@ def closing(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tz
     if window.short_ms is None:
         return Closing("unknown", "no watermark yet", [*spans, (".", "text")])
     return _at_pace(spans, window.short_ms, pace, "its pace")
+
+
+def _at_next_emit(snapshot: Snapshot) -> Closing:
+    """A window that the watermark has closed and that has not fired: Spark emits it with the next batch."""
+    if (number := snapshot.closed_by) is None:
+        return _closing("now", "at the next emit", "The watermark has passed its end: it fires at the next emit.")
+    does = "emitted" if snapshot.spark.output_mode == "append" or not snapshot.is_attached else "removed"
+    brief = f"closed by batch {number:,}, {does} by batch {number + 1:,}"
+    why = f"{brief[0].upper()}{brief[1:]}, which still accepts its records: it compares them with the watermark of "
+    return _closing("now", brief, f"{why}batch {number:,}.")
 
 
 def _closing(kind: Kind, brief: str, why: str) -> Closing:

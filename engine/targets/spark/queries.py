@@ -130,6 +130,8 @@ class _Run:
         self._event_max: dict[tuple[int, ...], int] = {}
         self._delivered: set[int] = set()
         self._first_watermark_ms: int | None = None
+        self._in_force_ms: int | None = None
+        """The greatest event time behind the watermark that was in force in its last batch."""
         self._history: deque[RecordedBatch] = deque(maxlen=MAX_HISTORY)
         self._inputs: dict[str, TappedInput] = {}
 
@@ -162,6 +164,10 @@ class _Run:
             return  # repeated: older Sparks report an idle trigger with the number of the last batch
         if last is None:
             self._first_watermark_ms = progress.watermark_ms
+        in_force_ms = max((ms for ms in (before_ms, self._floor_ms()) if ms is not None), default=None)
+        # At the start and after a gap the batch before is not known: its watermark was at most this batch's own.
+        is_next = last is not None and progress.batch == last.batch + 1
+        late_ms, self._in_force_ms = self._in_force_ms if is_next else in_force_ms, in_force_ms
         delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
         self._delivered.update(delivered)
         event_ms = time_ms(progress.event_time.get("max"))
@@ -170,8 +176,8 @@ class _Run:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
             self.set(max_event_ms=event_ms if before_ms is None else max(before_ms, event_ms))
         earliest_ms = time_ms(progress.event_time.get("min"))
-        if progress.dropped and earliest_ms is not None and before_ms is not None:
-            self.set(dropped_behind_ms=max(before_ms - earliest_ms, self.run.dropped_behind_ms or 0))
+        if progress.dropped and earliest_ms is not None and late_ms is not None:
+            self.set(dropped_behind_ms=max(late_ms - earliest_ms, self.run.dropped_behind_ms or 0))
         self.set(dropped_at_least=self.run.dropped_at_least + progress.dropped)
         if at_ms is not None:
             if last is None:
@@ -181,14 +187,12 @@ class _Run:
             self.set(unmoved=self.run.unmoved + (progress.rows > 0))
             end_ms = at_ms + duration_ms if duration_ms else None
             self._history.append(RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms))
+        for tapped in self._inputs.values():
+            tapped.begin()
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
                 self._input(name.removeprefix(TAP)).apply(
-                    progress.batch,
-                    at_ms,
-                    observed,
-                    self._floor_ms(),
-                    UNSET if self._only_delay_ms() is None else before_ms,
+                    progress.batch, at_ms, observed, UNSET if self._only_delay_ms() is None else late_ms
                 )
 
     def was_idle(self, event: QueryIdle) -> None:

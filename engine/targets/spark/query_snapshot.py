@@ -241,7 +241,6 @@ def _progress(
         phases_ms=progress.phases_ms if progress is not None else {},
         dropped_at_least=run.dropped_at_least if run is not None else None,
         dropped_behind_ms=run.dropped_behind_ms if run is not None else None,
-        batch_watermark_ms=begun.watermark_ms if begun else progress.watermark_ms if progress else None,
         batch_timestamp_ms=_batch_began_ms(facts),
         in_flight=False if run is not None and run.ended else begun.in_flight if begun else is_running,
         state_rows=sum(state_rows) if state_rows else None,

@@ -150,7 +150,7 @@ class Sampled(Struct, frozen=True):
 
 
 class LatenessCounts(Struct, frozen=True, kw_only=True):
-    """The rows that would have been late at each constant delay: at or before their batch's watermark.
+    """The rows that would have been late at each constant delay: at or before the watermark of the batch before theirs.
 
     A count is at least the true one at its delay, and at most the true one at a delay shorter by a bucket.
     """
@@ -236,25 +236,27 @@ class TappedInput:
         self._theta = ALL_KEYS
         self._of = 0
         self._barrel_ms: int | None = None
+        self._in_force = self._before = (None, None)
+        """The greatest event time and that of the slowest channel (ms) behind the watermarks of this batch, and of the
+        batch before.
+        """
         self._lateness: _Lateness | None = None
         self._recent: deque[tuple[int | None, dict[int, ChannelFacts]]] = deque()
         """The time of each recent batch, and its channels by key."""
         self._entries = 0
         self._trouble: str | None = None
 
-    def apply(
-        self,
-        batch: int,
-        timestamp_ms: int | None,
-        observed: Any,
-        floor_ms: int | None = None,
-        clock_ms: int | UnsetType | None = UNSET,
-    ) -> None:
-        """Add one batch; unreadable parts become a trouble.
+    def begin(self) -> None:
+        """Note that a batch begins, also one without data: late rows are behind the watermarks of the one before."""
+        self._before, self._in_force = self._in_force, (self._max_ms, self._barrel_ms)
 
-        `floor_ms`: the greatest event time behind the watermark of an earlier run: rows behind it are late, even if no
-        row of this run reached it. `clock_ms`: the greatest event time that Spark reported before this batch; UNSET if
-        it may belong to another input: then the tap's own counts are used.
+    def apply(
+        self, batch: int, timestamp_ms: int | None, observed: Any, clock_ms: int | UnsetType | None = UNSET
+    ) -> None:
+        """Add what was observed in the batch that has begun; unreadable parts become a trouble.
+
+        `clock_ms`: the greatest event time behind the watermark that its late rows were compared with; UNSET if Spark's
+        reports may belong to another input: then the tap's own counts are used.
         """
         try:
             tapped = msgspec.convert(columns_of(observed), Tapped)
@@ -268,8 +270,8 @@ class TappedInput:
         if not tapped.rows:
             return
         if tapped.bucket_ms is not None and buckets:
-            clock_ms = self._max_ms if isinstance(clock_ms, UnsetType) else clock_ms
-            self._count_lateness(tapped.bucket_ms, buckets, max(_known(clock_ms, floor_ms), default=None))
+            clock_ms = self._before[0] if isinstance(clock_ms, UnsetType) else clock_ms
+            self._count_lateness(tapped.bucket_ms, buckets, clock_ms)
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -341,7 +343,7 @@ class TappedInput:
     def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None) -> None:
         if self._lateness is None or self._lateness.width != width:
             self._lateness = _Lateness(width)
-        self._lateness.count(buckets, fastest_ms, self._barrel_ms)
+        self._lateness.count(buckets, fastest_ms, self._before[1])
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
         self._recent.append((timestamp_ms, channels))
@@ -354,7 +356,7 @@ class TappedInput:
 
 
 class _Lateness:
-    """Rows by their distance behind the watermarks before their batch."""
+    """Rows by their distance behind the watermarks of the batch before theirs."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -363,7 +365,7 @@ class _Lateness:
         self._barrel = Histogram([0] * len(self._delays))
 
     def count(self, buckets: dict[int, int], fastest_ms: int | None, slowest_ms: int | None) -> None:
-        """Count a batch, given the watermarks (ms, lateness 0) before it."""
+        """Count a batch, given the watermarks (ms, lateness 0) of the batch before."""
         for start, rows in buckets.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:

@@ -221,12 +221,15 @@ def watermark_of(
     """The watermark at `now_ms` (epoch ms); `before` is the last snapshot."""
     watermark_ms = _next_watermark(facts, nodes)
     never_moved = _never_moved(facts, nodes, watermark_ms)
+    begun, progress = facts.begun, facts.progress
+    in_force_ms = begun.watermark_ms if begun else progress.watermark_ms if progress else None
     max_event_ms = facts.run.max_event_ms if facts.run is not None and nodes.only is not None else None
     return QueryWatermark(
         _level(facts, nodes, channels, watermark_ms, now_ms, before),
-        None if channels.without_times else barrel_rule(nodes, channels, watermark_ms),
+        None if channels.without_times else barrel_rule(nodes, channels, in_force_ms),
         SparkProgress(
             watermark_ms=watermark_ms,
+            batch_watermark_ms=in_force_ms,
             nodes=views_of(nodes, watermark_ms) or None,
             policy=nodes.policy,
             frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
@@ -377,12 +380,12 @@ def _is_settled(facts: QueryFacts) -> bool:
     return progress is not None and (facts.checkpoint is None or facts.checkpoint.committed == progress.batch)
 
 
-def barrel_rule(nodes: Nodes, channels: Channels, watermark_ms: int | None) -> BarrelRule | None:
-    """The watermark by the slowest channel; None if no channel is known."""
+def barrel_rule(nodes: Nodes, channels: Channels, in_force_ms: int | None) -> BarrelRule | None:
+    """The watermark by the slowest channel; None if no channel is known. `in_force_ms`: Spark's in the last batch."""
     if not channels.views:
         return None
     reached = [(view.max_event_ms, view.channel) for view in channels.views if view.max_event_ms is not None]
-    below = sorted((ms, name) for ms, name in reached if watermark_ms is not None and ms <= watermark_ms)
+    below = sorted((ms, name) for ms, name in reached if in_force_ms is not None and ms <= in_force_ms)
     slowest = min(channels.views, key=_reached)
     if nodes.has_taps:
         barrel_ms = barrel_watermark(nodes)

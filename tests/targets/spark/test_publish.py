@@ -91,12 +91,14 @@ def test_lateness_is_known_to_within_a_bucket(
 
 
 def behind_fastest(files: list[list[Row]]) -> list[int]:
-    """How far each row lies behind the greatest event time before its batch."""
+    """How far each row lies behind the greatest event time before the batch before its own."""
     found: list[int] = []
+    before: int | None = None
     level: int | None = None
     for rows in files:
         times = [ms for ms, _ in rows if ms is not None]
-        found += [level - ms for ms in times if level is not None]
+        found += [before - ms for ms in times if before is not None]
+        before = level
         level = max([*times, *([] if level is None else [level])])
     return found
 
@@ -104,9 +106,11 @@ def behind_fastest(files: list[list[Row]]) -> list[int]:
 def behind_slowest(files: list[list[Row]]) -> list[int]:
     """The same for the watermark that the slowest channel gives, which never goes back."""
     found: list[int] = []
+    before: int | None = None
     level: int | None = None
     for number, rows in enumerate(files):
-        found += [level - ms for ms, _ in rows if ms is not None and level is not None]
+        found += [before - ms for ms, _ in rows if ms is not None and before is not None]
+        before = level
         slowest = min(channel.max_ms for channel in channels(files[: number + 1]).values())
         level = slowest if level is None else max(level, slowest)
     return found
@@ -433,7 +437,9 @@ def test_buckets_beside_a_wild_time_are_found() -> None:
         keys = keys_of_longs(np.array(starts)).tolist()
         one = observed(len(times), {1: float(max(times))}, {1: float(len(times))})
         one |= {"rows_by_bucket": encoded(dict.fromkeys(keys, 1.0)), "bucket_ms": bucket}
+        tapped.begin()
         tapped.apply(batch, 0, one | {"min_ms": min(times), "max_ms": max(times)})
+        tapped.begin()  # a batch without data
     lateness = tapped.facts().lateness
     assert lateness is not None
     assert lateness.spark[lateness.delays_ms.index(60_000)] == 1

@@ -3,7 +3,19 @@
 from datetime import UTC
 from typing import Any
 
-from wmtop.engine.snapshot import Cause, FiredWindow, Holder, Level, OpenWindow, Snapshot, StatefulOperator
+import pytest
+from wmtop.engine.snapshot import (
+    Cause,
+    FiredWindow,
+    Holder,
+    Level,
+    OpenWindow,
+    OutputMode,
+    Snapshot,
+    SparkProgress,
+    SparkQuery,
+    StatefulOperator,
+)
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.windows import Closing, blockers, closing, fired_words, kept_until_ms, needs_ms, pace
@@ -194,3 +206,24 @@ def test_a_window_within_its_allowed_lateness_still_takes_records() -> None:
     assert kept_until_ms(FIRED, live()) is None
     assert kept_until_ms(FIRED, replace(snapshot, level=Level())) == NOON + 2 * HOUR - 1
     assert kept_until_ms(FIRED, replace(snapshot, ended=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "in_flight", "words"),
+    [
+        ("append", False, "closed by batch 17, emitted by batch 18"),
+        ("append", True, "closed by batch 16, emitted by batch 17"),
+        ("update", False, "closed by batch 17, removed by batch 18"),
+        (None, False, "closed by batch 17, removed by batch 18"),
+    ],
+)
+def test_a_window_that_a_batch_of_spark_has_closed(mode: OutputMode | None, in_flight: bool, words: str) -> None:
+    """The next batch emits the window; in update mode, or if the mode is not known, it removes it from the state."""
+    spark = SparkProgress(output_mode=mode, in_flight=in_flight)
+    shown = Snapshot(
+        name="q", state="live", wall_ms=0, batch=17, settings=Settings(strategy="spark"), target=SparkQuery(spark)
+    )
+    window = OpenWindow(start_ms=0, end_ms=10_000, records=3, waits_for=None, short_ms=0)
+    closes = closing(shown, window, None, None)
+    assert (closes.kind, closes.brief) == ("now", words)
+    assert "still accepts its records" in "".join(text for text, _ in closes.why)

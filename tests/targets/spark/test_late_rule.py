@@ -1,0 +1,215 @@
+"""Which rows real Spark drops as late, row by row, against our strategy and a tap: under load, in pauses, restarted."""
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from wmtop.engine import tap
+from wmtop.engine.targets.spark.facts import QueryProgress, QueryStarted, decode_progress
+from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.queries import Queries
+from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
+
+from ...reference.ops import Batch, Op, Tick
+from ...reference.ops import Row as Record
+from ...watermarks.lockstep import Driver
+from ...watermarks.steps import saved_and_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DELAY_MS = 5_000
+START_S = 1_700_000_000
+WINDOWS: dict[str, WindowSpec] = {
+    "tumbling": Tumbling(10_000), "sliding": Sliding(10_000, 5_000), "sessions": Session(4_000),
+}  # fmt: skip
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+Burst = list[list[int]]
+"""Files that are there at once, each a list of event times (s)."""
+
+
+class Leg(NamedTuple):
+    """What one start of the queries reads: bursts with pauses between them, or with `once` everything in one batch."""
+
+    bursts: list[Burst]
+    once: bool = False
+
+
+def legs() -> list[Leg]:
+    """Random times out of order by up to a minute; the last ones close all windows."""
+    r, now = random.Random(30), START_S
+    found: list[Leg] = []
+    for sizes, once in (([4, 1], False), ([2], True), ([3], False)):
+        bursts: list[Burst] = []
+        for files in sizes:
+            burst: Burst = []
+            for _ in range(files):
+                now += r.choice([1, 7, 20])
+                burst.append([now - int(r.expovariate(1 / 20)) for _ in range(r.choice([4, 9, 15]))])
+            bursts.append(burst)
+        found.append(Leg(bursts, once))
+    found[-1].bursts.append([[now + 1_000], [now + 2_000]])
+    return found
+
+
+class Reported(NamedTuple):
+    """The reports of both queries, start by start, and the rows that came out of each aggregation."""
+
+    aggregations: list[list[dict[str, Any]]]
+    dedup: list[list[str]]
+    emitted: dict[str, set[int]]
+
+
+def queries_of(spark: "SparkSession", directory: Path) -> "tuple[DataFrame, DataFrame]":
+    """One query with three aggregations of the same rows, and one with a tap that drops duplicates of the row's id."""
+    from pyspark.sql import functions as F
+
+    rows = spark.readStream.schema("id long, t long").option("maxFilesPerTrigger", 1).json(f"{directory}/in/*")
+    timed = rows.select("id", F.timestamp_seconds("t").alias("ts"))
+    marked = timed.withWatermark("ts", f"{DELAY_MS} milliseconds")
+
+    def counted(kind: str, by: Any, key: "Column") -> "DataFrame":
+        return (
+            marked.groupBy(by.alias("w"), key.alias("key"))
+            .agg(F.collect_list("id").alias("ids"))
+            .select(F.lit(kind), "ids")
+        )
+
+    tumbling = counted("tumbling", F.window("ts", "10 seconds"), F.col("id"))
+    sliding = counted("sliding", F.window("ts", "10 seconds", "5 seconds"), F.col("id"))
+    sessions = counted("sessions", F.session_window("ts", "4 seconds"), F.col("id") >= 0)  # of one key: they merge
+    tapped = tap(timed, "ts", name="rows", bucket_ms=1_000).withWatermark("ts", f"{DELAY_MS} milliseconds")
+    return tumbling.union(sliding).union(sessions), tapped.dropDuplicates(["id", "ts"])
+
+
+class Input:
+    """The files of the queries; all of a burst are there at once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.files, self.rows = directory, 0, 0
+        (directory / "in").mkdir()
+
+    def put(self, burst: Burst) -> None:
+        written = self.directory / f"{self.files}"
+        written.mkdir()
+        for times in burst:
+            path = written / f"{self.files:04}.json"
+            path.write_text("\n".join(json.dumps({"id": self.rows + n, "t": t}) for n, t in enumerate(times)))
+            os.utime(path, (START_S + self.files, START_S + self.files))  # Spark reads them in this order
+            self.files, self.rows = self.files + 1, self.rows + len(times)
+        written.rename(self.directory / "in" / written.name)
+
+
+def run(spark: "SparkSession", directory: Path) -> dict[bool, Reported]:
+    """The queries with and without batches without data, beside each other."""
+    both = {no_data: Reported([], [], {name: set() for name in WINDOWS}) for no_data in (True, False)}
+    found, frames = Input(directory), queries_of(spark, directory)
+
+    def start(place: int, no_data: bool, once: bool) -> "StreamingQuery":
+        def take(frame: "DataFrame", batch: int) -> None:
+            for row in frame.collect():
+                both[no_data].emitted[row[0]].update(row[1])
+
+        spark.conf.set(NO_DATA, str(no_data).lower())  # a query has the settings of its start
+        writer = frames[place].writeStream.option("checkpointLocation", str(directory / f"{place} {no_data}"))
+        writer = writer.format("noop") if place else writer.foreachBatch(take)
+        return (writer.trigger(once=True) if once else writer).outputMode("append").start()
+
+    for leg in legs():
+        if leg.once:
+            found.put(leg.bursts[0])
+        queries = {(place, no_data): start(place, no_data, leg.once) for no_data in both for place in (0, 1)}
+        for burst in leg.bursts:
+            if not leg.once:
+                found.put(burst)
+            for query in queries.values():
+                assert query.awaitTermination(60) if leg.once else query.processAllAvailable() is None
+        for (place, no_data), query in queries.items():
+            # A trigger that found nothing to do is among the reports, too, without a watermark.
+            texts = [p.json for p in query.recentProgress if json.loads(p.json).get("eventTime")]
+            query.stop()
+            if place:
+                both[no_data].dedup.append(texts)
+            else:
+                both[no_data].aggregations.append([json.loads(text) for text in texts])
+    return both
+
+
+def ops_of(leg: Leg, *, no_data: bool) -> list[Op]:
+    """What the strategy is told: a batch for each file (with `once`: for all), and of a pause a tick."""
+    ops: list[Op] = []
+    for burst in leg.bursts:
+        files = [[t for times in burst for t in times]] if leg.once else burst
+        ops += [Batch(tuple(Record(0, "a", t * 1_000) for t in times), 0) for times in files]
+        ops += [Tick(0)] if no_data and not leg.once else []
+    return ops
+
+
+def late_by_strategy(window: WindowSpec, *, no_data: bool) -> list[list[int]]:
+    """The late records of each batch with data, start by start."""
+    driver = Driver(Settings(strategy="spark", lateness_ms=DELAY_MS, future_guard_ms=None, window=window))
+    found: list[list[int]] = []
+    for leg in legs():
+        driver.monitor = saved_and_read(driver.monitor)
+        driver.monitor.resume()
+        found.append([])
+        for op in ops_of(leg, no_data=no_data):
+            lines = driver.apply(op)
+            if isinstance(op, Batch):
+                found[-1].append(sum(line["records"] for line in lines if line["kind"] == "late"))
+    return found
+
+
+FILES = [[op.rows for op in ops_of(leg, no_data=False) if isinstance(op, Batch)] for leg in legs()]
+SIZES = [[len(rows) for rows in leg] for leg in FILES]
+
+
+@pytest.fixture(scope="module")
+def reported(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Reported]:
+    before = spark.conf.get(NO_DATA)
+    try:
+        return run(spark, tmp_path_factory.mktemp("late"))
+    finally:
+        spark.conf.set(NO_DATA, str(before))
+
+
+@pytest.mark.parametrize("no_data", [True, False])
+def test_the_strategy_drops_what_spark_drops(reported: dict[bool, Reported], no_data: bool) -> None:
+    spark = reported[no_data]
+    assert [[n for p in leg if (n := p["numInputRows"] // 3)] for leg in spark.aggregations] == SIZES
+    assert any(p["numInputRows"] == 0 for leg in spark.aggregations for p in leg[:-2]) is no_data
+    ids = iter(range(sum(map(sum, SIZES))))
+    rows_of = [[{next(ids) for _ in rows} for rows in leg] for leg in FILES]
+    for kind, window in WINDOWS.items():
+        dropped = [[len(rows - spark.emitted[kind]) for rows in leg] for leg in rows_of]
+        dropped[-1][-2:] = [0, 0]  # still open
+        ours = late_by_strategy(window, no_data=no_data)
+        assert ours == dropped, kind
+        assert ours != late_by_strategy(window, no_data=not no_data)
+
+
+@pytest.mark.parametrize("no_data", [True, False])
+def test_a_tap_counts_what_spark_drops(reported: dict[bool, Reported], no_data: bool) -> None:
+    in_all = 0
+    for texts in reported[no_data].dedup:
+        queries = Queries()
+        progress = [decode_progress(text) for text in texts]
+        queries.apply(QueryStarted(progress[0].id, progress[0].run_id))
+        queries.set_plan(progress[0].run_id, PlanFacts((PlannedWatermark("ts", DELAY_MS),)), "min")
+        for one in progress:
+            queries.apply(QueryProgress(one))
+        [tapped] = [tapped for run in queries.facts() for tapped in run.inputs]
+        assert (tapped.trouble, tapped.rows) == (None, sum(one.rows for one in progress))
+        counts = tapped.lateness
+        assert counts is not None
+        late = counts.spark[counts.delays_ms.index(DELAY_MS)]
+        dropped = sum(one.dropped for one in progress)
+        # The watermark of the batch before a start is not reported: for the first batch the count is an upper bound.
+        assert dropped <= late <= dropped + (progress[0].rows if progress[0].batch else 0)
+        in_all += dropped
+    assert in_all > 10
