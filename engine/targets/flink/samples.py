@@ -96,7 +96,7 @@ class Subtask(Struct, frozen=True):
     source_idle_ms: int | None = None
     """How long its source as a whole has had nothing to read."""
     drift_ms: int | None = None
-    """How far it is beyond the limit of watermark alignment; above 0 it is paused."""
+    """How far it is beyond the limit of watermark alignment; Flink waits for a few more values before it pauses it."""
 
 
 class Rates(Struct, frozen=True):
