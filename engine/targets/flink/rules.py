@@ -191,21 +191,24 @@ def _is_back_below_another(case: SubtaskCase) -> bool:
 def _is_a_little_below(case: SubtaskCase) -> bool:
     """Whether it is below the operator by no more than what both advance while a dump is taken."""
     subtask, operator = case.subtask, case.subtask.operator
+    if operator.can_compare and subtask.sent == subtask.sent_before:
+        return False
     own, sent = or_min(operator.watermark), or_min(subtask.sent)
     of_operator = _passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
     return own - sent <= min(of_operator, _passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
 
 
 def _stays(case: SubtaskCase) -> bool:
-    """Whether its watermark did not move, seen for long enough, or of a subtask that is idle."""
-    subtask = case.subtask
-    return subtask.sent_before in (None, subtask.sent) and (case.is_idle or subtask.operator.can_compare)
+    """Whether it is idle, and its watermark did not move."""
+    return case.is_idle and case.subtask.sent_before in (None, case.subtask.sent)
 
 
 def _follows_below(case: SubtaskCase) -> bool:
-    """Whether it was below the operator before, and is now by more than what passes while a dump is taken."""
+    """Whether it was below the operator before, and is now, both by more than what passes while a dump is taken."""
     before, sent_before = case.subtask.operator.watermark_before, case.subtask.sent_before
-    return before is not None and sent_before is not None and sent_before < before and not _is_a_little_below(case)
+    if before is None or sent_before is None or before - sent_before <= DUMP_MS:
+        return False
+    return not _is_a_little_below(case)
 
 
 SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
@@ -216,12 +219,10 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
     Rule("below what the operator had reached", _was_passed, "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
     Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
-    Rule("without a watermark", lambda s: s.subtask.sent == MIN, "left out",
-         "The operator has a watermark, which it could not have with this input in its minimum (F1)."),
     Rule("reads nothing below the operator", _stood_in_the_dump, "left out",
          "Its dump is not just older: no record moved it while the dump was taken (F1, F11)."),
     Rule("stays below the operator", _stays, "left out",
-         "Its dump is not just older: it did not move, and the operator is past it (F1, F5)."),
+         "Its dump is not just older: it is idle and did not move, and the operator is past it (F1, F5)."),
     Rule("follows below the operator", _follows_below, "left out",
          "It was below the operator before and still is, by more than what passes while a dump is taken (F1, F5)."),
     Rule("back below another input", _is_back_below_another, "left out",
@@ -426,13 +427,13 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
          "The operator's watermark is not known."),
     Rule("no input takes part", lambda m: m.lowest is None, "no channel",
          "All inputs are idle, finished or catching up (F1)."),
+    Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
+         "An input that is missing in the dump, or whose part is not known, may be the lowest, as the operator is below"
+         " all others."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
          "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
-    Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
-         "An input that is missing in the dump, or whose part is not known, may be the lowest, as the operator is below"
-         " all others."),
     Rule("no cause", lambda m: not m.has_suspect, "no channel", "No channel of the lowest input has a cause yet."),
     Rule("cannot tell yet", lambda m: m.may_be_another, "no channel",
          "Whether the lowest channel, or a lower one that seems to be idle, is idle is not known (F3)."),
