@@ -65,6 +65,11 @@ class Attribution(Struct, frozen=True):
     """
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all its inputs are idle, and that is known."""
+        return self.is_sure and bool(self.subtasks) and all(subtask.state == "idle" for subtask in self.subtasks)
+
+    @property
     def has_subtasks(self) -> bool:
         """Whether any subtask has more than one channel."""
         return len(self.subtasks) != len(self.channels)
@@ -295,7 +300,7 @@ def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) ->
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),
         behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
         holder=_holder(attribution, now_ms, last) if moment.runs else None,
-        idle=bool(attribution.subtasks) and all(subtask.state == "idle" for subtask in attribution.subtasks),
+        idle=attribution.is_idle,
         moved_ms=now_ms if has_moved else None if last is None else last.moved_ms,
     )
 

@@ -20,6 +20,8 @@ JOBS: dict[str, dict[str, object]] = {
     "lagging": {"sources": "lag", "splits": 3, "parallelism": 2, "idle": 4_000},
     "twins": {"sources": "left,right", "parallelism": 2, "chain": 1},
     "busy": {"sources": "slow", "parallelism": 2, "busy": 100},
+    "back": {"sources": "back", "parallelism": 2, "idle": 3_000},
+    "below": {"sources": "below", "idle": 3_000},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
 """The jobs of the shared Flink, with their options (those of `FilesJob.main`)."""
