@@ -178,8 +178,15 @@ def moves_again(snapshot: Snapshot) -> bool:
     return now - moved < (verdict.horizon_ms or 0)
 
 
-INCONCLUSIVE_NOTES = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
-"""Notes about a query that may be healthy or not."""
+INCONCLUSIVE_NOTES = (
+    "pause_unknown",
+    "waits_for_trigger",
+    "no_batch_ended",
+    "continuous",
+    "windows_untimed",
+    "ended_early",
+)
+"""Notes about a query or job that may be healthy or not."""
 
 
 def lost_state(snapshot: Snapshot) -> Lost | None:

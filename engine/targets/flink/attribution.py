@@ -2,7 +2,7 @@
 snapshot that shows them. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from ...watermarks.operator_clock import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
 from .evidence import ChannelEvidence, Evidence
-from .facts import Moment, late_of
+from .facts import Moment, late_of, total_late
 from .rules import HOLDER_RULES, InputAnswer, Minimum, first_match, judged
 from .samples import VertexSample, or_min, splits_of
 
@@ -44,6 +44,8 @@ class Attribution(Struct, frozen=True):
     """The vertex id."""
     watermark_ms: int | None
     ended: bool
+    is_ahead_of_the_end: bool
+    """It has the last watermark although inputs have not ended: Flink sends it where the others are idle."""
     subtasks: tuple[InstanceView, ...]
     channels: list[ChannelView]
     """Its splits, and subtasks that show none; `instance` is the place of the subtask."""
@@ -98,11 +100,13 @@ def attribution_of(evidence: Evidence) -> Attribution:
                 delays[name] = subtask.delay_ms
     watermark_ms = time_of(evidence.operator.watermark)
     held_back_by, held_in = _held_back_by(evidence, answers, channels)
-    ended = evidence.operator.watermark == MAX
+    is_at_end = evidence.operator.watermark == MAX
+    ended = is_at_end and all(state == "finished" for state in states)
     return Attribution(
         operator=evidence.operator.id,
         watermark_ms=watermark_ms,
         ended=ended,
+        is_ahead_of_the_end=is_at_end and not ended,
         subtasks=tuple(
             InstanceView(place, input.subtask.name, time_of(input.subtask.sent), state, len(input.channels))
             for place, (input, state) in enumerate(zip(evidence.inputs, states, strict=True))
@@ -253,13 +257,27 @@ def snapshot_of(
         channels=[] if attribution is None else _channel_views(attribution, now_ms, before),
         instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
-        totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
+        totals=Totals(None, None, total_late(facts, late), None, None, None),
         target=_job(moment, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
-        notes=[] if facts.broker_trouble is None else [Note(now_ms, "broker_silent", {"why": facts.broker_trouble})],
+        notes=list(_notes(moment, attribution)),
         error=_error(moment),
     )
+
+
+def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
+    now_ms, trouble = moment.now_ms, moment.facts.broker_trouble
+    if trouble is not None:
+        yield Note(now_ms, "broker_silent", {"why": trouble})
+    if attribution is None or not moment.runs:
+        return
+    shown = next((one for one in moment.facts.graph.vertices if one.id == attribution.operator), None)
+    if shown is not None and shown.untimed:
+        yield Note(now_ms, "windows_untimed", {"operator": shown.name})
+    open_ones = [one.channel for one in attribution.subtasks if one.state != "finished"]
+    if attribution.is_ahead_of_the_end and attribution.is_sure:
+        yield Note(now_ms, "ended_early", {"subtask": open_ones[0], "more": len(open_ones) - 1})
 
 
 def _state(moment: Moment) -> EngineState:

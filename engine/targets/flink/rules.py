@@ -174,7 +174,7 @@ def _was_passed(case: SubtaskCase) -> bool:
 
 def _is_not_below(case: SubtaskCase) -> bool:
     watermark = case.subtask.operator.watermark
-    return watermark in (None, MAX) or or_min(case.subtask.sent) >= watermark
+    return watermark is None or or_min(case.subtask.sent) >= watermark
 
 
 def _stood_in_the_dump(case: SubtaskCase) -> bool:
@@ -191,7 +191,7 @@ def _is_back_below_another(case: SubtaskCase) -> bool:
 def _is_a_little_below(case: SubtaskCase) -> bool:
     """Whether it is below the operator by no more than what both advance while a dump is taken."""
     subtask, operator = case.subtask, case.subtask.operator
-    if operator.can_compare and subtask.sent == subtask.sent_before:
+    if operator.watermark == MAX or (operator.can_compare and subtask.sent == subtask.sent_before):
         return False
     own, sent = or_min(operator.watermark), or_min(subtask.sent)
     of_operator = _passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
