@@ -177,7 +177,7 @@ def _is_not_below(case: SubtaskCase) -> bool:
     return watermark is None or or_min(case.subtask.sent) >= watermark
 
 
-def _stood_in_the_dump(case: SubtaskCase) -> bool:
+def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
     """Whether its source, of whose chain it is the end, read nothing while the dump was taken."""
     subtask = case.subtask
     return subtask.source is subtask.now and (subtask.source.source_idle_ms or 0) > DUMP_MS
@@ -219,7 +219,7 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
     Rule("below what the operator had reached", _was_passed, "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
     Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
-    Rule("reads nothing below the operator", _stood_in_the_dump, "left out",
+    Rule("reads nothing below the operator", _reads_nothing_in_the_dump, "left out",
          "Its dump is not just older: no record moved it while the dump was taken (F1, F11)."),
     Rule("stays below the operator", _stays, "left out",
          "Its dump is not just older: it is idle and did not move, and the operator is past it (F1, F5)."),

@@ -102,7 +102,7 @@ def test_a_split_that_its_subtask_passed_without_a_record_is_idle() -> None:
         assert ([one.state for one in found.channels], found.is_sure) == ([state, "active", "active"], is_sure)
 
 
-def test_a_split_back_below_its_own_subtask_is_told_from_an_idle_one_by_its_records() -> None:
+def test_records_show_that_a_split_below_its_own_subtask_is_back() -> None:
     """One look cannot: its share of idle time sinks for a minute, and records too late for it change no watermark."""
 
     def at(time: int, offset: int) -> Sample:
@@ -116,7 +116,7 @@ def test_a_split_back_below_its_own_subtask_is_told_from_an_idle_one_by_its_reco
     assert found.held_back_by.channel == "back"
 
 
-def test_nobody_is_blamed_while_an_idle_split_may_have_woken() -> None:
+def test_no_channel_is_blamed_while_an_idle_split_may_be_back() -> None:
     """Flink says up to 5 s late that it is no longer idle."""
 
     def at(time: int, woken: int, idle_ms: int) -> Sample:

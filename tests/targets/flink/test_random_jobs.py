@@ -94,7 +94,7 @@ class FakeJob:
         self.level = self.shown = MIN
         self.dice = dice
         self.lately: deque[tuple[int, list[Subtask], set[str]]] = deque(maxlen=DUMP_TICKS)
-        """The watermark of the operator, the metrics of the source and the holders in the last second, the newest last."""
+        """The watermark of the operator, the source's metrics and the holders in the last second, the newest last."""
 
     def tick(self, now: int) -> None:
         """One emit of all splits, then of the valve."""
