@@ -75,7 +75,7 @@ def _is_passed(split: ChannelEvidence) -> bool:
 
 
 def _waits_for(split: ChannelEvidence) -> bool:
-    """Whether records came from it while its subtask, which is past it, stood."""
+    """Whether records came from it while its subtask, which is past it, did not advance."""
     sent, sent_before = split.subtask.sent, split.subtask.sent_before
     return _has_moved(split) and sent_before == sent and _is_below_sent(split)
 

@@ -94,7 +94,7 @@ class FlinkWatch(Target[FlinkFacts]):
     def look(self) -> FlinkFacts:
         """One poll, and more until samples 5 s apart tell what one cannot."""
         facts = self.poll()
-        first, until_s = facts.sample, time.monotonic() + LOOK_S + (facts.interval_ms or 0) / 1_000
+        first, until_s = facts.sample, time.monotonic() + LOOK_S + min(facts.interval_ms or 0, IDLE_STEP_MS * 2) / 1_000
         while first is not None and facts.trouble is None and facts.graph.job.state == "RUNNING":
             attribution, sample = self._attribution(facts, _now_ms()), facts.sample or first
             if attribution is None or attribution.is_sure or sample.at_ms - first.at_ms >= IDLE_STEP_MS:
