@@ -181,7 +181,8 @@ def _held_back_by(
         lowest=None if place is None else evidence.inputs[place],
         is_input_missing=any(missing),
         has_suspect=suspect is not None,
-        may_be_another=any(not answer.is_sure and or_min(channel.watermark_ms) <= at for channel, answer in judged),
+        may_be_another=(place is not None and not answers[place].is_sure)
+        or any(not answer.is_sure and or_min(channel.watermark_ms) <= at for channel, answer in judged),
     )
     answer = first_match(HOLDER_RULES, minimum)
     if answer == "no channel" or minimum.lowest is None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
 from .facts import IDLE_STEP_MS, FlinkFacts, Moment
-from .samples import OPERATOR_SEPARATOR, Sample, Split, Subtask, Unread, VertexSample
+from .samples import OPERATOR_SEPARATOR, Sample, Split, Subtask, Unread, VertexSample, or_min
 from .upstream import (
     ASSIGNERS,
     Upstream,
@@ -43,8 +43,8 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     watermark_before: int | None
     reached: int | None
     """The greatest one in all samples so much older that no value of the newest is as old."""
-    is_at_an_input: bool
-    """It is exactly what one of the inputs sends."""
+    least_sent: int | None
+    """The lowest watermark, not below its own, that an input sends; None: all dumps of its inputs are older."""
     apart_ms: int
     """The time between the samples; 0: there is only one."""
     is_new: bool
@@ -153,7 +153,7 @@ def evidence_of(moment: Moment) -> Evidence | None:
         watermark=watermark,
         watermark_before=watermark_of(before.get(operator.vertex.id)),
         reached=_reached(operator.vertex.id, moment.facts.samples),
-        is_at_an_input=watermark in sent,
+        least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=times[-1] - times[0],
         is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),

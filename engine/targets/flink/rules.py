@@ -184,8 +184,9 @@ def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
 
 
 def _is_back_below_another(case: SubtaskCase) -> bool:
+    operator = case.subtask.operator
     was_idle = any(split.idle_ms for split in case.subtask.source.splits)
-    return was_idle and case.subtask.operator.is_at_an_input and not _is_a_little_below(case)
+    return was_idle and operator.watermark == operator.least_sent and not _is_a_little_below(case)
 
 
 def _is_a_little_below(case: SubtaskCase) -> bool:
@@ -219,6 +220,9 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
     Rule("below what the operator had reached", _was_passed, "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
     Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
+    Rule("all inputs are below the operator",
+         lambda s: s.subtask.operator.least_sent is None and not _is_a_little_below(s), "not known",
+         "The dump of one of them at least is older, and it is not known which is the lowest (F1, F5)."),
     Rule("reads nothing below the operator", _reads_nothing_in_the_dump, "left out",
          "Its dump is not just older: no record moved it while the dump was taken (F1, F11)."),
     Rule("stays below the operator", _stays, "left out",
@@ -352,7 +356,10 @@ def judged(input: InputEvidence) -> InputAnswer:
     ]
     participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle)))
     left_out: ChannelState = "idle" if all(idle) else "catching_up"
-    state = left_out if participation in ("left out", "not known") else participation
+    if participation == "not known" and input.subtask.operator.least_sent is None:
+        state: ChannelState = "active"  # one of the inputs at least has an older dump
+    else:
+        state = left_out if participation in ("left out", "not known") else participation
     channels: list[ChannelAnswer] = []
     for channel, activity, is_idle in zip(input.channels, activities, idle, strict=True):
         case = ChannelCase(channel, input.subtask, state, is_idle and channel.is_split)
@@ -417,7 +424,7 @@ def _waits_on_the_way(minimum: Minimum) -> bool:
 
 def _lowest_may_be_missing(minimum: Minimum) -> bool:
     lowest = None if minimum.lowest is None else minimum.lowest.subtask.sent
-    return minimum.is_input_missing and or_min(lowest) > or_min(minimum.operator.watermark)
+    return minimum.is_input_missing and or_min(lowest) != or_min(minimum.operator.watermark)
 
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
@@ -428,8 +435,8 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("no input takes part", lambda m: m.lowest is None, "no channel",
          "All inputs are idle, finished or catching up (F1)."),
     Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
-         "An input that is missing in the dump, or whose part is not known, may be the lowest, as the operator is below"
-         " all others."),
+         "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at the"
+         " lowest other one."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
