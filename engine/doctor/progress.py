@@ -285,13 +285,14 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
             impact = "Not an all-clear: only its rates can be judged"
             return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
         verdict = context.snapshot.verdict
-        why = "Whether it stalls can be told once it has advanced, or has stood for longer than usual."
+        why = "It is known once the watermark has advanced, or has been frozen for longer than usual."
         if context.is_attached:
             why += " Some facts of an attached query are not known from here."
         seen = [f"Watched for {span(self.watched_ms)}"]
         title = CANNOT_TELL
         if verdict.reason.code == "too_short" and verdict.reason.ms is not None and verdict.patience_ms is not None:
             seen = [f"Observed for {span(verdict.reason.ms)}; a stall takes {span(verdict.patience_ms)}"]
+            title += f": observed for {span(verdict.reason.ms)}"
         elif verdict.reason.code == "not_known":
             why = "Some of what a verdict needs is not known from here; the watermark does not move."
         return Explanation(title, "Not an all-clear", why, seen, ("Progress",))

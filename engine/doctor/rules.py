@@ -109,13 +109,13 @@ class DiagnosisInput:
 
     @property
     def frozen_ms(self) -> int | None:
-        """The age of a watermark that has stood for longer than a stall takes; None: it advances, or not known."""
+        """The age of a watermark that is frozen for longer than a stall takes; None: it advances, or not known."""
         age_ms = self.snapshot.verdict.age_ms
         return age_ms if age_ms is not None and age_ms > self.stall_ms else None
 
     @property
     def stall_ms(self) -> int:
-        """How long (processing time) the watermark may stand before that is a stall; a minute if not known."""
+        """How long (processing time) the watermark may be frozen before that is a stall; a minute if not known."""
         return self.snapshot.verdict.patience_ms or MINUTE
 
     @cached_property

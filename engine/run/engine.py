@@ -112,7 +112,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     record: Path | None = None
     record_bounds: Bounds = Bounds()
     verdict_after_ms: int | None = None
-    """How long the watermark may stand before that is a stall (ms of processing time)."""
+    """How long the watermark may be frozen before that is a stall (ms of processing time)."""
     on_alert: list[str] | None = None
     """The command (argument vector) that each alert runs."""
     force: bool = False

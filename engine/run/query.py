@@ -90,7 +90,7 @@ class Run:
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 
     def judge_after(self, verdict_after_ms: int | None) -> None:
-        """How long (ms) the watermark may stand before that is a stall; None: it follows pace and beat."""
+        """How long (ms) the watermark may be frozen before that is a stall; None: it follows pace and beat."""
         history = self.monitor.history
         history.verdict_after_ms = verdict_after_ms
         history.beat_of = "run" if self._source.clock is None else "replay"

@@ -52,11 +52,11 @@ class Verdict(Struct, frozen=True):
     age_ms: int | None = None
     """How long the watermark has not advanced."""
     age_at_least: bool = False
-    """It had already stood when it was first seen."""
+    """It was already frozen when it was first seen."""
     pace_ms: int | None = None
     """How often it usually advances; None: not known yet."""
     patience_ms: int | None = None
-    """How long it may stand before that is a stall."""
+    """How long it may be frozen before that is a stall."""
     speed: float | None = None
     """Event time per processing time, over the last `patience_ms`."""
     reason: Reason = Reason("not_judged")

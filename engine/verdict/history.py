@@ -78,7 +78,7 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     reason: ReasonCode | None = None
     """The reason of the verdict."""
     age_ms: int | None = None
-    """How long the watermark had not advanced, and how long it may stand before that is a stall."""
+    """How long the watermark had not advanced, and how long it may be frozen before that is a stall."""
     patience_ms: int | None = None
 
 
@@ -308,7 +308,7 @@ class AlertRule:
         alert = settled and self._alerts_verdict(verdict, point)
         if not changed and not alert:
             return []
-        nobody = point.cause == "lateness_raised"
+        is_raised = point.cause == "lateness_raised"
         return [
             VerdictChanged(
                 wall_ms=wall,
@@ -317,7 +317,7 @@ class AlertRule:
                 delayed=not changed,
                 verdict=verdict,
                 before=before if changed else alerted,
-                channel=None if nobody else point.holder,
+                channel=None if is_raised else point.holder,
                 cause=point.cause,
                 reason=point.reason,
             )

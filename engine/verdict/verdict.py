@@ -64,11 +64,11 @@ def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -
     if history.verdict != name:
         history.verdict, history.verdict_since_ms = name, now
     gained = history.gained(now - patience) if name not in ("unknown", "ended") else None
-    stood_since = _stood_since(history, now)
+    frozen_since = _frozen_since(history, now)
     return Verdict(
         verdict=name,
         since_ms=history.verdict_since_ms if began_ms is None else began_ms,
-        age_ms=now - stood_since,
+        age_ms=now - frozen_since,
         age_at_least=history.moved_ms is None and snapshot.is_attached,
         pace_ms=history.pace(),
         patience_ms=patience,
@@ -77,7 +77,7 @@ def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -
     )
 
 
-def _stood_since(history: WatermarkHistory, now: int) -> int:
+def _frozen_since(history: WatermarkHistory, now: int) -> int:
     """When the watermark last advanced; when observation began if it never did."""
     moved = history.moved_ms
     return moved if moved is not None else now if history.began_ms is None else history.began_ms
@@ -94,10 +94,10 @@ def _condition(
     observed = now - (now if history.began_ms is None else history.began_ms)
     if not history.has_advanced() and observed < patience:
         return "unknown", Reason("too_short", ms=observed), None
-    stood_since = _stood_since(history, now)
-    if now - stood_since > patience:
+    frozen_since = _frozen_since(history, now)
+    if now - frozen_since > patience:
         name, reason = _not_advancing(snapshot, evidence, now, patience)
-        return name, reason, None if name == "unknown" else stood_since
+        return name, reason, None if name == "unknown" else frozen_since
     behind = None if evidence.bounded_backlog else history.falling_behind(now, patience)
     if behind is not None:
         reason = Reason("losing_ground", ms=behind.ms, over_ms=behind.over_ms, channels=held_by(snapshot.blockers))
@@ -106,7 +106,7 @@ def _condition(
 
 
 def _not_advancing(snapshot: Snapshot, evidence: Evidence, now: int, patience: int) -> tuple[VerdictName, Reason]:
-    """The verdict and reason for a watermark that has stood for longer than `patience`."""
+    """The verdict and reason for a watermark that is frozen for longer than `patience`."""
     if snapshot.state == "paused":
         return "waiting", Reason("paused")
     holders, last, unread = held_by(snapshot.blockers), evidence.record_ms, evidence.unread
@@ -232,7 +232,7 @@ class SnapshotJudge:
         history.see_level(now, level.watermark_ms, snapshot.settings)
         history.moved_ms = history.moved_ms if level.moved_ms is None else level.moved_ms
         self._see_beat(snapshot, now)
-        if self._see_reached(snapshot) or self._see_records(snapshot):
+        if any([self._see_reached(snapshot), self._see_records(snapshot)]):
             history.record_ms = now
 
     def _see_beat(self, snapshot: Snapshot, now: int) -> None:

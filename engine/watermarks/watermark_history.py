@@ -13,9 +13,9 @@ from .settings import Session, Settings
 
 GAPS = 50
 """Gaps between advances, and between batches, that are kept."""
-LEAST_GAP_MS = 10_000
+MIN_GAP_MS = 10_000
 """An advance that comes sooner after the last counted one is not counted."""
-FEWEST_GAPS = 5
+MIN_GAPS = 5
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 GROUP_PATIENCE_MS = 600_000
 """The patience (ms) with a consumer group before two of its commits are known."""
@@ -68,9 +68,9 @@ class WatermarkHistory(Struct):
     """When the last batches were applied."""
     marks: list[tuple[int, int]] = []
     """Times of advances, and the watermark from then on; the first is where observation began."""
-    verdict: str = "unknown"
+    verdict: str = ""
     verdict_since_ms: int | None = None
-    """The last verdict, and since when it holds."""
+    """The last verdict (none: empty), and since when it holds."""
 
     def begin(self, now: int, level: int | None = None) -> None:
         """Begin to observe at `now`, with a watermark that may have been there before (None: none)."""
@@ -93,7 +93,7 @@ class WatermarkHistory(Struct):
 
     def _count_advance(self, now: int, settings: Settings) -> None:
         gap = None if self.counted_ms is None else now - self.counted_ms
-        if gap is not None and gap < LEAST_GAP_MS:
+        if gap is not None and gap < MIN_GAP_MS:
             return
         self.counted_ms = now
         if gap is not None:
@@ -106,7 +106,7 @@ class WatermarkHistory(Struct):
         self.beats = [*self.beats, *[now] * min(count, GAPS + 1)][-GAPS - 1 :]
 
     def restart(self) -> None:
-        """Begin again after a time without observation, which is nobody's gap."""
+        """Begin again after a time without observation, which counts as no gap."""
         self.began_ms = self.counted_ms = None
         self.marks, self.beats = [], []
 
@@ -116,10 +116,10 @@ class WatermarkHistory(Struct):
 
     def pace(self) -> int | None:
         """How often the watermark usually advances (ms); None: not known yet."""
-        return _percentile_90(self.gaps) if len(self.gaps) >= FEWEST_GAPS else None
+        return _percentile_90(self.gaps) if len(self.gaps) >= MIN_GAPS else None
 
     def patience(self, settings: Settings) -> int:
-        """How long (ms) the watermark may stand before that is a stall."""
+        """How long (ms) the watermark may be frozen before that is a stall."""
         if self.verdict_after_ms is not None:
             return self.verdict_after_ms
         cap, pace = cap_ms(settings), self.pace()

@@ -34,7 +34,7 @@ STYLES: dict[VerdictName, str] = {
 }  # fmt: skip
 
 
-MOST_OFTEN_MS = 12_000
+FEW_SECONDS_MS = 12_000
 """Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
 SLOW_SPEED = 0.8
 """Event time per processing time below which the speed is worth a word."""
@@ -131,7 +131,7 @@ def usually(verdict: Verdict) -> str | None:
     """How often the watermark usually advances; None: not known yet."""
     if verdict.pace_ms is None:
         return None
-    return f"usually every {'few seconds' if verdict.pace_ms <= MOST_OFTEN_MS else f.duration(verdict.pace_ms)}"
+    return f"usually every {'few seconds' if verdict.pace_ms <= FEW_SECONDS_MS else f.duration(verdict.pace_ms)}"
 
 
 def verdict_line(
