@@ -435,8 +435,8 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("no input takes part", lambda m: m.lowest is None, "no channel",
          "All inputs are idle, finished or catching up (F1)."),
     Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
-         "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at the"
-         " lowest other one."),
+         "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at"
+         " the lowest other one."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
