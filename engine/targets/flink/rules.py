@@ -204,14 +204,6 @@ def _stays(case: SubtaskCase) -> bool:
     return case.is_idle and case.subtask.sent_before in (None, case.subtask.sent)
 
 
-def _follows_below(case: SubtaskCase) -> bool:
-    """Whether it was below the operator before, and is now, both by more than what passes while a dump is taken."""
-    before, sent_before = case.subtask.operator.watermark_before, case.subtask.sent_before
-    if before is None or sent_before is None or before - sent_before <= DUMP_MS:
-        return False
-    return not _is_a_little_below(case)
-
-
 SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
     Rule("end of the stream", lambda s: s.subtask.sent == MAX or (s.subtask.is_ended and s.subtask.sent is None),
          "finished", "It sends Flink's last watermark, or its vertex is FINISHED and has no metrics left (F9)."),
@@ -227,8 +219,6 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "Its dump is not just older: no record moved it while the dump was taken (F1, F11)."),
     Rule("stays below the operator", _stays, "left out",
          "Its dump is not just older: it is idle and did not move, and the operator is past it (F1, F5)."),
-    Rule("follows below the operator", _follows_below, "left out",
-         "It was below the operator before and still is, by more than what passes while a dump is taken (F1, F5)."),
     Rule("back below another input", _is_back_below_another, "left out",
          "A split of it was idle, and the operator is exactly at what another input sends (F1)."),
     Rule("a little below the operator", _is_a_little_below, "active",

@@ -29,8 +29,8 @@ from .samples import RUNS, Graph, Job
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
-LOOK_S = 8.0
-"""Longest time (s), beside the interval of Flink's metrics, for which a single look waits for more samples."""
+LOOK_S = 15.0
+"""Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
 _MAX_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
@@ -93,17 +93,15 @@ class FlinkWatch(Target[FlinkFacts]):
 
     def look(self) -> FlinkFacts:
         """One poll, and more until samples 5 s apart tell what one cannot."""
-        facts = self.poll()
-        first, until_s = facts.sample, time.monotonic() + LOOK_S + min(facts.interval_ms or 0, IDLE_STEP_MS * 2) / 1_000
-        while first is not None and facts.trouble is None and facts.graph.job.state == "RUNNING":
-            attribution, sample = self._attribution(facts, _now_ms()), facts.sample or first
-            if attribution is None or attribution.is_sure or sample.at_ms - first.at_ms >= IDLE_STEP_MS:
-                break
-            if time.monotonic() > until_s:
-                break
-            time.sleep(self.every_s)
+        until_s = time.monotonic() + LOOK_S
+        while True:
             facts = self.poll()
-        return facts
+            attribution, (older, now) = self._attribution(facts, _now_ms()), (facts.older_sample, facts.sample)
+            can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
+            tells = attribution is None or attribution.is_sure or can_compare
+            if tells or facts.trouble is not None or time.monotonic() > until_s:
+                return facts
+            time.sleep(self.every_s)
 
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
