@@ -98,8 +98,8 @@ class FlinkWatch(Target[FlinkFacts]):
             facts = self.poll()
             attribution, (older, now) = self._attribution(facts, _now_ms()), (facts.older_sample, facts.sample)
             can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
-            tells = attribution is None or attribution.is_sure or can_compare
-            if tells or facts.trouble is not None or time.monotonic() > until_s:
+            is_sure = attribution is None or attribution.is_sure or can_compare
+            if is_sure or facts.trouble is not None or time.monotonic() > until_s:
                 return facts
             time.sleep(self.every_s)
 
