@@ -26,10 +26,11 @@ from ..watermarks.watermark_history import Beat, WatermarkHistory
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
 MAX_NAMED = 3
 """Channels that a reason names, at most."""
-_INCONCLUSIVE = (
-    "pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous", "windows_untimed", "ended_early",
-)  # fmt: skip
-"""Notes about a query or job that may be healthy or not: unread records may only wait for the next trigger."""
+_INCONCLUSIVE = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
+"""Notes about a query that may be healthy or not: unread records may only wait for the next trigger."""
+
+_NO_GUIDE = ("windows_untimed", "ended_early")
+"""Notes about a watermark that says nothing about the results of the job."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -92,7 +93,7 @@ def _condition(
     if evidence.lost is not None:
         return "unknown", Reason(evidence.lost), None
     observed = now - (now if history.began_ms is None else history.began_ms)
-    if not history.has_advanced() and observed < patience:
+    if not history.has_advanced() and observed <= patience:
         return "unknown", Reason("too_short", ms=observed), None
     frozen_since = _frozen_since(history, now)
     if now - frozen_since > patience:
@@ -159,6 +160,8 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it allows one."""
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
+    if any(note.code in _NO_GUIDE for note in snapshot.notes):
+        return "not_known"
     return states.get(snapshot.state)
 
 
