@@ -158,8 +158,8 @@ def late_drops(facts: DiagnosisInput) -> LateDrops | None:
     return LateDrops(
         severity="info" if few else loss_severity(lost),
         size=lost or 0.0,
-        late=sum(task.late or 0 for task in dropping),
-        at_least=any(task.late_at_least for task in dropping),
+        late=dropping[0].late or 0,  # several may count the same record
+        at_least=len(dropping) > 1 or dropping[0].late_at_least,
         tasks=tuple(task.name for task in dropping),
         recent=recent,
         watched_ms=watched_ms,

@@ -137,6 +137,8 @@ NoteCode = Literal[
     "watermark_unmoved",  # nodes: how many watermarks are known, sources: those without data, why: `UnmovedReason`
     "watermark_frozen",  # frozen_ms: event time until it moves again
     "sibling_failed",  # name, why, more: number of other queries that failed
+    "windows_untimed",  # operator: its windows are not known to wait for event time
+    "ended_early",  # subtask: an input that has not ended below an operator with the last watermark, more: their number
     "partitions_unseen",  # partitions: their number, partition: the first one
 ]
 

@@ -110,6 +110,10 @@ class Target(Protocol[Facts]):
         """The present facts; temporary trouble is among them."""
         ...
 
+    def look(self) -> Facts:
+        """The facts for a single answer: a target that needs several polls for one takes them here."""
+        return self.poll()
+
     def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
         """The snapshot of the facts at `now_ms` (epoch ms)."""
         ...

@@ -81,7 +81,7 @@ class WatchEngine(Generic[Facts]):
                 self._target.open()
             self._host.started()
             if options.once:
-                self._host.publish(self._follower.snapshot(self._target.poll()), last=True)
+                self._host.publish(self._follower.snapshot(self._target.look()), last=True)
             else:
                 self._host.take_signals()
                 self._follow()

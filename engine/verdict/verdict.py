@@ -29,6 +29,9 @@ MAX_NAMED = 3
 _INCONCLUSIVE = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
 """Notes about a query that may be healthy or not: unread records may only wait for the next trigger."""
 
+_NO_GUIDE = ("windows_untimed", "ended_early")
+"""Notes about a watermark that says nothing about the results of the job."""
+
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """What a verdict needs beside the snapshot and the history of its watermark."""
@@ -157,6 +160,8 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it allows one."""
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
+    if any(note.code in _NO_GUIDE for note in snapshot.notes):
+        return "not_known"
     return states.get(snapshot.state)
 
 

@@ -146,6 +146,12 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "no_batch_ended": lambda args: f"The query runs{_if(args, 'silent_ms', _SILENT)}, and no batch has ended yet",
     "continuous": "Continuous processing: Spark reports neither batches nor event time of it",
+    "windows_untimed": "{operator} has count windows, or a trigger of its own: it need not wait for the watermark",
+    "ended_early": lambda args: (
+        "The watermark is at the end of the stream, but {subtask}"
+        + (" and {more} more have" if args.get("more") else " has")
+        + " not ended: Flink sends it where all others are idle (FLINK-38477); what comes next is late"
+    ),
     "pause_unknown": _pause_unknown,
     "waits_for_trigger": lambda args: (
         f"The query waits for its trigger{_if(args, 'trigger_ms', ': every {trigger_ms!d}')}"

@@ -376,8 +376,8 @@ def _what(task: FlinkVertex) -> str:
     if task.status != "RUNNING":
         parts.append(task.status)
     if task.drift_ms is not None:
-        apart, paused = f.duration(abs(task.drift_ms)), task.drift_ms > 0
-        parts.append(f"paused by alignment, {apart} past its limit" if paused else f"{apart} below its alignment limit")
+        side = "past" if task.drift_ms > 0 else "below"  # that it is past it does not prove that it is paused
+        parts.append(f"{f.duration(abs(task.drift_ms))} {side} its alignment limit")
     rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
     parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
     if task.late or task.late_at_least:

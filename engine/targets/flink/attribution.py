@@ -2,7 +2,7 @@
 snapshot that shows them. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,9 +26,9 @@ from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
-from .evidence import ChannelEvidence, Evidence, OperatorEvidence
-from .facts import Moment, late_of
-from .rules import HOLDER_RULES, Minimum, first_match, judged
+from .evidence import ChannelEvidence, Evidence
+from .facts import Moment, late_of, total_late
+from .rules import HOLDER_RULES, InputAnswer, Minimum, first_match, judged
 from .samples import VertexSample, or_min, splits_of
 
 MAX_NAMED = 100
@@ -44,6 +44,8 @@ class Attribution(Struct, frozen=True):
     """The vertex id."""
     watermark_ms: int | None
     ended: bool
+    is_ahead_of_the_end: bool
+    """It has the last watermark although inputs have not ended: Flink sends it where the others are idle."""
     subtasks: tuple[InstanceView, ...]
     channels: list[ChannelView]
     """Its splits, and subtasks that show none; `instance` is the place of the subtask."""
@@ -57,10 +59,17 @@ class Attribution(Struct, frozen=True):
     """
     held_in: str | None
     """The id of that channel's vertex."""
+    is_sure: bool
+    """Whether it is known which channels are idle and which inputs take part: else a second sample may tell."""
     blockers: list[Blocker] | None
     """The steps below the fastest input, the first holds back the watermark; None: not known. Empty: no input holds it
     back (the end of the stream, records in flight).
     """
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all its inputs are idle, and that is known."""
+        return self.is_sure and bool(self.subtasks) and all(subtask.state == "idle" for subtask in self.subtasks)
 
     @property
     def has_subtasks(self) -> bool:
@@ -75,29 +84,29 @@ def time_of(watermark: int | None) -> int | None:
 
 def attribution_of(evidence: Evidence) -> Attribution:
     """The states of all inputs and channels, and who holds back the operator's watermark."""
-    states: list[ChannelState] = []
+    answers = [judged(input) for input in evidence.inputs]
+    states: list[ChannelState] = [answer.state for answer in answers]
     channels: list[ChannelView] = []
     causes: list[Cause | None] = []
     delays: dict[str, int] = {}
     repeated = _repeated(evidence)
-    for place, input in enumerate(evidence.inputs):
-        state, answers = judged(input)
-        states.append(state)
-        for channel, (channel_state, cause) in zip(input.channels, answers, strict=True):
+    for place, (input, answer) in enumerate(zip(evidence.inputs, answers, strict=True)):
+        for channel, found in zip(input.channels, answer.channels, strict=True):
             id, subtask = channel.now.id, input.subtask
             name = f"{id} ({subtask.source_label})" if channel.is_split and id in repeated else id
-            channels.append(_channel(channel, name, channel_state, place))
-            causes.append(cause)
+            channels.append(_channel(channel, name, found.state, place))
+            causes.append(found.cause)
             if subtask.delay_ms:
                 delays[name] = subtask.delay_ms
-    taking_part = _taking_part(evidence, states)
-    watermark_ms = time_of(_shown_watermark(evidence.operator, taking_part))
-    held_back_by, held_in = _held_back_by(evidence, states, channels, causes, taking_part)
-    ended = evidence.operator.watermark == MAX
+    watermark_ms = time_of(evidence.operator.watermark)
+    held_back_by, held_in = _held_back_by(evidence, answers, channels)
+    is_at_end = evidence.operator.watermark == MAX
+    ended = is_at_end and all(state == "finished" for state in states)
     return Attribution(
         operator=evidence.operator.id,
         watermark_ms=watermark_ms,
         ended=ended,
+        is_ahead_of_the_end=is_at_end and not ended,
         subtasks=tuple(
             InstanceView(place, input.subtask.name, time_of(input.subtask.sent), state, len(input.channels))
             for place, (input, state) in enumerate(zip(evidence.inputs, states, strict=True))
@@ -107,6 +116,7 @@ def attribution_of(evidence: Evidence) -> Attribution:
         delays=delays,
         held_back_by=held_back_by,
         held_in=held_in,
+        is_sure=all(answer.is_sure and all(one.is_sure for one in answer.channels) for answer in answers),
         blockers=[] if ended else _blockers(evidence, states, channels, causes, held_back_by, watermark_ms),
     )
 
@@ -140,55 +150,51 @@ def _channel(channel: ChannelEvidence, name: str, state: ChannelState, place: in
     )
 
 
-def _taking_part(evidence: Evidence, states: Sequence[ChannelState]) -> list[tuple[int, int]]:
+def _taking_part(evidence: Evidence, answers: Sequence[InputAnswer]) -> list[tuple[int, int]]:
     """What the inputs in the minimum send, each with its place among all inputs."""
-    pairs = enumerate(zip(evidence.inputs, states, strict=True))
+    pairs = enumerate(zip(evidence.inputs, answers, strict=True))
     return [
         (sent, place)
-        for place, (input, state) in pairs
-        if state == "active" and (sent := input.subtask.sent) is not None
+        for place, (input, answer) in pairs
+        if answer.state == "active" and (sent := input.subtask.sent) is not None
     ]
-
-
-def _shown_watermark(operator: OperatorEvidence, taking_part: Sequence[tuple[int, int]]) -> int | None:
-    """The operator's watermark, but not above its inputs: its dump may be newer than theirs, and a minimum is never
-    above what it is taken of.
-    """
-    watermark, before = operator.watermark, operator.watermark_before
-    if watermark is None or watermark == MAX:
-        return watermark
-    shown = min([watermark, *(sent for sent, _ in taking_part)])
-    return before if before is not None and shown < before <= watermark else shown
 
 
 def _held_back_by(
-    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
-    causes: Sequence[Cause | None], taking_part: Sequence[tuple[int, int]],
-) -> tuple[Holder | None, str | None]:  # fmt: skip
+    evidence: Evidence, answers: Sequence[InputAnswer], channels: Sequence[ChannelView]
+) -> tuple[Holder | None, str | None]:
     """The channel or the task, and the id of the channel's vertex."""
+    taking_part = _taking_part(evidence, answers)
     place = min(taking_part)[1] if taking_part else None
-    suspects: list[tuple[ChannelView, Cause]] = [
-        (channel, cause)
-        for channel, cause in zip(channels, causes, strict=True)
-        if channel.instance == place and cause is not None
-    ]
-    pairs = zip(evidence.inputs, states, strict=True)
+    own = [] if place is None else [channel for channel in channels if channel.instance == place]
+    judged = list(zip(own, [] if place is None else answers[place].channels, strict=True))
+    suspects = [(channel, answer) for channel, answer in judged if answer.cause is not None]
+    suspect, found = min(suspects, key=lambda one: or_min(one[0].watermark_ms), default=(None, None))
+    at = or_min(None if suspect is None else suspect.watermark_ms)
+    missing = (
+        not answer.is_sure or (answer.state == "active" and input.subtask.sent is None)
+        for input, answer in zip(evidence.inputs, answers, strict=True)
+    )
     minimum = Minimum(
         operator=evidence.operator,
         part=[evidence.inputs[place] for _, place in taking_part],
         lowest=None if place is None else evidence.inputs[place],
-        is_input_missing=any(state == "active" and input.subtask.sent is None for input, state in pairs),
-        has_suspect=bool(suspects),
+        is_input_missing=any(missing),
+        has_suspect=suspect is not None,
+        may_be_another=(place is not None and not answers[place].is_sure)
+        or any(not answer.is_sure and or_min(channel.watermark_ms) <= at for channel, answer in judged),
     )
-    suspect = first_match(HOLDER_RULES, minimum)
-    if suspect == "no channel" or minimum.lowest is None:
+    answer = first_match(HOLDER_RULES, minimum)
+    if answer == "no channel" or minimum.lowest is None:
         return None, None
-    if suspect == "operator":
+    if answer == "operator":
         return Holder(evidence.operator.waits_in or evidence.operator.name, 0, "in_flight"), None
-    if suspect == "task on the way":
+    if answer == "task on the way":
         return Holder(minimum.lowest.subtask.vertex, 0, "in_flight"), None
-    channel, cause = min(suspects, key=lambda suspect: or_min(suspect[0].watermark_ms))
-    return Holder(channel.channel, 0, cause, place), minimum.lowest.subtask.source_id
+    assert suspect is not None
+    assert found is not None
+    assert found.cause is not None
+    return Holder(suspect.channel, 0, found.cause, place), minimum.lowest.subtask.source_id
 
 
 def _blockers(
@@ -252,13 +258,27 @@ def snapshot_of(
         channels=[] if attribution is None else _channel_views(attribution, now_ms, before),
         instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
-        totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
+        totals=Totals(None, None, total_late(facts, late), None, None, None),
         target=_job(moment, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
-        notes=[] if facts.broker_trouble is None else [Note(now_ms, "broker_silent", {"why": facts.broker_trouble})],
+        notes=list(_notes(moment, attribution)),
         error=_error(moment),
     )
+
+
+def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
+    now_ms, trouble = moment.now_ms, moment.facts.broker_trouble
+    if trouble is not None:
+        yield Note(now_ms, "broker_silent", {"why": trouble})
+    if attribution is None or not moment.runs:
+        return
+    shown = next((one for one in moment.facts.graph.vertices if one.id == attribution.operator), None)
+    if shown is not None and shown.untimed:
+        yield Note(now_ms, "windows_untimed", {"operator": shown.name})
+    open_ones = [one.channel for one in attribution.subtasks if one.state != "finished"]
+    if attribution.is_ahead_of_the_end and attribution.is_sure:
+        yield Note(now_ms, "ended_early", {"subtask": open_ones[0], "more": len(open_ones) - 1})
 
 
 def _state(moment: Moment) -> EngineState:
@@ -299,7 +319,7 @@ def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) ->
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),
         behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
         holder=_holder(attribution, now_ms, last) if moment.runs else None,
-        idle=bool(attribution.subtasks) and all(subtask.state == "idle" for subtask in attribution.subtasks),
+        idle=attribution.is_idle,
         moved_ms=now_ms if has_moved else None if last is None else last.moved_ms,
     )
 

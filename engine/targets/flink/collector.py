@@ -16,7 +16,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .rest import Metric, Rest, RestError, cause_in
-from .samples import Checkpoint, Edge, Graph, Job, Sample, Vertex, VertexSample, rate_names, rates_of, sample_of, wanted
+from .samples import (
+    Checkpoint,
+    Edge,
+    Graph,
+    Job,
+    Sample,
+    Vertex,
+    VertexSample,
+    is_untimed,
+    rate_names,
+    rates_of,
+    sample_of,
+    wanted,
+)
 
 SETTLED_S = 0.6
 """Longest time (s) until a dump arrives after its date."""
@@ -39,6 +52,7 @@ class PlanNode(Struct):
     """A vertex in the plan, or an input of one."""
 
     id: str
+    description: str = ""
     inputs: list["PlanNode"] = []
     ship_strategy: str = ""
 
@@ -95,7 +109,10 @@ def graph_of(rest: Rest, id: str) -> Graph:
         node.id: tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs)
         for node in job.plan.nodes
     }
-    vertices = tuple(replace(vertex, inputs=edges.get(vertex.id, ())) for vertex in job.vertices)
+    untimed = {node.id for node in job.plan.nodes if is_untimed(node.description)}
+    vertices = tuple(
+        replace(vertex, inputs=edges.get(vertex.id, ()), untimed=vertex.id in untimed) for vertex in job.vertices
+    )
     started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
     return Graph(Job(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
 

@@ -4,13 +4,13 @@ A dump is not taken at one moment, so a second one is compared wherever one alon
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
 from .facts import IDLE_STEP_MS, FlinkFacts, Moment
-from .samples import OPERATOR_SEPARATOR, Split, Subtask, Unread, VertexSample
+from .samples import OPERATOR_SEPARATOR, Sample, Split, Subtask, Unread, VertexSample, or_min
 from .upstream import (
     ASSIGNERS,
     Upstream,
@@ -23,6 +23,8 @@ from .upstream import (
     watermark_of,
 )
 
+DUMP_MS = 1_000
+"""Longest time (ms) between the values of one dump."""
 MIN_BACK_PRESSURED = 0.5
 """Share of time from which a subtask counts as back-pressured."""
 MIN_PAUSED_SHARE = 0.5
@@ -39,6 +41,10 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     watermark: int | None
     """Its own, the lowest of its subtasks."""
     watermark_before: int | None
+    reached: int | None
+    """The greatest one in all samples so much older that no value of the newest is as old."""
+    least_sent: int | None
+    """The lowest watermark, not below its own, that an input sends; None: all dumps of its inputs are older."""
     apart_ms: int
     """The time between the samples; 0: there is only one."""
     is_new: bool
@@ -90,8 +96,8 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """Its source as a whole has had nothing to read."""
     is_back_pressured: bool
     """A busy operator keeps its source from reading."""
-    is_beyond_alignment: bool
-    """It is beyond the limit of watermark alignment, so that all of it waits."""
+    waits_for_alignment: bool
+    """Its source reads nothing and is beyond the limit of watermark alignment; alone, the second proves nothing."""
 
 
 class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
@@ -139,11 +145,15 @@ def evidence_of(moment: Moment) -> Evidence | None:
     operator, now, before = upstream.operator, upstream.now, upstream.before
     times = [sample.at_ms for sample in (moment.facts.older_sample, moment.facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
+    watermark = watermark_of(operator)
+    sent = (delayed(task, delay_ms).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
         name=operator.vertex.name,
-        watermark=watermark_of(operator),
+        watermark=watermark,
         watermark_before=watermark_of(before.get(operator.vertex.id)),
+        reached=_reached(operator.vertex.id, moment.facts.samples),
+        least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=times[-1] - times[0],
         is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),
@@ -157,6 +167,13 @@ def evidence_of(moment: Moment) -> Evidence | None:
         prefix = f"{label} " if len(vertices) > 1 else ""
         inputs += _inputs(upstream, place, known, source_label, prefix, moment.facts)
     return Evidence(known, tuple(inputs))
+
+
+def _reached(operator: str, samples: Sequence[Sample]) -> int | None:
+    """What the operator's watermark was at least when the values of the newest sample were read."""
+    older = (sample for sample in samples if samples[-1].at_ms - sample.at_ms > DUMP_MS)
+    vertices = (vertex for sample in older for vertex in sample.vertices if vertex.vertex.id == operator)
+    return max((mark for vertex in vertices if (mark := watermark_of(vertex)) is not None), default=None)
 
 
 def _numbered(names: Iterable[str]) -> list[str]:
@@ -207,9 +224,9 @@ def _inputs(
             is_unmarked=is_silent and not (source_assigns or assigns),
             is_not_assigned=is_silent and (source_assigns or assigns),
             has_no_split=has_splits and not at_source.splits,
-            reads_nothing=(at_source.source_idle_ms or 0) >= IDLE_STEP_MS,
+            reads_nothing=(reads_nothing := (at_source.source_idle_ms or 0) >= IDLE_STEP_MS),
             is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,
-            is_beyond_alignment=(at_source.drift_ms or 0) > 0,
+            waits_for_alignment=reads_nothing and (at_source.drift_ms or 0) > 0,
         )
         hides_splits = is_held or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
         splits = () if hides_splits else _splits(known, facts)
@@ -219,7 +236,7 @@ def _inputs(
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
     quiet_ms = None if subtask.is_kept_back else subtask.source.source_idle_ms
-    now, is_paused = Split(subtask.name, subtask.sent), subtask.is_beyond_alignment
+    now, is_paused = Split(subtask.name, subtask.sent), subtask.waits_for_alignment
     return ChannelEvidence(subtask=subtask, is_split=False, now=now, is_paused=is_paused, quiet_ms=quiet_ms)
 
 
@@ -247,9 +264,11 @@ def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: 
 
 
 def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence) -> bool:
-    if subtask.is_beyond_alignment or now.paused_share == 1.0:
+    if now.paused_ms is None:
+        return subtask.waits_for_alignment
+    if now.paused_share == 1.0:
         return True
-    if before is None or before.paused_ms is None or now.paused_ms is None or not subtask.operator.can_compare:
+    if before is None or before.paused_ms is None or not subtask.operator.can_compare:
         return False
     return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * subtask.operator.apart_ms
 

@@ -1,5 +1,6 @@
 """What is known of a Flink job after a poll: the last samples, and what was learned from all samples. Pure."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,6 +12,8 @@ from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, V
 
 IDLE_STEP_MS = 5_000
 """Step (ms) in which Flink counts idle time: two samples must be this far apart."""
+UNCOUNTED = re.compile(r"Interval ?Join|Temporal(?:Sort|Join)|ProcessTableFunction")
+"""Flink's operators that drop late records and do not count them."""
 _CONSTANT_DELAY = "IntervalJoin"
 """Flink's operator whose delay is always constant (`KeyedCoProcessOperatorWithWatermarkDelay`)."""
 
@@ -116,6 +119,14 @@ def late_of(facts: FlinkFacts) -> dict[str, int]:
         if counted:
             late[vertex.vertex.id] = late.get(vertex.vertex.id, 0) + sum(counted)
     return late
+
+
+def total_late(facts: FlinkFacts, late: Mapping[str, int]) -> int | None:
+    """Late records of the job, at least: several operators may count the same record, so it is the greatest number of
+    one; None: not known, as where operators drop records without a count.
+    """
+    counted = max(late.values(), default=None)
+    return counted or (None if any(UNCOUNTED.search(vertex.name) for vertex in facts.graph.vertices) else counted)
 
 
 def is_named(vertex: Vertex, part: str) -> bool:

@@ -12,17 +12,15 @@ from msgspec import Struct
 
 from ...snapshot import Cause, ChannelState
 from ...watermarks.times import MAX, MIN
-from .evidence import ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
+from .evidence import DUMP_MS, ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
 from .samples import or_min
 
-DUMP_MS = 1_000
-"""Longest time (ms) between the values of one dump."""
 MIN_BUSY = 0.8
 """Share of time from which a source subtask counts as reading as fast as it can."""
 _Known = TypeVar("_Known")
 _Answer = TypeVar("_Answer")
-Activity = Literal["idle", "active"]
-Participation = Literal["finished", "active", "left out"]
+Activity = Literal["idle", "active", "not known"]
+Participation = Literal["finished", "active", "left out", "not known"]
 Suspect = Literal["no channel", "operator", "task on the way", "lowest channel"]
 
 
@@ -58,23 +56,28 @@ def _passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
 
 
 def _has_moved(split: ChannelEvidence) -> bool:
-    return split.before is not None and split.before.watermark != split.now.watermark
+    """Whether a record came since the older sample, as far as watermark and offset tell."""
+    now, before = split.now, split.before
+    return before is not None and (before.watermark, before.offset) != (now.watermark, now.offset)
 
 
-def _is_below(split: ChannelEvidence, watermark: int | None) -> bool:
-    """Whether the split is below a watermark that its subtask has sent."""
+def _is_below_sent(split: ChannelEvidence) -> bool:
+    """Whether the split is below the watermark that its subtask has sent."""
     own, sent = split.now.watermark, split.subtask.sent
-    return own is not None and watermark is not None and sent is not None and own < watermark <= sent != MIN
-
-
-def _is_below_sent_before(split: ChannelEvidence) -> bool:
-    return _is_below(split, split.subtask.sent_before)
+    return own is not None and sent is not None and own < sent != MIN
 
 
 def _is_passed(split: ChannelEvidence) -> bool:
+    """Whether its subtask moved on past it although no record came from it."""
     sent, sent_before = split.subtask.sent, split.subtask.sent_before
     has_stayed = split.before is not None and not _has_moved(split)
-    return sent_before not in (None, sent) and _is_below(split, sent if has_stayed else sent_before)
+    return has_stayed and sent_before not in (None, sent) and _is_below_sent(split)
+
+
+def _waits_for(split: ChannelEvidence) -> bool:
+    """Whether records came from it while its subtask, which is past it, did not advance."""
+    sent, sent_before = split.subtask.sent, split.subtask.sent_before
+    return _has_moved(split) and sent_before == sent and _is_below_sent(split)
 
 
 def _idle_time_grows(split: ChannelEvidence) -> bool | None:
@@ -88,10 +91,14 @@ def _idle_time_grows(split: ChannelEvidence) -> bool | None:
 SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
     Rule("passed by its subtask", _is_passed, "idle",
          "A subtask moves on only past splits that are idle (F2)."),
-    Rule("its subtask waits for it", lambda s: _is_below_sent_before(s) and _has_moved(s), "active",
-         "It sends watermarks, and the subtask does not advance without it (F2)."),
+    Rule("its subtask waits for it", _waits_for, "active",
+         "Records come from it, and the subtask does not advance without it (F2)."),
     Rule("paused", lambda s: s.is_paused, "active",
          "Flink stops the idle timer of a split that watermark alignment pauses (F6)."),
+    Rule("below its subtask, and read", lambda s: _has_moved(s) and _is_below_sent(s), "not known",
+         "A record came, and its subtask moved on past it: which was first is not known (F2)."),
+    Rule("idle, and read", lambda s: _has_moved(s) and (s.now.idle_share == 1.0 or _idle_time_grows(s) is True),
+         "not known", "It was idle, but a record came since the older sample: idle times are up to 5 s late (F3)."),
     Rule("idle all minute", lambda s: s.now.idle_share == 1.0, "idle",
          "It was idle for the whole last minute (F4)."),
     Rule("not idle all minute", lambda s: s.now.idle_share == 0.0, "active",
@@ -100,8 +107,8 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
          "Its idle time grew between samples at least 5 s apart (F3)."),
     Rule("idle time is unchanged", lambda s: _idle_time_grows(s) is False, "active",
          "Its idle time did not grow between samples at least 5 s apart (F3)."),
-    Rule("below its subtask", _is_below_sent_before, "idle",
-         "An active split keeps its subtask at or below itself (F2)."),
+    Rule("below its subtask", _is_below_sent, "not known",
+         "It was idle when its subtask passed it; whether it is back cannot be seen yet (F2)."),
     Rule("no sign of idleness", _always, "active", "No metric shows that it is idle."),
 )  # fmt: skip
 
@@ -117,6 +124,8 @@ class SplitAmongOthers(Struct, frozen=True, gc=False):
     """All active splits are past what the subtask sends: one that was idle between the samples may be back."""
     gap_is_real: bool
     """The same, by more than what passes while a dump is taken, and no split is at what the subtask sends."""
+    is_only_one: bool
+    """It alone of the splits below what the subtask sends was not idle all minute, or a record came from it."""
     follows_another: bool
     """An active split is at what the subtask sends."""
 
@@ -125,28 +134,25 @@ def _is_at_sent(split: ChannelEvidence) -> bool:
     return split.now.watermark is not None and split.now.watermark == split.subtask.sent
 
 
-def _is_below_sent(split: ChannelEvidence) -> bool:
-    return _is_below(split, split.subtask.sent)
+def _may_hold_from_below(split: ChannelEvidence) -> bool:
+    return _is_below_sent(split) and (split.now.idle_share != 1.0 or _has_moved(split))
 
 
-def _may_be_idle(split: ChannelEvidence) -> bool:
-    """Whether too little was seen of the split to say that it is active."""
-    if split.now.idle_share is None or split.is_paused:
-        return False
-    was_seen = split.subtask.operator.can_compare and split.before is not None
-    return split.now.watermark == MIN or (split.now.idle_share != 0.0 and not was_seen)
+def _was_never_read_beside(s: SplitAmongOthers) -> bool:
+    return s.follows_another and s.split.now.watermark == MIN and s.split.now.idle_share is not None
 
 
 SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
     Rule("holds its subtask", lambda s: s.all_are_past and _is_at_sent(s.split), "active",
          "All others are past what the subtask sends, so this one, back from idle, keeps it there (F2)."),
     Rule("holds its subtask from below",
-         lambda s: s.gap_is_real and _is_below_sent(s.split) and (s.split.now.idle_share != 1.0 or _has_moved(s.split)),
-         "active",
-         "All others are past what the subtask sends, so one below it, back from idle, keeps it there (F2)."),
-    Rule("its subtask follows another",
-         lambda s: s.follows_another and _is_below_sent(s.split) and _may_be_idle(s.split), "idle",
-         "An active split keeps its subtask at or below itself; this one was seen too briefly (F2)."),
+         lambda s: s.gap_is_real and s.is_only_one and _may_hold_from_below(s.split), "active",
+         "All others are past what the subtask sends, so the one below it, back from idle, keeps it there (F2)."),
+    Rule("may hold its subtask from below",
+         lambda s: s.all_are_past and _is_below_sent(s.split) and s.split.now.watermark != MIN, "not known",
+         "All others are past what the subtask sends, so one below it may be back from idle (F2)."),
+    Rule("never read, its subtask follows another", _was_never_read_beside, "idle",
+         "An active split keeps its subtask at or below itself, and none has ever come back without a record (F2)."),
     Rule("as by itself", _always, None, "The other splits do not show more."),
 )  # fmt: skip
 
@@ -162,28 +168,40 @@ class SubtaskCase(Struct, frozen=True, gc=False):
 
 
 def _was_passed(case: SubtaskCase) -> bool:
-    before = case.subtask.operator.watermark_before
-    return before is not None and or_min(case.subtask.sent) < before
+    reached = case.subtask.operator.reached
+    return reached is not None and or_min(case.subtask.sent) < reached
 
 
 def _is_not_below(case: SubtaskCase) -> bool:
     watermark = case.subtask.operator.watermark
-    return watermark in (None, MAX) or or_min(case.subtask.sent) >= watermark
+    return watermark is None or or_min(case.subtask.sent) >= watermark
+
+
+def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
+    """Whether its source, of whose chain it is the end, read nothing while the dump was taken."""
+    subtask = case.subtask
+    return subtask.source is subtask.now and (subtask.source.source_idle_ms or 0) > DUMP_MS
+
+
+def _is_back_below_another(case: SubtaskCase) -> bool:
+    operator = case.subtask.operator
+    was_idle = any(split.idle_ms for split in case.subtask.source.splits)
+    return was_idle and operator.watermark == operator.least_sent and not _is_a_little_below(case)
+
+
+def _is_a_little_below(case: SubtaskCase) -> bool:
+    """Whether it is below the operator by no more than what both advance while a dump is taken."""
+    subtask, operator = case.subtask, case.subtask.operator
+    if operator.watermark == MAX or (operator.can_compare and subtask.sent == subtask.sent_before):
+        return False
+    own, sent = or_min(operator.watermark), or_min(subtask.sent)
+    of_operator = _passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
+    return own - sent <= min(of_operator, _passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
 
 
 def _stays(case: SubtaskCase) -> bool:
-    """Whether its watermark did not move, seen for long enough, or of a subtask that is idle."""
-    subtask = case.subtask
-    return subtask.sent_before in (None, subtask.sent) and (case.is_idle or subtask.operator.can_compare)
-
-
-def _follows_below(case: SubtaskCase) -> bool:
-    """Whether it was below the operator before, and is now by more than what passes while a dump is taken."""
-    operator, sent_before = case.subtask.operator, case.subtask.sent_before
-    now, before = or_min(operator.watermark), operator.watermark_before
-    if before is None or sent_before is None or sent_before >= before:
-        return False
-    return now - or_min(case.subtask.sent) > _passes_in_a_dump(now, before, operator.apart_ms)
+    """Whether it is idle, and its watermark did not move."""
+    return case.is_idle and case.subtask.sent_before in (None, case.subtask.sent)
 
 
 SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
@@ -194,14 +212,19 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
     Rule("below what the operator had reached", _was_passed, "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
     Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
-    Rule("without a watermark", lambda s: s.subtask.sent == MIN, "left out",
-         "The operator has a watermark, which it could not have with this input in its minimum (F1)."),
+    Rule("all inputs are below the operator",
+         lambda s: s.subtask.operator.least_sent is None and not _is_a_little_below(s), "not known",
+         "The dump of one of them at least is older, and it is not known which is the lowest (F1, F5)."),
+    Rule("reads nothing below the operator", _reads_nothing_in_the_dump, "left out",
+         "Its dump is not just older: no record moved it while the dump was taken (F1, F11)."),
     Rule("stays below the operator", _stays, "left out",
-         "Its dump is not just older: it did not move, and the operator is past it (F1, F5)."),
-    Rule("follows below the operator", _follows_below, "left out",
-         "It was below the operator before and still is, by more than what passes while a dump is taken (F1, F5)."),
-    Rule("a little below the operator", _always, "active",
+         "Its dump is not just older: it is idle and did not move, and the operator is past it (F1, F5)."),
+    Rule("back below another input", _is_back_below_another, "left out",
+         "A split of it was idle, and the operator is exactly at what another input sends (F1)."),
+    Rule("a little below the operator", _is_a_little_below, "active",
          "The operator's values may be newer than its input's: a dump is not taken at one moment (F5)."),
+    Rule("below the operator", _always, "not known",
+         "It is left out, or its dump is older: a second sample will tell (F1, F5)."),
 )  # fmt: skip
 
 
@@ -276,7 +299,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
          "A task sends a watermark behind the one it receives, and not by a constant: no split is to blame (F8)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
-         "Its paused time grew, or its subtask is beyond the limit of watermark alignment (F6)."),
+         "Its paused time grew; where Flink reports none, it is beyond the limit and its source reads nothing (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
          "Its source waits for a busy operator at least half of the time."),
     Rule("unread records, none read", _has_unread_only, ("active", "backlog"),
@@ -298,36 +321,62 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
 )  # fmt: skip
 
 
-def judged(input: InputEvidence) -> tuple[ChannelState, list[tuple[ChannelState, Cause | None]]]:
+class ChannelAnswer(Struct, frozen=True, gc=False):
+    """State and cause of a channel; not `is_sure`: whether it is idle is not known, and the state is the likelier."""
+
+    state: ChannelState
+    cause: Cause | None
+    is_sure: bool
+
+
+class InputAnswer(Struct, frozen=True):
+    """State of a subtask and its channels; not `is_sure`: it may take part although it is below the operator."""
+
+    state: ChannelState
+    is_sure: bool
+    channels: list[ChannelAnswer]
+
+
+def judged(input: InputEvidence) -> InputAnswer:
     """By tables 1 to 4: the state of a subtask, and state and cause of each of its channels."""
-    idle = _idle_channels(input)
+    activities = _activities(input)
+    idle = [
+        activity == "idle" or (activity == "not known" and not _has_moved(channel))
+        for channel, activity in zip(input.channels, activities, strict=True)
+    ]
     participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle)))
     left_out: ChannelState = "idle" if all(idle) else "catching_up"
-    state = left_out if participation == "left out" else participation
-    pairs = zip(input.channels, idle, strict=True)
-    cases = (ChannelCase(channel, input.subtask, state, is_idle and channel.is_split) for channel, is_idle in pairs)
-    return state, [first_match(CHANNEL_RULES, case) for case in cases]
+    if participation == "not known" and input.subtask.operator.least_sent is None:
+        state: ChannelState = "active"  # one of the inputs at least has an older dump
+    else:
+        state = left_out if participation in ("left out", "not known") else participation
+    channels: list[ChannelAnswer] = []
+    for channel, activity, is_idle in zip(input.channels, activities, idle, strict=True):
+        case = ChannelCase(channel, input.subtask, state, is_idle and channel.is_split)
+        channels.append(ChannelAnswer(*first_match(CHANNEL_RULES, case), activity != "not known"))
+    return InputAnswer(state, participation != "not known", channels)
 
 
-def _idle_channels(input: InputEvidence) -> list[bool]:
+def _activities(input: InputEvidence) -> list[Activity]:
     """For each channel whether it is idle: a split that its subtask's minimum leaves out, or a subtask that reads
     nothing although alignment does not pause it.
     """
     subtask, splits, sent = input.subtask, input.splits, input.subtask.sent
     if not splits:
-        return [subtask.reads_nothing and not subtask.is_beyond_alignment]
-    alone = [first_match(SPLIT_RULES, split) for split in splits]
+        return ["idle" if subtask.reads_nothing and not input.channels[0].is_paused else "active"]
+    alone: list[Activity] = [first_match(SPLIT_RULES, split) for split in splits]
     if sent is None or sent == MIN:
-        return [activity == "idle" for activity in alone]
+        return alone
     pairs = zip(splits, alone, strict=True)
     watermarks = [split.now.watermark for split, activity in pairs if activity == "active"]
     active = [watermark for watermark in watermarks if watermark is not None]
     ahead_ms = min(active, default=sent) - sent
     gap_ms = _passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
     gap_is_real = ahead_ms > gap_ms and not any(_is_at_sent(split) for split in splits)
-    among_others = (SplitAmongOthers(split, ahead_ms > 0, gap_is_real, sent in active) for split in splits)
-    answers = (first_match(SPLIT_AMONG_OTHERS_RULES, split) for split in among_others)
-    return [(answer or by_itself) == "idle" for answer, by_itself in zip(answers, alone, strict=True)]
+    is_only_one = sum(_may_hold_from_below(split) for split in splits) == 1
+    among_others = (SplitAmongOthers(split, ahead_ms > 0, gap_is_real, is_only_one, sent in active) for split in splits)
+    together: list[Activity | None] = [first_match(SPLIT_AMONG_OTHERS_RULES, split) for split in among_others]
+    return [answer or by_itself for answer, by_itself in zip(together, alone, strict=True)]
 
 
 # 5. Who holds back the operator's watermark?
@@ -342,9 +391,11 @@ class Minimum(Struct, frozen=True):
     lowest: InputEvidence | None
     """The lowest of them."""
     is_input_missing: bool
-    """An input that may take part is missing in the dump."""
+    """An input that may take part is missing in the dump, or it is not known whether it takes part."""
     has_suspect: bool
     """A channel of the lowest input has a cause."""
+    may_be_another: bool
+    """It is not known whether the lowest of them, or a lower one that seems to be idle, is idle."""
 
 
 def _waits_before_operator(minimum: Minimum) -> bool:
@@ -363,7 +414,7 @@ def _waits_on_the_way(minimum: Minimum) -> bool:
 
 def _lowest_may_be_missing(minimum: Minimum) -> bool:
     lowest = None if minimum.lowest is None else minimum.lowest.subtask.sent
-    return minimum.is_input_missing and or_min(lowest) > or_min(minimum.operator.watermark)
+    return minimum.is_input_missing and or_min(lowest) != or_min(minimum.operator.watermark)
 
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
@@ -373,13 +424,16 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
          "The operator's watermark is not known."),
     Rule("no input takes part", lambda m: m.lowest is None, "no channel",
          "All inputs are idle, finished or catching up (F1)."),
+    Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
+         "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at"
+         " the lowest other one."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
          "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
-    Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
-         "An input that is missing in the dump may be the lowest, as the operator is below all others."),
     Rule("no cause", lambda m: not m.has_suspect, "no channel", "No channel of the lowest input has a cause yet."),
+    Rule("cannot tell yet", lambda m: m.may_be_another, "no channel",
+         "Whether the lowest channel, or a lower one that seems to be idle, is idle is not known (F3)."),
     Rule("lowest channel", _always, "lowest channel",
          "It is the lowest channel that is not idle, in the lowest input that takes part (F1, F2)."),
 )  # fmt: skip

@@ -44,6 +44,8 @@ class Vertex(Struct, frozen=True):
     parallelism: int
     status: str
     inputs: tuple[Edge, ...] = ()
+    untimed: bool = False
+    """None of its windows is known to wait for event time: count windows, for example."""
 
 
 class Graph(Struct, frozen=True):
@@ -96,7 +98,7 @@ class Subtask(Struct, frozen=True):
     source_idle_ms: int | None = None
     """How long its source as a whole has had nothing to read."""
     drift_ms: int | None = None
-    """How far it is beyond the limit of watermark alignment; above 0 it is paused."""
+    """How far it is beyond the limit of watermark alignment; Flink waits for a few more values before it pauses it."""
 
 
 class Rates(Struct, frozen=True):
@@ -166,7 +168,8 @@ def or_min(watermark: int | None) -> int:
 _METRIC = re.compile(
     r"(?P<subtask>\d+)\.(?:(?P<task>currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)"
     r"|(?P<operator>[^.]+)\.(?:"
-    r"(?P<own>currentOutputWatermark|numLateRecordsDropped|sourceIdleTime|watermarkAlignmentDrift)"
+    r"(?P<own>currentOutputWatermark|numLateRecordsDropped|(?:left|right)NumLateRecordsDropped|sourceIdleTime"
+    r"|watermarkAlignmentDrift)"
     r"|split\.(?P<split>.+)\.watermark\.(?P<of_split>currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond"
     r"|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
     r"|KafkaSourceReader\.topic\.(?P<topic>.+)\.partition\.(?P<partition>\d+)\.currentOffset))"
@@ -183,6 +186,9 @@ _WINDOWS = re.compile("EventTime\\w*Windows")
 _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
 _IN_RATE, _OUT_RATE = "numRecordsInPerSecond", "numRecordsOutPerSecond"
 _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
+_LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped")
+_ASSIGNER = re.compile(r"Window\((\w+)")
+"""In a description: the class that assigns windows."""
 
 
 def wanted(ids: Iterable[str]) -> list[str]:
@@ -243,7 +249,18 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
     subtasks = tuple(by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism))
     whole = len(values) == len(ids) and all(index in by_subtask for index in range(vertex.parallelism))
     windowed = _WINDOWS.search(vertex.name) is not None or any(task.late is not None for task in subtasks)
-    return VertexSample(vertex, subtasks, windowed), whole
+    return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
+
+
+def is_untimed(description: str) -> bool:
+    """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
+    count, by the machine's clock, or by a trigger of the job's own.
+    """
+    assigners = _ASSIGNER.findall(description)
+    is_timed = "EventTimeTrigger" in description
+    return bool(assigners) and not is_timed and all(
+        name == "GlobalWindows" or "ProcessingTime" in name for name in assigners
+    )  # fmt: skip
 
 
 class _Values:
@@ -274,7 +291,7 @@ class _Values:
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
         first = first_operator(vertex)
-        late = self._numbers("numLateRecordsDropped")
+        late = [count for metric in _LATE_COUNTS for count in self._numbers(metric)]
         drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
         return Subtask(
             index=index,

@@ -11,7 +11,7 @@ from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
-from .attribution import attribution_of, snapshot_of
+from .attribution import Attribution, attribution_of, snapshot_of
 from .collector import (
     DEFAULT_INTERVAL_MS,
     Collector,
@@ -23,12 +23,14 @@ from .collector import (
     update_interval_ms,
 )
 from .evidence import evidence_of
-from .facts import FlinkFacts, Moment, lacks, late_of, with_sample
+from .facts import IDLE_STEP_MS, FlinkFacts, Moment, lacks, late_of, with_sample
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
+LOOK_S = 15.0
+"""Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
 _MAX_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
@@ -89,15 +91,32 @@ class FlinkWatch(Target[FlinkFacts]):
             self._facts = replace(self._facts, trouble=str(error))
         return self._facts
 
+    def look(self) -> FlinkFacts:
+        """One poll, and more until samples 5 s apart tell what one cannot."""
+        until_s = time.monotonic() + LOOK_S
+        while True:
+            facts = self.poll()
+            attribution, (older, now) = self._attribution(facts, _now_ms()), (facts.older_sample, facts.sample)
+            can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
+            is_sure = attribution is None or attribution.is_sure or can_compare
+            if is_sure or facts.trouble is not None or time.monotonic() > until_s:
+                return facts
+            time.sleep(self.every_s)
+
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        moment = Moment(facts=facts, operator=self._operator, now_ms=now_ms)
-        evidence = evidence_of(moment)
-        attribution = None if evidence is None else attribution_of(evidence)
+        moment, attribution = self._moment(facts, now_ms), self._attribution(facts, now_ms)
         self._before = snapshot_of(
             moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
         )
         return self._before
+
+    def _moment(self, facts: FlinkFacts, now_ms: int) -> Moment:
+        return Moment(facts=facts, operator=self._operator, now_ms=now_ms)
+
+    def _attribution(self, facts: FlinkFacts, now_ms: int) -> Attribution | None:
+        evidence = evidence_of(self._moment(facts, now_ms))
+        return None if evidence is None else attribution_of(evidence)
 
     def close(self) -> None:
         """Close the connections."""

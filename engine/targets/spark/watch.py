@@ -19,6 +19,7 @@ from ...snapshot import Snapshot, SourceView, WindowsUnknown
 from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
+from ..target import Target
 from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .event_log import EventLogTap
 from .facts import (
@@ -62,7 +63,7 @@ class WindowsTap(Protocol):
         ...
 
 
-class QueryWatch:
+class QueryWatch(Target[QueryFacts]):
     """A `Watched` query, found by its checkpoint or its `reports`: either leads to the other.
 
     `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of what

@@ -342,6 +342,10 @@ public class FilesJob {
             }).returns(org.apache.flink.api.common.typeinfo.Types.LONG).name("Slow map").startNewChain();
         }
         ReduceFunction<Long> last = (a, b) -> Math.max(a, b);
+        if (options.containsKey("count")) {
+            all.keyBy(value -> value % 4).countWindow(Integer.parseInt(options.get("count"))).reduce(last).name("Window by count").sinkTo(new DiscardingSink<>());
+            return;
+        }
         DataStream<Long> out = all.keyBy(value -> value % 4).window(TumblingEventTimeWindows.of(window)).reduce(last).name("Window " + window.toSeconds() + "s");
         if (options.containsKey("chain")) {
             out = out.keyBy(value -> value % 2).window(TumblingEventTimeWindows.of(window.multipliedBy(5))).reduce(last).name("Second window");

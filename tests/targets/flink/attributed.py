@@ -29,6 +29,15 @@ def attributed(
     return attribution_of(evidence)
 
 
+def attributed_by(samples: tuple[Sample, ...]) -> Attribution:
+    """The attribution by several samples, the newest last."""
+    graph = Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in samples[-1].vertices))
+    facts = FlinkFacts(graph=graph, answered_ms=0, samples=samples)
+    evidence = evidence_of(Moment(facts=facts, operator=None, now_ms=0))
+    assert evidence is not None
+    return attribution_of(evidence)
+
+
 def snapshot(
     facts: FlinkFacts, now_ms: int, *, operator: str | None = None, before: Snapshot | None = None
 ) -> Snapshot:

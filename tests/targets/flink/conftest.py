@@ -20,6 +20,10 @@ JOBS: dict[str, dict[str, object]] = {
     "lagging": {"sources": "lag", "splits": 3, "parallelism": 2, "idle": 4_000},
     "twins": {"sources": "left,right", "parallelism": 2, "chain": 1},
     "busy": {"sources": "slow", "parallelism": 2, "busy": 100},
+    "back": {"sources": "back", "parallelism": 2, "idle": 3_000},
+    "below": {"sources": "below", "idle": 3_000},
+    "counted": {"sources": "count", "count": 2},
+    "early": {"sources": "early", "parallelism": 2, "ends": 1, "idle": 3_000},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
 """The jobs of the shared Flink, with their options (those of `FilesJob.main`)."""
@@ -50,7 +54,7 @@ def flink(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One JobManager with all the jobs of JOBS; the last test of `test_situations` kills it."""
     options = {f"{key}-{name}": value for name, own in JOBS.items() for key, value in own.items()}
     directory = tmp_path_factory.mktemp("flink")
-    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 16}
+    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 20}
     with Flink(class_path, directory, free_port(), **options) as flink:
         for name in JOBS:
             flink.wait_for("RUNNING", name)

@@ -20,8 +20,6 @@ from wmtop.engine.targets.flink.watch import FlinkWatch
 from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.times import MIN
 
-from tests.snapshots import replace
-
 FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")
 BASE_MS = 1_700_000_040_000
 """An event time at the start of a minute."""
@@ -134,7 +132,7 @@ class Watching:
         def look() -> bool:
             self.facts = self.watch.poll()
             seen = self.watch.picture("test", self.facts, time.time_ns() // 1_000_000)
-            found[:] = [replace(seen, verdict=self.judge.verdict(seen))]
+            found[:] = [self.judge.judge(seen)]
             return true(found[0])
 
         until(look, what, lambda: found)

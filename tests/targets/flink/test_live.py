@@ -1,8 +1,10 @@
 """A real Flink job, watched: what the picture says is compared with what REST answers before and after."""
 
+import time
 from itertools import count
 
 import pytest
+from wmtop.engine.watermarks.times import MAX
 
 from .conftest import StartFlink
 from .flinks import BASE_MS, Flink, Watching
@@ -126,6 +128,37 @@ def test_a_busy_operator_is_not_a_split_without_data(flink: Flink) -> None:
     assert seen.level.holder.channel == "Slow map"
     assert not seen.blockers
     assert {one.state for one in seen.channels} == {"active"}
+
+
+def test_count_windows_are_not_stalled_by_a_watermark_that_they_do_not_wait_for(flink: Flink) -> None:
+    watching, seconds = Watching(flink.url, "counted"), count(1)
+    flink.write("count-0", 1)
+
+    def frozen(snapshot) -> bool:
+        flink.write("count-1", next(seconds))
+        moved = (watermarks(snapshot).get("count-1") or 0) > BASE_MS + 20_000
+        return moved and snapshot.level.watermark_ms == BASE_MS + 999
+
+    seen = watching.see(frozen, "the watermark stands while records come")
+    for _ in range(12):  # longer than the horizon of the verdict, 5 s
+        flink.write("count-1", next(seconds))
+        time.sleep(0.5)
+        seen = watching.see(lambda s: s.level.watermark_ms is not None, "it runs")
+    assert (seen.verdict.verdict, [one.code for one in seen.notes]) == ("unknown", ["windows_untimed"])
+
+
+def test_the_last_watermark_beside_idle_subtasks_is_not_the_end(flink: Flink) -> None:
+    """One subtask has ended and the other is idle: Flink sends the windows the end of the stream."""
+    watching = Watching(flink.url, "early")
+    for split in ("early-0", "early-1"):
+        flink.write(split, 1, 2, 3)
+    watching.see(lambda s: s.level.watermark_ms == BASE_MS + 2_999, "both have sent")
+    flink.append("early-0", "END")
+    seen = watching.see(lambda s: s.level.watermark_ms is None, "the windows have the last watermark")
+    assert flink.level("early") == MAX
+    seen = watching.see(lambda s: bool(s.notes), "it is named")
+    assert (seen.ended, seen.job.state, [one.code for one in seen.notes]) == (False, "RUNNING", ["ended_early"])
+    assert seen.verdict.verdict == "unknown"
 
 
 @pytest.mark.matrix

@@ -110,18 +110,22 @@ def test_check_of_a_stuck_job_is_no_all_clear(flink: Flink) -> None:
 def test_a_split_that_alignment_pauses_is_not_blamed(flink: Flink) -> None:
     watching = Watching(flink.url, "aligned")
     watching.see(lambda s: s.level.watermark_ms == ENDED_MS, "both have sent")
-    seen_second = [10]
+    seen_second, held_back = [10], set[bool]()
 
     def write(snapshot: Any) -> bool:
         seen_second[0] += 20
         flink.write("al-0", seen_second[0])
         flink.write("al-1", 3 + seen_second[0] / 1_000)
         fast = next(one for one in snapshot.channels if one.channel == "al-0")
+        held_back.add(next(one.held_back for one in snapshot.channels if one.channel == "al-1"))
         return snapshot.level.holder.channel == "al-1" and (fast.watermark_ms or 0) > BASE_MS + 20_000
 
     seen = watching.see(write, "al-1 holds back the watermark")
     assert seen.level.holder.cause in ("behind", "stuck")
     assert [one.channels for one in seen.blockers] == [["al-1"]]
+    paused = watching.see(lambda s: write(s) and any(one.held_back for one in s.channels), "al-0 is paused")
+    assert [one.channel for one in paused.channels if one.held_back] == ["al-0"]
+    assert held_back == {False}  # the slowest is past the limit at times, too, and reads on
     assert seen.verdict.verdict in ("unknown", "moving", "slow", "stalled")
 
 

@@ -39,6 +39,7 @@ def test_records_that_the_next_metrics_will_have_read_are_no_backlog() -> None:
 
 def test_proven_causes_stay() -> None:
     unread = Unread(700, read=100)
-    assert cause_with(unread, drift_ms=7)[0] == "paused"
+    assert cause_with(unread, drift_ms=7, source_idle_ms=6_000)[0] == "paused"
+    assert cause_with(unread, drift_ms=7)[0] == "backlog"  # past the limit of alignment, and reads on
     assert cause_with(unread, back_pressured=0.9)[0] == "back_pressured"
     assert cause_with(unread, busy=0.9)[0] == "slow_reader"

@@ -203,7 +203,7 @@ def test_a_split_that_alignment_pauses_is_freed_by_the_slower_ones() -> None:
 def test_the_drift_of_an_aligned_source_is_shown() -> None:
     of = job()
     for drift_ms, said in (
-        (45_000, "45s past its limit"),
+        (45_000, "45s past its alignment limit"),
         (-5_000, "5s below its alignment limit"),
         (None, "alignment"),
     ):
