@@ -118,7 +118,7 @@ class WmtopApp(BaseApp[Answer]):
     """
 
     _replays: ClassVar[bool] = False
-    COMMANDS = App.COMMANDS | {_channel_commands}
+    COMMANDS = BaseApp.COMMANDS | {_channel_commands}
 
     def __init__(
         self,
@@ -184,6 +184,7 @@ class WmtopApp(BaseApp[Answer]):
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._fit)
+        self.app_resume_signal.subscribe(self, self._resumed)  # pyright: ignore[reportUnknownMemberType]
         self.run_worker(self._follow(), name="feed")
         self.set_timer(_LOADED_AFTER_S, lambda: import_module(".main", __package__))
         self.set_interval(1.0, self._look_for_silence)
@@ -240,6 +241,10 @@ class WmtopApp(BaseApp[Answer]):
         for event in self._recent.log.take_alerts():
             severity = alert_severity(event)
             alert(self, alert_title(self._engine_name), alert_text(event), severity, self._alert_ways)
+
+    def _resumed(self, _: App[Any]) -> None:
+        """After a suspension: the engine was not silent, this process was."""
+        self._heard_s = self._clock()
 
     def _look_for_silence(self) -> None:
         """Check for missing snapshots: an engine that sends none is lost, too."""
@@ -389,10 +394,10 @@ class WmtopApp(BaseApp[Answer]):
             self._main.record(self._recorder.path is not None)
 
     async def action_leave(self) -> None:
-        """Quit, as `on_quit` says; with nothing left to stop, just quit."""
+        """Quit, as `on_quit` says; with nothing left to stop, just quit; again: leave the engine running."""
         if isinstance(self.screen, QuitScreen):
-            return
-        if self._on_quit == "ask" and self._lost is None:
+            self.screen.action_answer("leave")
+        elif self._on_quit == "ask" and self._lost is None:
             self.push_screen(QuitScreen(clean(self._engine_name) or "engine"), self._go)
         else:
             await self._go("stop" if self._on_quit == "stop" else "leave")

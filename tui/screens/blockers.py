@@ -74,7 +74,7 @@ class BlockersScreen(DetailScreen):
             return []
         items = [heading(), heading((" windows that wait for the same channels", "dim"))]
         for group in window_groups(opened):
-            key, opens = f"windows {group.first.start_ms} {group.end_ms}", partial(self.action_detail, "Windows")
+            key, opens = f"windows {group.first.start_ms} {group.end_ms}", partial(self.open_further, "Windows")
             items.append(Item((partial(self._group, group),), key, name=self._times(group), opens=opens))
         later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items

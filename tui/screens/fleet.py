@@ -87,7 +87,7 @@ class FleetScreen(PromptScreen):
         """Draw the present rows."""
         rows = self._rows()
         shown = words.ordered(rows, self._sort, self.pattern, reverse=self._reverse)
-        filtered = [] if self.pattern is None else [(f"  /{self.pattern.pattern}", "preview")]
+        filtered = [] if self.pattern is None else [(f"  /{self.pattern.text}", "preview")]
         self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *words.headline(rows), *filtered)])
         empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
         self.query_one(FleetTable).show_rows(shown, self._sort, reverse=self._reverse, empty=empty)
@@ -188,8 +188,9 @@ class FleetApp(BaseApp[str]):
         )
         if screen is self._fleet:
             yield from commands(self, *rows)
-            yield SystemCommand("Sort the targets", "By the next column", self._fleet.action_sort)
-            yield SystemCommand("Filter the targets", "By a regular expression", self._fleet.action_filter)
+            own = (("Sort the targets", "By the next column", "sort"),
+                   ("Filter the targets", "By a regular expression", "filter"))  # fmt: skip
+            yield from commands(self, *own, owner=self._fleet)
         yield from commands(self, *EVERYWHERE, (keys.HELP, "The keys", "show_help"), *AT_THE_END)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

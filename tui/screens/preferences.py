@@ -32,6 +32,8 @@ class Preferences(Struct, frozen=True):
     """The user's choices; None: no choice."""
 
     theme: str | None = None
+    used: dict[str, int] = {}
+    """How often each command of the palette was run, by its title."""
 
 
 def preferences_file() -> Path:

@@ -1,6 +1,5 @@
 """The channels in the user's view: filtered and sorted rows, and the facts about one channel, in words. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from operator import itemgetter
@@ -17,6 +16,7 @@ from . import preview as what_if
 from .barrel import Kind, channel_named, holding, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
+from .texts import Filter
 from .watermark import cause, held_for, kind_words, share
 
 Sort = Literal[
@@ -48,11 +48,11 @@ def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
 
 
 def ordered(
-    named: Sequence[ChannelRow], pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
+    named: Sequence[ChannelRow], pattern: Filter | None, sort: Sort, *, reverse: bool = False
 ) -> list[ChannelRow]:
-    """The entries, given by name, whose name `pattern` finds, in the order of `sort` or in reverse."""
+    """The entries, given by name, whose name `pattern` matches, in the order of `sort` or in reverse."""
     value, descending = _ORDERS[sort]
-    found = [(value(entry), entry) for entry in named if pattern is None or pattern.search(entry.view.channel)]
+    found = [(value(entry), entry) for entry in named if pattern is None or pattern.matches(entry.view.channel)]
     known = [pair for pair in found if pair[0] is not None]
     known.sort(key=itemgetter(0), reverse=descending != reverse)
     return [entry for _, entry in [*known, *(pair for pair in found if pair[0] is None)]]
@@ -87,8 +87,8 @@ class View(Struct, frozen=True):
     proposed: ProposedSetting | None = None
     sort: Sort = SORTS[0]
     reverse: bool = False
-    pattern: re.Pattern[str] | None = None
-    windows_pattern: re.Pattern[str] | None = None
+    pattern: Filter | None = None
+    windows_pattern: Filter | None = None
     """The filter of the open windows: by their times, and by the channels they wait for."""
     inside: int | None = None
     """The source instance whose channels are shown."""

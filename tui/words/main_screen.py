@@ -12,7 +12,7 @@ from ...engine.text import formatting as f
 from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave, staves
 from .channels import ChannelRow, View, by_name, ordered, preview_of
-from .keys import LINKS, Hint, hint
+from .keys import FREEZE, LINKS, TYPE_LATENESS, Hint, hint
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
 from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
 from .progress import Playback, lags_of
@@ -235,3 +235,35 @@ def hints(
     if replay:
         return [*out, zone, hint("theme"), hint("svg"), hint("help"), hint("quit")]
     return [*out, freeze, zone, hint("theme"), hint("svg"), hint("record"), hint("help"), hint("quit")]
+
+
+def detail_hints(shown: Shown, own: Sequence[Hint], *, filtered: bool) -> list[Hint]:
+    """The keys of a further screen that have an effect now; `own` are those that only this screen has."""
+    preview, snapshot, view = shown.preview, shown.snapshot, shown.view
+    out = [hint("back", "clear filter" if filtered else None) if preview is None else hint("drop", "drop")]
+    if preview is not None and takes_changes(snapshot, replay=shown.is_replay, gone=shown.lost is not None):
+        out.insert(0, hint("apply", apply_words(snapshot, preview)))
+    rank = 9 if preview is None else 1
+    if snapshot.settings.tunable and snapshot.whatif:
+        out.append(hint("lateness-longer", rank=rank))
+    if snapshot.whatif_idle:
+        out.append(hint("idle-longer", rank=rank + 1))
+    out += own
+    if not shown.is_replay:
+        out.append(hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6))
+    return [*out, hint("zone", "local" if view.zone else "UTC", 10), hint("help"), hint("quit", rank=7)]
+
+
+def main_commands(*, replay: bool) -> list[tuple[str, str, str]]:
+    """Title, help and action of each command of the main screen."""
+    freeze = (FREEZE, "Data keeps coming, the picture is frozen", "freeze")
+    return [
+        (TYPE_LATENESS, "Preview a lateness, then apply it", "type_lateness"),
+        ("Filter the channels", "By a regular expression", "filter"),
+        ("Sort the channels", "The next order", "sort"),
+        ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
+        *([] if replay else [freeze]),
+        ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
+        ("UTC or local time", "How times are shown", "zone"),
+        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS),
+    ]
