@@ -44,7 +44,7 @@ _KNOWS_BOTH = ("WezTerm", "ghostty")
 def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collection[str]) -> None:
     """Report an alert in these ways (`appearance.ALERTS`): a notice, the bell, a notification of the desktop."""
     if "toast" in ways:
-        app.notify(text, title=title, severity=severity, markup=False, timeout=_SECONDS)
+        app.notify(text, severity=severity, markup=False, timeout=_SECONDS)
     if app.is_headless or app.is_web:
         return
     if "bell" in ways:
@@ -240,7 +240,8 @@ class WmtopApp(BaseApp[Answer]):
         """Report new alerts."""
         for event in self._recent.log.take_alerts():
             severity = alert_severity(event)
-            alert(self, alert_title(self._engine_name), alert_text(event), severity, self._alert_ways)
+            text = alert_text(event, self._snapshot, self._recent.log.events())
+            alert(self, alert_title(self._engine_name), text, severity, self._alert_ways)
 
     def _resumed(self, _: App[Any]) -> None:
         """After a suspension: the engine was not silent, this process was."""

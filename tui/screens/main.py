@@ -269,6 +269,8 @@ class MainScreen(TargetScreen):
             self.close_prompt()
             if purpose in _FILTERS:
                 self.take_typed(purpose, "", done=True)
+        elif self.shown.hide_result():
+            self.paint()
         elif self.shown.view.inside is not None:
             self.shown.look(inside=None)
             self._arrange()

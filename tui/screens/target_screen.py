@@ -195,13 +195,13 @@ class TargetScreen(PromptScreen):
         if "apply" in self.denied:
             self.report(READ_ONLY)
             return
+        self.action_drop()
         if (line := line_in_job(snapshot, proposed.value_ms, idle=proposed.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
-            then = restart_words(snapshot, proposed.value_ms)
-            self.notify(f"Change this line in the job (copied)\n{line}{then}", markup=False, timeout=15)
+            self.shown.for_job = (line, restart_words(snapshot, proposed.value_ms))
+            self.paint()
         else:
             self._change(proposed)
-        self.action_drop()
 
     def action_undo(self) -> None:
         """Undo the last change that this screen made."""
@@ -407,11 +407,6 @@ class DetailScreen(TargetScreen):
     def on_sorted_by(self, event: SortedBy) -> None:
         self.repaint()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "detail":
-            return parameters[0] != self.NAME
-        return super().check_action(action, parameters)
-
     def commands(self) -> list[tuple[str, str, str]]:
         others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
         return [("Back", "To the main screen, or to where Enter opened this one", "back"), *others]
@@ -447,5 +442,7 @@ class DetailScreen(TargetScreen):
             self.close_prompt()
         if asked or self.pattern:
             self.take_typed("filter", "", done=True)
+        elif self.shown.hide_result():
+            self.paint()
         else:
             self.leave()

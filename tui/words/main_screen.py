@@ -17,7 +17,7 @@ from .presenter import Condition, Lost, condition, presenter_of, replay_conditio
 from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
 from .progress import Playback, lags_of
 from .recent import Recent
-from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
+from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine, part
 from .texts import OPEN_INSTANCE
 from .verdict import Offer, offer_of, verdict_parts
 from .watermark import kind_words, watermark_parts
@@ -40,6 +40,8 @@ class Shown:
         """The effect of the preview at the next emit."""
         self.applied: Applied | None = None
         """The last change that this screen made."""
+        self.for_job: tuple[str, str] | None = None
+        """The line to change in the job, which was copied, and what follows from it."""
         self.offer: Offer | None = None
         """The setting that the verdict's line names."""
         self.findings: Sequence[Finding] = ()
@@ -105,6 +107,7 @@ class Shown:
 
     def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""
+        self.for_job = None
         is_in_force = proposed is not None and proposed == setting_in_force(self.snapshot, proposed)
         self.look(proposed=None if is_in_force else proposed)
 
@@ -112,6 +115,13 @@ class Shown:
         """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
         before = setting_in_force(self.snapshot, proposed)
         self.applied = Applied(proposed, before, self.snapshot.settings.version, undoes=undoes)
+
+    def hide_result(self) -> bool:
+        """Drop the line about the last change, or the line for the job; whether there was one."""
+        shown = self.for_job is not None or (self.applied is not None and bool(self.applied.parts(self.snapshot)))
+        self.for_job = None
+        self.applied = None if self.applied is None else self.applied.hidden()
+        return shown
 
     @property
     def is_replay(self) -> bool:
@@ -163,7 +173,7 @@ class Shown:
             watermark_line=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
-            from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),
+            from_start=self._from_start_line(words.can_apply),
             banner=None if now.note is None else (now.note, now.style),
             log=snapshot.log if now.style == "bad" else None,
         )
@@ -171,9 +181,16 @@ class Shown:
     def _now_line(self, can_apply: bool) -> Sequence[Part]:
         if not takes_changes(self.snapshot, replay=False, gone=self.lost is not None):
             return no_change_parts() if self.preview is not None else ()
+        if self.for_job is not None:
+            return [part((" Change in the job (copied): ", "dim"), (self.for_job[0], "strong"))]
         if self.preview is not None:
             return now_parts(self.snapshot, self.now, can_apply=can_apply)
         return () if self.applied is None else self.applied.parts(self.snapshot)
+
+    def _from_start_line(self, can_apply: bool) -> Sequence[Part]:
+        if self.for_job is not None:
+            return [part((f" {self.for_job[1]}", "text"))] if self.for_job[1] else ()
+        return from_start_parts(self.snapshot, self.preview) if self.preview and can_apply else ()
 
 
 def link_hints(findings: int = 0) -> list[Hint]:
