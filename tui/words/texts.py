@@ -28,7 +28,7 @@ class Appearance(Struct, frozen=True):
 
 HOW_TO_PREVIEW = "like 45m · Enter keeps the preview · Esc drops it"
 """The hint beside the prompt for a lateness of a recording, which cannot be changed."""
-HOW_TO_FILTER = "Enter keeps it · Esc clears it · ! before it: all others"
+HOW_TO_FILTER = "Enter keeps · Esc clears · !x: all but x"
 
 
 class Chosen(Struct, frozen=True):
