@@ -22,6 +22,7 @@ COMMANDS = {
     "run": ".run:run_app",
     "attach": ".attach:attach",
     "check": ".check:check",
+    "watch": ".watch:watch",
     "explain": ".check:explain",
     "advise": ".advise:advise",
     "export": ".export:export",
