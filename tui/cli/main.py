@@ -14,6 +14,7 @@ import typer
 
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets import READER_THREAD
+from ..words.texts import ASCII_VARIABLE
 from .complete import epilog, words_to_complete
 from .process import loading, log, set_log, versions
 
@@ -43,6 +44,7 @@ STORE = "wmtop.engine.targets.spark.store"
 LOOKS_END_WITHIN_S = 1.0
 VALUED = ("--config", "--log-file", "--log-level")
 """Options before the command that take a value."""
+ASCII_OPTION = "--ascii"
 HELP = "top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost."
 
 
@@ -80,6 +82,7 @@ def main_command(
     version: Annotated[
         bool, typer.Option("--version", help="print the versions of wmtop and of what it runs on")
     ] = False,
+    ascii: Annotated[bool, typer.Option(ASCII_OPTION, help="draw the screen with ASCII characters only")] = False,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="the configuration file (see 'wmtop config')")
     ] = None,
@@ -98,6 +101,8 @@ def main_command(
         raise typer.Exit
     set_log(log_file, log_level)
     log.info("wmtop %s starts", context.invoked_subcommand or "fleet")
+    if ascii:
+        os.environ[ASCII_VARIABLE] = "1"
     if config is not None:
         from .config import FILE_VARIABLE
 
@@ -148,6 +153,9 @@ def _run_command() -> int:
     if asked is not None:
         command_line(asked)(prog_name="wmtop")
         return 0
+    if ASCII_OPTION in sys.argv[1:]:  # before or after the command
+        sys.argv.remove(ASCII_OPTION)
+        sys.argv.insert(1, ASCII_OPTION)
     try:
         with loading():
             command = command_line(sys.argv[1:])

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -24,7 +25,7 @@ from ...engine.feed.messages import Change
 from ...engine.text.formatting import cut
 from ..widgets.canvas import bindings
 from ..widgets.lines import Prompt, TextLine, TopLines
-from ..widgets.themes import DARK, THEMES
+from ..widgets.themes import DARK, THEMES, ascii_driver, prepare_terminal, usual_theme
 from ..words.keys import where_it_works
 from ..words.spans import Top, part
 from ..words.texts import HOW_TO_FILTER, Chosen, Filter, TableRecords, as_csv, as_json, filter_of
@@ -120,6 +121,8 @@ def too_small(width: int, height: int) -> bool:
 class TooSmallScreen(ModalScreen[None]):
     """Covers all else until the terminal has grown."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.leave", "quit")]
+
     def compose(self) -> ComposeResult:
         yield TextLine(id="needed")
         yield TextLine(id="keys")
@@ -199,6 +202,7 @@ class BaseApp(App[Result]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
 
     def __init__(self, preferences_file: Path | None) -> None:
+        prepare_terminal()
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._engine_name = ""
         self._preferences_file = preferences_file
@@ -206,7 +210,10 @@ class BaseApp(App[Result]):
         for theme in THEMES:
             self.register_theme(theme)
         known = {theme.name for theme in THEMES}
-        self.theme = self.preferences.theme if self.preferences.theme in known else DARK.name
+        self.theme = self.preferences.theme if self.preferences.theme in known else usual_theme()
+
+    def get_driver_class(self) -> type[Driver]:
+        return ascii_driver(super().get_driver_class())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables

@@ -10,6 +10,8 @@ from msgspec import Struct
 from ...engine.text import formatting as f
 from ...engine.text.formatting import first_line
 
+ASCII_VARIABLE = "WMTOP_ASCII"
+"""The environment variable that `--ascii` sets."""
 THEMES = ("dark", "light", "contrast")
 ZONES = ("utc", "local")
 ALERTS = ("toast", "bell", "desktop")

@@ -1,5 +1,6 @@
 """`wmtop watch`: a plain line at each change, and the exit code of the last verdict."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,7 @@ def test_watch_prints_a_line_at_each_change(capsys: pytest.CaptureFixture[str]) 
     assert "\r" not in out
     verdicts = [line.split()[3] for line in lines]
     assert {"STALLED", "SLOW", "MOVING"} <= set(verdicts)
-    assert all(
-        before.split("  ", 1)[1] != after.split("  ", 1)[1] for before, after in zip(lines, lines[1:], strict=False)
-    )
+    assert all(before.split("  ", 1)[1] != after.split("  ", 1)[1] for before, after in pairwise(lines))
     stall = verdicts.index("STALLED")
     assert "FL" in lines[stall]
     assert "new: " in lines[stall]
