@@ -20,11 +20,11 @@ def shown_until_q(rows: int, columns: int, arguments: tuple[str, ...] = (), **va
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(variables)
-        os.execv(sys.executable, [sys.executable, "-m", "wmtop.tui.cli", "replay", str(RECORDING), *arguments])
+        os.execv(sys.executable, [sys.executable, "-m", "wmtop.tui.cli", "replay", str(RECORDING), *arguments])  # noqa: S606
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     written, until, asked = b"", time.monotonic() + 60, 0.0
     while time.monotonic() < until:
-        if written and time.monotonic() > asked + 2:
+        if (b"WATERMARK" in written or (written and columns == 1)) and time.monotonic() > asked + 2:
             asked = time.monotonic()
             os.write(terminal, b"q")
         if not select.select([terminal], [], [], 0.2)[0]:
