@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,9 +30,6 @@ from ..words.keys import where_it_works
 from ..words.spans import Top, part
 from ..words.texts import HOW_TO_FILTER, Chosen, Filter, TableRecords, as_csv, as_json, filter_of
 from .preferences import Preferences, read_preferences, write_preferences
-
-if TYPE_CHECKING:  # imported when the palette is opened
-    from .help import Commands
 
 
 def app_of(screen: Screen[Any]) -> "BaseApp[Any]":
@@ -178,12 +175,6 @@ def free_file(directory: Path, name: str, suffix: str) -> Path:
     return next(path for free in names if not (path := directory / free).exists())
 
 
-def _commands() -> "type[Commands]":
-    from .help import Commands
-
-    return Commands
-
-
 Result = TypeVar("Result")
 _LOOK_FOR_TERMINAL_S = 1.0
 _NOTICE_CELLS = 60
@@ -196,7 +187,6 @@ class BaseApp(App[Result]):
     CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
     TITLE = "wmtop"
     ALLOW_SELECT = False
-    COMMANDS = {_commands}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012

@@ -21,7 +21,7 @@ from ..words.keys import chosen_keys, hint
 from ..words.spans import Span, part
 from ..words.texts import Appearance, Chosen, TableRecords
 from .base_app import BaseApp, PromptScreen, app_of
-from .help import AT_THE_END, EVERYWHERE, HERE, HelpScreen, commands
+from .help import AT_THE_END, EVERYWHERE, HERE, Commands, HelpScreen, commands
 
 
 class FleetTable(Sheet):
@@ -160,6 +160,8 @@ _DENIED = frozenset({"record", "export_incident"})
 
 class FleetApp(BaseApp[str]):
     """Shows what `rows` returns; `selected` is the target that the cursor begins on."""
+
+    COMMANDS = {lambda: Commands}  # noqa: RUF012
 
     def __init__(
         self,

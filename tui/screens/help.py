@@ -19,6 +19,7 @@ from textual.widgets import Static
 from ...engine.text.formatting import clean
 from ..words import keys
 from ..words.keys import LISTS, links, rows
+from ..words.user_commands import command_rows
 from .base_app import BaseApp, app_of
 
 if TYPE_CHECKING:  # imported by the first search: the first paint needs neither
@@ -74,6 +75,7 @@ class HelpScreen(ModalScreen[None]):
             (name, rows(name) if name else []),
             ("Replay", rows("replay", "timeline") if replay else []),
             ("Everywhere" if name else "Keys", [row for row in here if row.shown not in screens]),
+            ("Yours", [] if "user_command" in denied else command_rows()),
             ("Screens (also 1 to 9)", [row for row in here if row.shown in screens]),
         ]
         if alone:

@@ -19,6 +19,7 @@ from .progress import Playback, lags_of
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine, part
 from .texts import OPEN_INSTANCE
+from .user_commands import command_hints
 from .verdict import Offer, offer_of, verdict_parts
 from .watermark import kind_words, watermark_parts
 
@@ -250,8 +251,18 @@ def hints(
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
     zone = hint("zone", "local" if view.zone else "UTC")
     if replay:
-        return [*out, zone, hint("theme"), hint("svg"), hint("help"), hint("quit")]
-    return [*out, freeze, zone, hint("theme"), hint("svg"), hint("record"), hint("help"), hint("quit")]
+        return [*out, zone, *command_hints(), hint("theme"), hint("svg"), hint("help"), hint("quit")]
+    return [
+        *out,
+        *command_hints(),
+        freeze,
+        zone,
+        hint("theme"),
+        hint("svg"),
+        hint("record"),
+        hint("help"),
+        hint("quit"),
+    ]
 
 
 def detail_hints(shown: Shown, own: Sequence[Hint], *, filtered: bool) -> list[Hint]:
@@ -265,7 +276,7 @@ def detail_hints(shown: Shown, own: Sequence[Hint], *, filtered: bool) -> list[H
         out.append(hint("lateness-longer", rank=rank))
     if snapshot.whatif_idle:
         out.append(hint("idle-longer", rank=rank + 1))
-    out += own
+    out += [*own, *command_hints()]
     if not shown.is_replay:
         out.append(hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6))
     return [*out, hint("zone", "local" if view.zone else "UTC", 10), hint("help"), hint("quit", rank=7)]

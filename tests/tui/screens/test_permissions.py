@@ -17,8 +17,8 @@ WRITING_KEYS = ("S", "R", "X", "J", "E")
 
 def test_what_is_denied() -> None:
     assert denied_to(served=False, read_only=False) == frozenset()
-    assert denied_to(served=True, read_only=False) == WRITES_FILES
-    assert denied_to(served=True, read_only=True) == WRITES_FILES | CHANGES_ENGINE
+    assert denied_to(served=True, read_only=False) == WRITES_FILES | {"user_command"}
+    assert denied_to(served=True, read_only=True) == WRITES_FILES | CHANGES_ENGINE | {"user_command"}
 
 
 def titles(it: Driven) -> set[str]:
