@@ -79,7 +79,7 @@ class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
             f"{'Last record' if one else 'First of them without data'}: {span(self.quiet_ms)} ago"
             if self.quiet_ms is not None
             else f"{n(self.never_seen, 'channel')} without any record",
-            f"Watermark held back for {least}{span(self.held_ms)}",
+            f"Holding it back for {least}{span(self.held_ms)}",
             *([] if self.gain_ms is None else [f"{span(self.gain_ms)} to the next channel that has data"]),
             *([f"{n(self.never_seen, 'channel')} never had a record"] if self.never_seen and not never else []),
             *([f"{n(self.lagging, 'channel')} with data {verb('x' * self.lagging, 'holds', 'hold')} it back too"]
@@ -111,9 +111,7 @@ def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
     if not _matters(facts, silent, gain_ms, len(waiting)):
         return None
     views, channels = silent.values(), tuple(silent)
-    held_ms = facts.frozen_ms
-    if holder is not None:
-        held_ms = max(held_ms or 0, facts.now_ms - holder.since_ms)
+    held_ms = facts.frozen_ms if holder is None else facts.now_ms - holder.since_ms
     records = [window.records for window in waiting if window.records is not None]
     endless = idle is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
     return SilentChannels(

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wmtop.engine.doctor import Finding, diagnose
+from wmtop.engine.doctor.blocking import SilentChannels
 from wmtop.engine.doctor.lateness import LatenessTooSmall
-from wmtop.engine.doctor.progress import CannotTell
+from wmtop.engine.doctor.progress import CannotTell, Slow
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import Level, Reason, Snapshot, Totals, Verdict, VerdictName
 from wmtop.engine.verdict.history import HistoryPoint
@@ -16,7 +17,7 @@ from wmtop.engine.verdict.history import HistoryPoint
 from tests.snapshots import replace
 
 from ..tui import canned
-from .patients import LATENESS, MINUTE, NOW, SECOND, before, channel, found, healthy
+from .patients import LATENESS, NOW, SECOND, before, channel, found, healthy
 
 FLIGHTS = Path(__file__).parent
 
@@ -69,26 +70,29 @@ def test_no_bad_verdict_is_an_all_clear(verdict: VerdictName, stream: tuple[Snap
     assert diagnose(judged, [])
 
 
-def diagnosed(path: Path) -> Iterator[list[Finding]]:
-    """What the doctor finds at each snapshot of a recording, once there is a minute of history."""
+def diagnosed(path: Path) -> Iterator[tuple[VerdictName, list[Finding]]]:
+    """Verdict and findings at each snapshot of a recording; only before the first advance it cannot be told."""
     with RecordingReader(path) as recording:
         for number, snapshot in enumerate(recording, 1):
             past = [point for point in recording.points[:number] if point is not None]
-            found = diagnose(snapshot, past)
-            young = past[-1].wall_ms - past[0].wall_ms < MINUTE
-            assert not young or {type(finding) for finding in found} >= {CannotTell}
-            yield [finding for finding in found if not (young and isinstance(finding, CannotTell))]
+            verdict, found = snapshot.verdict.verdict, diagnose(snapshot, past)
+            assert (verdict == "unknown") == (number == 1) == any(isinstance(one, CannotTell) for one in found)
+            yield verdict, [finding for finding in found if not isinstance(finding, CannotTell)]
 
 
-def test_a_day_of_real_flights_with_the_lateness_that_they_need_has_no_findings() -> None:
+def test_a_day_of_real_flights_with_the_lateness_that_they_need_has_the_findings_of_its_night_alone() -> None:
+    """A channel that stops holds the watermark back for the idle timeout of 2h; at night the others stop as well."""
     said = list(diagnosed(FLIGHTS / "flights-lateness-3h.rec"))
     assert len(said) == 40
-    assert [finding for findings in said for finding in findings] == []
+    bad = [(verdict, [type(finding) for finding in findings]) for verdict, findings in said if findings]
+    assert bad == [("stalled", [SilentChannels]), *[("slow", [Slow])] * 5]
 
 
-def test_with_too_little_lateness_that_is_all_that_is_wrong() -> None:
-    said = [finding for findings in diagnosed(FLIGHTS / "flights-lateness-30m.rec") for finding in findings]
-    assert {type(finding) for finding in said} == {LatenessTooSmall}
-    last = said[-1]
+def test_with_too_little_lateness_that_is_all_that_is_wrong_while_it_moves() -> None:
+    said = list(diagnosed(FLIGHTS / "flights-lateness-30m.rec"))
+    moving = [finding for verdict, findings in said for finding in findings if verdict == "moving"]
+    assert {type(finding) for finding in moving} == {LatenessTooSmall}
+    assert {verdict for verdict, _ in said} == {"unknown", "moving", "slow"}
+    last = moving[-1]
     assert isinstance(last, LatenessTooSmall)
     assert last.fixes[0].value_ms == 3 * canned.HOUR
