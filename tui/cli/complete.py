@@ -49,6 +49,7 @@ EXAMPLES = {
         "wmtop check --all",
         "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
     ),
+    "watch": ("wmtop watch flights", "wmtop watch flink://localhost:8081/orders --every 10m >> orders.log"),
     "explain": ("wmtop explain", "wmtop explain silent-channels"),
     "export": (
         "wmtop export --all --prometheus :9464",

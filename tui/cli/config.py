@@ -21,6 +21,7 @@ from ...engine.text.formatting import clean, setting
 from ...engine.watermarks.settings import TUNABLE
 from ..words.keys import BIND_NAMES, binds_by_name, check_keys, chosen_keys, key_label, use_keys
 from ..words.texts import ALERTS, THEMES, ZONES, Appearance
+from ..words.user_commands import UserCommand, command_of
 from .options import TARGET_OPTIONS, EngineArguments, flag, parse_condition, parse_duration
 
 FILE_VARIABLE = "WMTOP_CONFIG"
@@ -62,6 +63,7 @@ class Config(Struct, frozen=True):
     targets: dict[str, ConfiguredTarget] = {}
     ui: dict[str, Any] = {}
     keys: dict[str, str] = {}
+    commands: dict[str, UserCommand] = {}
     run: dict[str, Any] = {}
 
 
@@ -189,7 +191,7 @@ def parse_config(text: str, path: Path) -> Config:
         line = at["line"] if at is not None and at["line"] else max(len(text.splitlines()), 1)
         raise ConfigError(f"{path}:{line}: not TOML: {_AT_LINE.sub('', str(error))}") from None
     try:
-        _check_names((), content, ("targets", "ui", "keys", "defaults"))
+        _check_names((), content, ("targets", "ui", "keys", "commands", "defaults"))
         defaults = _table(("defaults",), content)
         _check_names(("defaults",), defaults, ("run",))
         targets = _table(("targets",), content)
@@ -197,6 +199,7 @@ def parse_config(text: str, path: Path) -> Config:
             targets={name: _target(name, targets, path.parent) for name in targets},
             ui=_values(("ui",), content, UI_KEYS),
             keys=_keys(content),
+            commands=_values(("commands",), content, dict.fromkeys(_table(("commands",), content), command_of)),
             run=_values(("defaults", "run"), defaults, RUN_KEYS),
         )
     except _WrongKeyError as error:

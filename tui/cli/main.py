@@ -15,6 +15,7 @@ import typer
 
 from ...engine.system.errors import RunError, UsageError, unexpected
 from ...engine.targets import READER_THREAD
+from ..words.texts import ASCII_VARIABLE
 from .complete import epilog, words_to_complete
 from .process import discard_output, loading, log, prepare_output, set_log, unwritten, versions
 
@@ -23,6 +24,7 @@ COMMANDS = {
     "run": ".run:run_app",
     "attach": ".attach:attach",
     "check": ".check:check",
+    "watch": ".watch:watch",
     "explain": ".check:explain",
     "advise": ".advise:advise",
     "export": ".export:export",
@@ -45,6 +47,7 @@ FAILED, UNUSABLE, CANNOT_TELL, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: the run failed, unusable input, no answer."""
 VALUED = ("--config", "--log-file", "--log-level")
 """Options before the command that take a value."""
+ASCII_OPTION = "--ascii"
 HELP = "top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost."
 
 
@@ -82,6 +85,7 @@ def main_command(
     version: Annotated[
         bool, typer.Option("--version", help="print the versions of wmtop and of what it runs on")
     ] = False,
+    ascii: Annotated[bool, typer.Option(ASCII_OPTION, help="draw the screen with ASCII characters only")] = False,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="the configuration file (see 'wmtop config')")
     ] = None,
@@ -100,6 +104,8 @@ def main_command(
         raise typer.Exit
     set_log(log_file, log_level)
     log.info("wmtop %s starts", context.invoked_subcommand or "fleet")
+    if ascii:
+        os.environ[ASCII_VARIABLE] = "1"
     if config is not None:
         from .config import FILE_VARIABLE
 
@@ -161,6 +167,9 @@ def _run_command(failed: int) -> int:
     if asked is not None:
         command_line(asked)(prog_name="wmtop")
         return 0
+    if ASCII_OPTION in sys.argv[1:]:  # before or after the command
+        sys.argv.remove(ASCII_OPTION)
+        sys.argv.insert(1, ASCII_OPTION)
     try:
         with loading():
             command = typer.main.get_command(command_line(sys.argv[1:]))

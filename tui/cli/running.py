@@ -18,6 +18,7 @@ from ...engine.feed.messages import Change, Stop
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import NO_DATA, clean, count, duration, stamp
 from ..words.keys import use_keys
+from ..words.user_commands import use_commands
 from .complete import run_names
 from .config import appearance, config
 from .launch import launched
@@ -207,6 +208,7 @@ def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bo
     denied = denied_to(served=is_served(), read_only=read_only)
     app = app_of(denied=denied, preferences_file=None if is_served() else preferences_file())
     use_keys(config().keys)
+    use_commands(config().commands)
     app.apply_appearance(appearance())
     if of_fleet:
         app.return_to_fleet()

@@ -17,6 +17,7 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.text.formatting import MOMENT_HOW, parse_moment
 from ..screens.app import FromFeed, WmtopApp
+from ..screens.help import commands
 from ..screens.incident_report import Incident, incident_of
 from ..screens.main import MainScreen
 from ..widgets.canvas import Picked, bindings
@@ -97,8 +98,7 @@ class ReplayApp(WmtopApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
-        yield SystemCommand(keys.PLAY, "The recording", self.action_play)
-        yield SystemCommand(keys.GO_TO, "Of the recording", self.action_go_to)
+        yield from commands(self, (keys.PLAY, "The recording", "play"), (keys.GO_TO, "Of the recording", "go_to"))
 
     def on_mount(self) -> None:
         self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]

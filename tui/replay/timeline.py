@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from statistics import median
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from rich.cells import cell_len
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import MouseDown, MouseMove, MouseUp, Resize
 
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, is_burst
-from ..widgets.canvas import Canvas, Picked, spark
+from ..widgets.canvas import Canvas, Picked, bindings, spark
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
 from ..words.spans import Span, part
@@ -145,13 +146,14 @@ _LEGEND_FROM = 108
 """The width from which the legend is shown next to the keys."""
 
 
-class Timeline(Canvas[tuple[int, tzinfo | None]]):
+class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindings=False):
     """Draws a recording and the current position; says `Picked` with a playing time (ms) when it is clicked.
 
     `play_ms` is when each snapshot is shown, from the first. `content`: the present snapshot's number, and the zone of
     the times.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
     content = (0, None)
 
     def __init__(self, points: Points, play_ms: Sequence[int], found: Sequence[TimelineMark]) -> None:
@@ -185,6 +187,12 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
             [(f" {f.pad(a, left)} ", "dim"), *spans, (f" {f.pad(b, right, right=True)} ", "dim")]
             for a, spans, b in lines
         ]
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self.redraw()
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self.capture_mouse()
@@ -225,7 +233,11 @@ class Timeline(Canvas[tuple[int, tzinfo | None]]):
 
     def _spark(self) -> list[Span]:
         bars, cell = spark(self._lags, self._greatest, "─"), self._cell(self.content[0])
-        return [(bars[:cell], "active"), (CURSOR, "level"), (bars[cell + 1 :], "folded")]
+        return [
+            (bars[:cell], "active"),
+            (CURSOR, "cursor" if self.has_focus else "level"),
+            (bars[cell + 1 :], "folded"),
+        ]
 
     def _signs(self) -> list[Span]:
         return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._marks]

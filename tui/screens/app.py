@@ -1,6 +1,7 @@
 """The app of one target: its stream, its screens, and the notices of its alerts."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
-from textual.app import App, SystemCommand
+from textual.app import App, SuspendNotSupported, SystemCommand
 from textual.message import Message
 from textual.screen import Screen
 
@@ -26,13 +27,14 @@ from ..words.presenter import Lost
 from ..words.recent import Recent
 from ..words.spans import Top
 from ..words.texts import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
-from .base_app import BaseApp, TooSmallScreen
+from ..words.user_commands import facts_of, user_commands
+from .base_app import BaseApp, PromptScreen, TooSmallScreen
 from .exports import Recorder
 from .incident_report import Incident, LastMinutes, write_new
 from .start import Answer, QuitScreen, StartScreen
 
 if TYPE_CHECKING:  # the start screen is painted before the others are imported
-    from .help import ChannelCommands
+    from .help import ChannelCommands, Commands
     from .main import MainScreen
 
 _SECONDS = 15
@@ -44,7 +46,7 @@ _KNOWS_BOTH = ("WezTerm", "ghostty")
 def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collection[str]) -> None:
     """Report an alert in these ways (`appearance.ALERTS`): a notice, the bell, a notification of the desktop."""
     if "toast" in ways:
-        app.notify(text, title=title, severity=severity, markup=False, timeout=_SECONDS)
+        app.notify(text, severity=severity, markup=False, timeout=_SECONDS)
     if app.is_headless or app.is_web:
         return
     if "bell" in ways:
@@ -101,6 +103,12 @@ def _channel_commands() -> "type[ChannelCommands]":
     return ChannelCommands
 
 
+def _commands() -> "type[Commands]":
+    from .help import Commands
+
+    return Commands
+
+
 OnQuit = Literal["ask", "stop", "leave"]
 _LOADED_AFTER_S = 0.3
 """When the main screen is imported at the latest: the start screen is painted by then, and there is no data yet."""
@@ -118,7 +126,7 @@ class WmtopApp(BaseApp[Answer]):
     """
 
     _replays: ClassVar[bool] = False
-    COMMANDS = App.COMMANDS | {_channel_commands}
+    COMMANDS = {_commands, _channel_commands}  # noqa: RUF012
 
     def __init__(
         self,
@@ -155,6 +163,8 @@ class WmtopApp(BaseApp[Answer]):
             self.theme = f"wmtop-{appearance.theme}"
         self._first_zone = None if appearance.zone == "local" else UTC
         self.set_keymap(chosen_keys())
+        for name, command in user_commands().items():
+            self.bind(command.key, f"user_command('{name}')", description=command.about or name)
         if self._main is not None:
             self._main.use_zone(self._first_zone)
 
@@ -184,6 +194,7 @@ class WmtopApp(BaseApp[Answer]):
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._fit)
+        self.app_resume_signal.subscribe(self, self._resumed)  # pyright: ignore[reportUnknownMemberType]
         self.run_worker(self._follow(), name="feed")
         self.set_timer(_LOADED_AFTER_S, lambda: import_module(".main", __package__))
         self.set_interval(1.0, self._look_for_silence)
@@ -239,7 +250,12 @@ class WmtopApp(BaseApp[Answer]):
         """Report new alerts."""
         for event in self._recent.log.take_alerts():
             severity = alert_severity(event)
-            alert(self, alert_title(self._engine_name), alert_text(event), severity, self._alert_ways)
+            text = alert_text(event, self._snapshot, self._recent.log.events())
+            alert(self, alert_title(self._engine_name), text, severity, self._alert_ways)
+
+    def _resumed(self, _: App[Any]) -> None:
+        """After a suspension: this process did not read, the engine may have sent."""
+        self._heard_s = self._clock()
 
     def _look_for_silence(self) -> None:
         """Check for missing snapshots: an engine that sends none is lost, too."""
@@ -351,6 +367,23 @@ class WmtopApp(BaseApp[Answer]):
             lost=None if self._lost is None else self._lost.text,
         )
 
+    def action_user_command(self, name: str) -> None:
+        """Run a program of the configuration on the selected row; the terminal is the program's until it ends."""
+        screen = self.screen
+        if not isinstance(screen, PromptScreen):
+            return
+        table = screen.records()
+        facts = facts_of(self._engine_name, screen.chosen(), () if table is None else table.rows)
+        variables = {f"WMTOP_ROW_{fact.upper()}": value for fact, value in facts.items()}
+        try:
+            arguments = user_commands()[name].arguments(facts)
+            with self.suspend():
+                code = subprocess.run(arguments, env={**environ, **variables}, check=False).returncode
+                input(f"wmtop: {name}: exit code {code}; Enter returns ")
+        except (OSError, ValueError, EOFError, SuspendNotSupported) as error:
+            self.notify(f"{name}: {first_line(str(error))}", severity="error", markup=False, timeout=8)
+        self._heard_s = self._clock()  # nothing was read meanwhile
+
     async def action_record(self) -> None:
         """Start a recording in wmtop's start directory, and name its file; again: stop it."""
         if self._header is None or self._snapshot is None:
@@ -389,10 +422,10 @@ class WmtopApp(BaseApp[Answer]):
             self._main.record(self._recorder.path is not None)
 
     async def action_leave(self) -> None:
-        """Quit, as `on_quit` says; with nothing left to stop, just quit."""
+        """Quit, as `on_quit` says; with nothing left to stop, just quit; again: leave the engine running."""
         if isinstance(self.screen, QuitScreen):
-            return
-        if self._on_quit == "ask" and self._lost is None:
+            self.screen.action_answer("leave")
+        elif self._on_quit == "ask" and self._lost is None:
             self.push_screen(QuitScreen(clean(self._engine_name) or "engine"), self._go)
         else:
             await self._go("stop" if self._on_quit == "stop" else "leave")

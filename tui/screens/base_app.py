@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -23,12 +25,11 @@ from ...engine.feed.messages import Change
 from ...engine.text.formatting import cut
 from ..widgets.canvas import bindings
 from ..widgets.lines import Prompt, TextLine, TopLines
-from ..widgets.themes import DARK, THEMES
+from ..widgets.themes import DARK, THEMES, ascii_driver, prepare_terminal, usual_theme
+from ..words.keys import where_it_works
 from ..words.spans import Top, part
-from ..words.texts import HOW_TO_FILTER, Chosen, TableRecords, as_csv, as_json, pattern_of
+from ..words.texts import HOW_TO_FILTER, Chosen, Filter, TableRecords, as_csv, as_json, filter_of
 from .preferences import Preferences, read_preferences, write_preferences
-
-# What Textual has no words for
 
 
 def app_of(screen: Screen[Any]) -> "BaseApp[Any]":
@@ -46,7 +47,7 @@ def has_widgets(screen: Screen[Any]) -> bool:
 class PromptScreen(Screen[None]):
     """A screen with rows to copy, save and filter, and a prompt that takes the place of its footer's keys."""
 
-    pattern: re.Pattern[str] | None = None
+    pattern: Filter | None = None
     """The filter in force."""
     hides_records = False
     """Whether the records include rows that the filter hides."""
@@ -64,7 +65,7 @@ class PromptScreen(Screen[None]):
     def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
         """Use the typed text, at each change and when it is done; the problem in one line, or None."""
         try:
-            self.pattern = pattern_of(text)
+            self.pattern = filter_of(text)
         except ValueError as error:
             return str(error)
         self.use_pattern()
@@ -73,7 +74,7 @@ class PromptScreen(Screen[None]):
     def action_filter(self) -> None:
         """Ask for a filter."""
         if not self.asked:
-            self.ask("filter", "/", self.pattern.pattern if self.pattern else "")
+            self.ask("filter", "/", self.pattern.text if self.pattern else "")
 
     def ask(self, purpose: str, label: str, text: str, note: str = HOW_TO_FILTER) -> None:
         """Ask for a text: `label` is before it, `note` (how to continue) after it."""
@@ -116,6 +117,8 @@ def too_small(width: int, height: int) -> bool:
 
 class TooSmallScreen(ModalScreen[None]):
     """Covers all else until the terminal has grown."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.leave", "quit")]
 
     def compose(self) -> ComposeResult:
         yield TextLine(id="needed")
@@ -189,12 +192,18 @@ class BaseApp(App[Result]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
 
     def __init__(self, preferences_file: Path | None) -> None:
+        prepare_terminal()
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._engine_name = ""
-        self._preferences = preferences_file
+        self._preferences_file = preferences_file
+        self.preferences = Preferences() if preferences_file is None else read_preferences(preferences_file)
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = self._remembered_theme()
+        known = {theme.name for theme in THEMES}
+        self.theme = self.preferences.theme if self.preferences.theme in known else usual_theme()
+
+    def get_driver_class(self) -> type[Driver]:
+        return ascii_driver(super().get_driver_class())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables
@@ -217,13 +226,25 @@ class BaseApp(App[Result]):
         names = [theme.name for theme in THEMES]
         here = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(here + 1) % len(names)]
-        if self._preferences is not None:
-            write_preferences(self._preferences, Preferences(theme=self.theme))
+        self._prefer(replace(self.preferences, theme=self.theme))
 
-    def _remembered_theme(self) -> str:
-        known = {theme.name for theme in THEMES}
-        wanted = None if self._preferences is None else read_preferences(self._preferences).theme
-        return wanted if wanted in known else DARK.name
+    def run_command(self, title: str, owner: Screen[Any] | None, action: str) -> None:
+        """Run a command of the palette, an action of `owner` or of the app, and count it."""
+        used = self.preferences.used
+        self._prefer(replace(self.preferences, used={**used, title: used.get(title, 0) + 1}))
+        self.call_later((owner or self).run_action, action)
+
+    def _prefer(self, preferences: Preferences) -> None:
+        self.preferences = preferences
+        if self._preferences_file is not None:
+            write_preferences(self._preferences_file, preferences)
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """As in Textual; a key without an effect says where it works."""
+        handled = await super()._check_bindings(key, priority)
+        if not (handled or priority or isinstance(self.screen, ModalScreen)):
+            self.notify(where_it_works(key), markup=False, timeout=4)
+        return handled
 
     # Copies and saves
 

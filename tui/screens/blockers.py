@@ -85,7 +85,7 @@ class BlockersScreen(DetailScreen):
         groups = window_groups(opened)
         columns = sized(self._group_columns(), groups)
         for group in groups:
-            key, opens = f"windows {group.first.start_ms} {group.end_ms}", partial(self.action_detail, "Windows")
+            key, opens = f"windows {group.first.start_ms} {group.end_ms}", partial(self.open_further, "Windows")
             line = partial(row_line, columns, group)
             items.append(Item((line,), key, name=self._times(group), opens=opens))
         later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)

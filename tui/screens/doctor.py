@@ -121,7 +121,7 @@ class DoctorScreen(DetailScreen):
         if chosen.channel is not None and self.knows(chosen.channel):
             self.open_channel(chosen.channel)
         elif (screen := _screen_of(chosen)) is not None:
-            self.action_detail(screen)
+            self.open_further(screen)
 
     def action_evidence(self) -> None:
         """Show the finding alone, or with the list."""

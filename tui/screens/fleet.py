@@ -22,7 +22,7 @@ from ..words.keys import chosen_keys, hint
 from ..words.spans import Span, part
 from ..words.texts import Appearance, Chosen, TableRecords
 from .base_app import BaseApp, PromptScreen, app_of
-from .help import AT_THE_END, EVERYWHERE, HERE, HelpScreen, commands
+from .help import AT_THE_END, EVERYWHERE, HERE, Commands, HelpScreen, commands
 
 
 class FleetTable(Sheet):
@@ -90,7 +90,7 @@ class FleetScreen(PromptScreen):
         """Draw the present rows."""
         rows = self._rows()
         shown = words.ordered(rows, self._sort, self.pattern, reverse=self._reverse)
-        filtered = [] if self.pattern is None else [(f"  /{self.pattern.pattern}", "preview")]
+        filtered = [] if self.pattern is None else [(f"  /{self.pattern.text}", "preview")]
         self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *words.headline(rows), *filtered)])
         empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
         self.query_one(FleetTable).show_rows(shown, self._sort, reverse=self._reverse, empty=empty)
@@ -164,6 +164,8 @@ _DENIED = frozenset({"record", "export_incident"})
 class FleetApp(BaseApp[str]):
     """Shows what `rows` returns; `selected` is the target that the cursor begins on."""
 
+    COMMANDS = {lambda: Commands}  # noqa: RUF012
+
     def __init__(
         self,
         rows: Callable[[], Sequence[FleetRow]],
@@ -191,8 +193,9 @@ class FleetApp(BaseApp[str]):
         )
         if screen is self._fleet:
             yield from commands(self, *rows)
-            yield SystemCommand("Sort the targets", "By the next column", self._fleet.action_sort)
-            yield SystemCommand("Filter the targets", "By a regular expression", self._fleet.action_filter)
+            own = (("Sort the targets", "By the next column", "sort"),
+                   ("Filter the targets", "By a regular expression", "filter"))  # fmt: skip
+            yield from commands(self, *own, owner=self._fleet)
         yield from commands(self, *EVERYWHERE, (keys.HELP, "The keys", "show_help"), *AT_THE_END)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -1,23 +1,26 @@
 """The help, and the command palette."""
 
 from collections.abc import Iterator
+from functools import partial
 from heapq import nsmallest
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import Hit, Hits, Provider
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
+from textual.system_commands import SystemCommandsProvider
 from textual.widgets import Static
 
 from ...engine.text.formatting import clean
 from ..words import keys
 from ..words.keys import LISTS, links, rows
-from .base_app import app_of
+from ..words.user_commands import command_rows
+from .base_app import BaseApp, app_of
 
 if TYPE_CHECKING:  # imported by the first search: the first paint needs neither
     from .main import MainScreen
@@ -70,9 +73,10 @@ class HelpScreen(ModalScreen[None]):
         screens = {link.key for link in links()}
         sections = [
             (name, rows(name) if name else []),
-            ("Replay", rows("replay") if replay else []),
+            ("Replay", rows("replay", "timeline") if replay else []),
             ("Everywhere" if name else "Keys", [row for row in here if row.shown not in screens]),
-            ("Screens", [row for row in here if row.shown in screens]),
+            ("Yours", [] if "user_command" in denied else command_rows()),
+            ("Screens (also 1 to 9)", [row for row in here if row.shown in screens]),
         ]
         if alone:
             sections = [(name, rows(name)), ("Everywhere", rows("app", denied=denied))]
@@ -127,11 +131,10 @@ EVERYWHERE = (
 AT_THE_END = ((keys.QUIT, "Leave wmtop", "leave"),)
 
 
-def target_commands(app: App[Any], screen: "TargetScreen | None") -> Iterator[SystemCommand]:
+def target_commands(app: BaseApp[Any], screen: "TargetScreen | None") -> Iterator[SystemCommand]:
     """What the palette of a target's app offers; `screen` is the one on top, None while the engine starts."""
     if screen is not None:
-        for title, about, action in screen.commands():
-            yield SystemCommand(title, about, lambda action=action: app.call_later(screen.run_action, action))
+        yield from commands(app, *screen.commands(), owner=screen)
     rows = (
         ("Copy the name", "Of the selected row, to the clipboard", "copy_name"),
         ("Copy the row", "The selected row, to the clipboard", "copy_row"),
@@ -149,11 +152,25 @@ def target_commands(app: App[Any], screen: "TargetScreen | None") -> Iterator[Sy
     )
 
 
-def commands(app: App[Any], *offered: tuple[str, str, str]) -> Iterator[SystemCommand]:
-    """The commands (title, help, action of the app) that the app does not deny."""
+def commands(
+    app: BaseApp[Any], *offered: tuple[str, str, str], owner: Screen[Any] | None = None
+) -> Iterator[SystemCommand]:
+    """The commands (title, help, action of `owner`, else of the app) that the app does not deny, with their keys."""
     for title, about, action in offered:
         if app.check_action(action, ()):
-            yield SystemCommand(title, about, getattr(app, f"action_{action}"))
+            key = keys.key_of(action)
+            words = f"{key}  {about}" if key else about
+            yield SystemCommand(title, words, partial(app.run_command, title, owner, action))
+
+
+class Commands(SystemCommandsProvider):
+    """Offers the app's commands, those that the user has run most first."""
+
+    async def discover(self) -> Hits:
+        app = app_of(self.screen)
+        used, offered = app.preferences.used, app.get_system_commands(self.screen)  # pyright: ignore[reportUnknownMemberType]
+        for command in sorted(offered, key=lambda command: -used.get(command.title, 0)):
+            yield DiscoveryHit(Content(command.title), command.callback, help=command.help)
 
 
 class ChannelCommands(Provider):

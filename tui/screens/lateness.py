@@ -276,7 +276,7 @@ class LatenessScreen(DetailScreen):
 
     def action_who(self) -> None:
         """Which values the late records have."""
-        self.action_detail("Who is late")
+        self.open_further("Who is late")
 
     def action_open(self) -> None:
         """Preview the value under the cursor."""

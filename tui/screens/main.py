@@ -12,8 +12,6 @@ from textual.events import DescendantFocus, Resize, ScreenResume
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.formatting import parse_duration
-from ...engine.verdict.preview import ProposedSetting
 from ..widgets.barrel import Barrel
 from ..widgets.canvas import Picked, bindings
 from ..widgets.charts import HeatMap, HolderSpan, HolderStrip
@@ -22,13 +20,12 @@ from ..widgets.rows import SortedBy
 from ..widgets.tables import ChannelTable, WindowTable
 from ..words.barrel import holding
 from ..words.channels import next_sort, stave_of
-from ..words.keys import main_commands
-from ..words.main_screen import Shown, hints, link_hints
-from ..words.presenter import Lost, presenter_of
+from ..words.main_screen import Shown, hints, link_hints, main_commands
+from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.spans import Top
-from ..words.texts import HOW_TO_PREVIEW, Chosen, TableRecords, pattern_of
+from ..words.texts import Chosen, TableRecords, filter_of
 from ..words.windows import WindowGroup
 from .base_app import app_of, has_widgets
 from .preferences import allowed
@@ -189,37 +186,18 @@ class MainScreen(TargetScreen):
         """Ask for a filter of the table that has the focus."""
         purpose = "filter windows" if self.focused is self.query_one(WindowTable) else "filter"
         pattern = getattr(self.shown.view, _FILTERS[purpose])
-        self.ask(purpose, "/", pattern.pattern if pattern else "")
+        self.ask(purpose, "/", pattern.text if pattern else "")
 
     def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
         """Filter channels or windows by the typed text, or preview the lateness; what is wrong changes nothing."""
         if purpose not in _FILTERS:
-            return self._take_lateness(text, done=done)
+            return super().take_typed(purpose, text, done=done)
         try:
-            pattern = pattern_of(text)
+            pattern = filter_of(text)
         except ValueError as error:
             return str(error)
         self.shown.look(**{_FILTERS[purpose]: pattern})
         self._arrange()
-        return None
-
-    def action_type_lateness(self) -> None:
-        """Ask for a lateness."""
-        if self.tunable():
-            how = HOW_TO_PREVIEW if self.shown.is_replay else presenter_of(self.shown.snapshot).how_to_type
-            self.ask("lateness", "lateness", "", how)
-
-    def _take_lateness(self, text: str, *, done: bool) -> str | None:
-        """Preview the typed lateness, as `take_typed`."""
-        try:
-            lateness_ms = parse_duration(text)
-        except ValueError as error:
-            if done:
-                return str(error)
-            self.want(None)
-        else:
-            if not done:
-                self.want(ProposedSetting(False, lateness_ms))
         return None
 
     def action_sort(self) -> None:
@@ -284,6 +262,8 @@ class MainScreen(TargetScreen):
             self.close_prompt()
             if purpose in _FILTERS:
                 self.take_typed(purpose, "", done=True)
+        elif self.shown.hide_result():
+            self.paint()
         elif self.shown.view.inside is not None:
             self.shown.look(inside=None)
             self._arrange()

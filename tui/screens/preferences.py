@@ -20,18 +20,21 @@ READ_ONLY = "this screen is read-only: nothing was changed"
 def denied_to(*, served: bool, read_only: bool) -> frozenset[str]:
     """The actions that a screen does not have."""
     nothing = frozenset[str]()
-    return (WRITES_FILES if served else nothing) | (CHANGES_ENGINE if read_only else nothing)
+    runs = frozenset({"user_command"}) if served or read_only else nothing
+    return (WRITES_FILES if served else nothing) | (CHANGES_ENGINE if read_only else nothing) | runs
 
 
 def allowed(keys: Iterable[Hint], denied: frozenset[str]) -> list[Hint]:
     """The hints whose action the screen has."""
-    return [key for key in keys if key.action.removeprefix("app.") not in denied]
+    return [key for key in keys if key.action.removeprefix("app.").partition("(")[0] not in denied]
 
 
 class Preferences(Struct, frozen=True):
     """The user's choices; None: no choice."""
 
     theme: str | None = None
+    used: dict[str, int] = {}
+    """How often each command of the palette was run, by its title."""
 
 
 def preferences_file() -> Path:

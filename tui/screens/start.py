@@ -157,7 +157,7 @@ class QuitScreen(ModalScreen[Answer | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "stop the engine"),
-        Binding("l", "answer('leave')", "leave it running"),
+        Binding("l,q", "answer('leave')", "leave it running"),
         Binding("escape", "stay", "stay"),
     ]
 
@@ -172,7 +172,7 @@ class QuitScreen(ModalScreen[Answer | None]):
                 Content.assemble(
                     "The engine ", (self._engine_name, "bold"), " was started here.\n\n",
                     ("s", "bold $accent"), "    stop the engine and quit\n",
-                    ("l", "bold $accent"), "    leave it running and quit\n",
+                    ("q", "bold $accent"), "    leave it running and quit (also l)\n",
                     ("Esc", "bold $accent"), "  stay",
                 )
             )  # fmt: skip

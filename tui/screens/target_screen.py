@@ -19,6 +19,7 @@ from textual.widget import Widget
 from ...engine.feed.messages import Change
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import parse_duration
 from ...engine.verdict.preview import ProposedSetting, line_in_job
 from ..widgets.canvas import Picked, bindings
 from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
@@ -26,19 +27,18 @@ from ..widgets.rows import Item, Sheet, SortedBy
 from ..words import preview as what_if
 from ..words.keys import LINKS, LISTS, SCREENS, Hint, hint
 from ..words.late_records import About
-from ..words.main_screen import Shown, apply_words
-from ..words.presenter import presenter_of, takes_changes
+from ..words.main_screen import Shown, detail_hints
+from ..words.presenter import presenter_of
 from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.spans import Span, Top
 from ..words.targets import restart_words
-from ..words.texts import Chosen
+from ..words.texts import HOW_TO_PREVIEW, Chosen
 from .base_app import PromptScreen, app_of, has_widgets
 from .preferences import CHANGES_ENGINE, READ_ONLY, allowed
 
 FURTHER = {link.name: link.screen for link in SCREENS}
 """The places of the further screens by name."""
-
 FRAME_CELLS = 4
 """Cells left and right of the text that a further screen's frame takes."""
 
@@ -87,9 +87,15 @@ class TargetScreen(PromptScreen):
     # Other screens
 
     def action_detail(self, name: str) -> None:
-        """Open a further screen, or return to it if it is open."""
-        if name in FURTHER:
-            self._open(loaded(FURTHER[name]))
+        """Show a further screen instead of those that are open, or return to it."""
+        app, kind = app_of(self), loaded(FURTHER[name])
+        while isinstance(app.screen, DetailScreen) and not isinstance(app.screen, kind):
+            app.pop_screen()
+        self._open(kind)
+
+    def open_further(self, name: str) -> None:
+        """Open a further screen over this one: Esc returns here."""
+        self._open(loaded(FURTHER[name]))
 
     def open_channel(self, channel: str) -> None:
         """Open a channel's page."""
@@ -107,9 +113,7 @@ class TargetScreen(PromptScreen):
             return
         while not isinstance(app.screen, kind):
             app.pop_screen()
-        screen = app.screen
-        assert isinstance(screen, TargetScreen)
-        screen.paint()
+        self.paint()  # it may be this one, for another channel
 
     # The view
 
@@ -142,6 +146,27 @@ class TargetScreen(PromptScreen):
         elif not snapshot.whatif:
             self.report(presenter_of(snapshot).no_steps())
 
+    def action_type_lateness(self) -> None:
+        """Ask for a lateness."""
+        if self.tunable():
+            how = HOW_TO_PREVIEW if self.shown.is_replay else presenter_of(self.shown.snapshot).how_to_type
+            self.ask("lateness", "lateness", "", how)
+
+    def take_typed(self, purpose: str, text: str, *, done: bool) -> str | None:
+        """Preview the typed lateness, or filter; what is wrong changes nothing."""
+        if purpose != "lateness":
+            return super().take_typed(purpose, text, done=done)
+        try:
+            lateness_ms = parse_duration(text)
+        except ValueError as error:
+            if done:
+                return str(error)
+            self.want(None)
+        else:
+            if not done:
+                self.want(ProposedSetting(False, lateness_ms))
+        return None
+
     def action_idle(self, direction: int) -> None:
         """Move the previewed idle timeout along its ladder."""
         snapshot, proposed = self.shown.snapshot, self.shown.view.proposed
@@ -170,13 +195,13 @@ class TargetScreen(PromptScreen):
         if "apply" in self.denied:
             self.report(READ_ONLY)
             return
+        self.action_drop()
         if (line := line_in_job(snapshot, proposed.value_ms, idle=proposed.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
-            then = restart_words(snapshot, proposed.value_ms)
-            self.notify(f"Change this line in the job (copied)\n{line}{then}", markup=False, timeout=15)
+            self.shown.for_job = (line, restart_words(snapshot, proposed.value_ms))
+            self.paint()
         else:
             self._change(proposed)
-        self.action_drop()
 
     def action_undo(self) -> None:
         """Undo the last change that this screen made."""
@@ -216,7 +241,7 @@ class TargetScreen(PromptScreen):
 
 
 class DetailScreen(TargetScreen):
-    """A further screen; Esc leads back to where it was opened."""
+    """A further screen; Esc leads back to where Enter opened it, else to the main screen."""
 
     NAME: ClassVar[str]
     """In the trail, in the help, and as the place of its own keys in the table of keys: `Windows`."""
@@ -225,6 +250,7 @@ class DetailScreen(TargetScreen):
     OPEN: ClassVar[str] = ""
     """The key, by its name in the table of keys, that opens the row under the cursor."""
     BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
+    AUTO_FOCUS = "Rows"
     hides_records = True
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -334,8 +360,7 @@ class DetailScreen(TargetScreen):
         yield Rule("└┘", id="bottom")
         yield from self.bars()
         yield KeyLine(id="keys")
-        if self.NAME in LISTS:
-            yield Prompt(id="prompt")
+        yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         self.paint()
@@ -371,32 +396,9 @@ class DetailScreen(TargetScreen):
         return [(" › ".join(names) + " › ", "dim"), (self.crumb, "title")]
 
     def _all_keys(self) -> Sequence[Hint]:
-        view, replay = self.shown.view, self.shown.is_replay
-        freeze = hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6)
         can_filter = self.NAME in LISTS and self.pattern is None and bool(self.sheet.shares[1])
-        hints = [
-            *self._tuning_keys(),
-            *self.keys(self.snapshot),
-            *([hint("filter", rank=8)] if can_filter else []),
-            *([] if replay else [freeze]),
-            hint("zone", "local" if view.zone else "UTC", 10),
-            hint("help"),
-            hint("quit", rank=7),
-        ]
-        return allowed(hints, self.denied)
-
-    def _tuning_keys(self) -> list[Hint]:
-        preview, snapshot, shown = self.preview, self.snapshot, self.shown
-        back = hint("back", "clear filter" if self.pattern else None)
-        out = [back if preview is None else hint("drop", "drop")]
-        if preview is not None and takes_changes(snapshot, replay=shown.is_replay, gone=shown.lost is not None):
-            out.insert(0, hint("apply", apply_words(snapshot, preview)))
-        rank = 9 if preview is None else 1
-        if snapshot.settings.tunable and snapshot.whatif:
-            out.append(hint("lateness-longer", rank=rank))
-        if snapshot.whatif_idle:
-            out.append(hint("idle-longer", rank=rank + 1))
-        return out
+        own = [*self.keys(self.snapshot), *([hint("filter", rank=8)] if can_filter else [])]
+        return allowed(detail_hints(self.shown, own, filtered=self.pattern is not None), self.denied)
 
     def on_picked(self, event: Picked) -> None:
         if isinstance(event.control, Sheet) and not event.again and has_widgets(self):
@@ -405,14 +407,9 @@ class DetailScreen(TargetScreen):
     def on_sorted_by(self, event: SortedBy) -> None:
         self.repaint()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "detail":
-            return parameters[0] != self.NAME
-        return super().check_action(action, parameters)
-
     def commands(self) -> list[tuple[str, str, str]]:
         others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
-        return [("Back", "To where this screen was opened", "back"), *others]
+        return [("Back", "To the main screen, or to where Enter opened this one", "back"), *others]
 
     # The filter and copying
 
@@ -436,7 +433,7 @@ class DetailScreen(TargetScreen):
         if self.pattern is None:
             return []
         left, all_ = self.sheet.shares
-        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self.pattern.pattern), 20)}", "accent"),
+        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self.pattern.text), 20)}", "accent"),
                 (f"  {left:,} of {all_:,}", "dim")]  # fmt: skip
 
     def action_back(self) -> None:
@@ -445,5 +442,7 @@ class DetailScreen(TargetScreen):
             self.close_prompt()
         if asked or self.pattern:
             self.take_typed("filter", "", done=True)
+        elif self.shown.hide_result():
+            self.paint()
         else:
             self.leave()

@@ -1,6 +1,5 @@
 """Lists that format only the rows in view and repaint only those that changed."""
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -19,7 +18,7 @@ from textual.strip import Strip
 
 from ..words.columns import Column, titles_line
 from ..words.spans import Span, cells, clip
-from ..words.texts import NOTHING_MATCHES
+from ..words.texts import NOTHING_MATCHES, Filter
 from .canvas import Palette, Picked, bindings, differ
 
 
@@ -205,13 +204,13 @@ class Sheet(Rows):
         self._cursor: str | None = None
         self._chosen = False
         self._all: Sequence[Item] = ()
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: Filter | None = None
         self._sort: str | None = None
         self._reverse = False
         self.shares = (0, 0)
         """The numbers of items with a key: those that match the filter, and all."""
 
-    def filter(self, pattern: re.Pattern[str] | None) -> None:
+    def filter(self, pattern: Filter | None) -> None:
         """Show only the items with a key whose text matches `pattern`; None: all."""
         if pattern != self._pattern:
             self._pattern = pattern
@@ -345,8 +344,8 @@ class Sheet(Rows):
         return [item.key for item in self._items if item.key is not None]
 
 
-def _matches(pattern: re.Pattern[str], item: Item) -> bool:
-    return any(pattern.search(text_of(line(_WHOLE))) for line in item.lines)
+def _matches(pattern: Filter, item: Item) -> bool:
+    return pattern.matches(*(text_of(line(_WHOLE)) for line in item.lines))
 
 
 _WIDEST = 110

@@ -80,7 +80,7 @@ class ChannelTable(Rows):
         order = f"{view.sort} {'▴' if view.reverse else '▾'}"
         title: list[Span] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
         if view.pattern is not None:
-            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.pattern), 20)}", "accent")]
+            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.text), 20)}", "accent")]
             title.append((f"  {len(self._shown.entries):,} of {len(snapshot.channels):,}", "dim"))
         return Heading(0, title)
 
@@ -331,7 +331,7 @@ class WindowTable(Sheet):
         start, width = self.region.x, self.region.width
         title: list[Span] = [_title("Windows", focused)]
         if view.windows_pattern is not None:
-            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.windows_pattern.pattern), 12)}", "accent")]
+            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.windows_pattern.text), 12)}", "accent")]
             title.append((f"  {len(matching_windows(snapshot, view)):,} of {len(windows.open):,}", "dim"))
             return Heading(start, title)
         roomy = width >= 44
@@ -400,8 +400,10 @@ def matching_windows(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
     return [
         window
         for window in windows
-        if pattern.search(f.interval(window.start_ms, window.end_ms, view.zone, snapshot.now_ms))
-        or pattern.search(" ".join([*(window.blockers or ()), window.waits_for or ""]))
+        if pattern.matches(
+            f.interval(window.start_ms, window.end_ms, view.zone, snapshot.now_ms),
+            " ".join([*(window.blockers or ()), window.waits_for or ""]),
+        )
     ]
 
 

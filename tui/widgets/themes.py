@@ -1,11 +1,15 @@
 """The themes, dark, light, high contrast, and the style of each meaning in a theme."""
 
+import os
 from collections.abc import Mapping
 
 from msgspec import Struct
 from rich.style import Style
 from textual.color import Color
+from textual.driver import Driver
 from textual.theme import Theme
+
+from ..words.texts import ASCII_VARIABLE
 
 _COLORS = {
     "primary": ("#5fb4e5", "#1769a5", "#66d9ff"),
@@ -142,3 +146,48 @@ def style_of(style: ThemeStyle, variables: Mapping[str, str], below: Color, *, c
         bold=(style.bold and not turned) or None,
         reverse=turned or None,
     )
+
+
+_NO_GLYPHS = ("dumb", "unknown", "ansi", "vt52", "vt100", "vt102", "vt220")
+"""Values of TERM whose terminals have ASCII only."""
+_ASCII_OF = (
+    '▁_▂.▃-▄-▅=▆+▇*█#▉#▊#▋#▌|▍|▎|▏|▐|░.▒:▓%▔-▀"╱/╲\\╳x║|═=─-━-┄-┅-┈-┉-╌-╍-│|┃|┆|┊|╎|'
+    '←<→>↑^↓v↔=▲^▼v▶>◀<▸>◂<▴^▾v●*○o◆*◇o■#□o×x·.…~≈~≤<≥>−-–-—-✓v✗x›>±~Δd„"“"”"‘\'’\'␛?'
+)
+"""Each character and what stands for it, as wide as it is."""
+
+
+def _ascii_table() -> dict[int, str]:
+    rest = dict.fromkeys(range(9472, 9600), "+") | dict.fromkeys(range(9600, 9632), "#")
+    # Braille: its upper four dots, its lower four, or both.
+    dots = {0x2800 + bits: " '.:"[bool(bits & 0x1B) + 2 * bool(bits & 0xE4)] for bits in range(256)}
+    pairs = dict(zip(map(ord, _ASCII_OF[::2]), _ASCII_OF[1::2], strict=True))
+    return rest | dots | pairs | {ord("🔎"): "/ "}
+
+
+def prepare_terminal() -> None:
+    """Leave out of the environment what would mislead Rich and Textual about the terminal; before an app is made."""
+    if "TEXTUAL_DRIVER" in os.environ:  # in a browser these are the size
+        return
+    os.environ.pop("COLUMNS", None)
+    os.environ.pop("LINES", None)
+    if os.environ.get("TERM") in ("dumb", "unknown"):  # for these Rich claims 80x25, against the terminal's own answer
+        os.environ |= {"TERM": "vt100", ASCII_VARIABLE: "1"}
+
+
+def ascii_driver(driver: type[Driver]) -> type[Driver]:
+    """The driver, or where the terminal or the user wants ASCII only one that translates all that is written."""
+    if not os.environ.get(ASCII_VARIABLE) and os.environ.get("TERM") not in _NO_GLYPHS:
+        return driver
+    table = _ascii_table()
+
+    class AsciiDriver(driver):
+        def write(self, data: str) -> None:
+            super().write(data.translate(table))
+
+    return AsciiDriver
+
+
+def usual_theme() -> str:
+    """The name of the theme for a user who has chosen none: light if the terminal says that its background is."""
+    return LIGHT.name if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15") else DARK.name

@@ -1,6 +1,5 @@
 """The channels in the user's view: filtered and sorted rows, and the facts about one channel, in words. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from operator import itemgetter
@@ -17,6 +16,7 @@ from . import preview as what_if
 from .barrel import Kind, Stave, channel_named, holding, holding_instance, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
+from .texts import Filter
 from .watermark import cause, held_for, kind_words, share
 
 Sort = Literal[
@@ -148,8 +148,8 @@ class View(Struct, frozen=True):
     proposed: ProposedSetting | None = None
     sort: Sort = SORTS[0]
     reverse: bool = False
-    pattern: re.Pattern[str] | None = None
-    windows_pattern: re.Pattern[str] | None = None
+    pattern: Filter | None = None
+    windows_pattern: Filter | None = None
     """The filter of the open windows: by their times, and by the channels they wait for."""
     inside: int | None = None
     """The source instance whose channels are shown."""

@@ -1,6 +1,5 @@
 """The fleet: a row for each target, the worst first, as a table and as JSON. Pure."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from typing import Any, get_args
@@ -19,6 +18,7 @@ from .columns import row_line as columns_line
 from .fail_if import FACTS, CheckInput
 from .progress import lags_of, sparkline
 from .spans import Part, Span, clip, part
+from .texts import Filter
 from .verdict import STYLES, WORDS, WORST, blame, style_of
 from .watermark import is_close
 
@@ -156,10 +156,10 @@ SORTS: dict[str, Callable[[FleetRow], Any]] = {
 
 
 def ordered(
-    rows: Sequence[FleetRow], sort: str = "verdict", pattern: re.Pattern[str] | None = None, *, reverse: bool = False
+    rows: Sequence[FleetRow], sort: str = "verdict", pattern: Filter | None = None, *, reverse: bool = False
 ) -> list[FleetRow]:
     """The rows whose target matches `pattern`, in the order of a column, optionally reversed."""
-    found = [row for row in rows if pattern is None or pattern.search(row.target)]
+    found = [row for row in rows if pattern is None or pattern.matches(row.target)]
     found.sort(key=lambda row: (_worst(row), row.target.casefold()))
     found.sort(key=SORTS[sort], reverse=reverse)
     return found

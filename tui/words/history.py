@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot
+from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ...engine.verdict.history import (
@@ -25,7 +25,7 @@ from ...engine.verdict.history import (
     is_overtaken,
 )
 from .notes import note_text
-from .verdict import AS_A_WHOLE, REASONS, STYLES, WORDS
+from .verdict import AS_A_WHOLE, REASONS, STYLES, WORDS, blame
 
 MAX_HOLDS = 500
 _MAX_CAUSES = 4
@@ -354,10 +354,40 @@ def alert_title(name: str) -> str:
     return f"wmtop {f.label(name, _NAME)}"
 
 
-def alert_text(event: Event) -> str:
-    """An alert in one line."""
+_ALERTS: dict[VerdictName, str] = {
+    "moving": "The watermark moves",
+    "slow": "The watermark falls behind",
+    "stalled": "The watermark is stalled",
+    "waiting": "The watermark waits for new records",
+    "unknown": "The verdict is no longer known",
+    "ended": "The stream has ended",
+}
+
+
+def alert_text(event: Event, snapshot: Snapshot | None, earlier: Iterable[Event]) -> str:
+    """An alert in one line: whom the verdict's line names; once the watermark moves again, after how long."""
+    if isinstance(event, VerdictChanged):
+        text = _ALERTS[event.verdict]
+        if event.verdict in ("slow", "stalled"):
+            who = None if snapshot is None else blame(snapshot)
+            return text if who is None else f"{text}: {who}"
+        blocked_ms = _last_blocked_ms([*earlier, event]) if event.verdict == "moving" else None
+        return text if blocked_ms is None else f"{text} again after {f.duration(blocked_ms)}"
     words = event_words(event)
     return f"{words.what}: {words.detail}" if words.detail else words.what
+
+
+def _last_blocked_ms(events: Iterable[Event]) -> int | None:
+    """How long the last slow or stalled verdict lasted until another one; None: there is none."""
+    start = end = None
+    for event in events:
+        if not isinstance(event, VerdictChanged):
+            continue
+        if event.verdict in ("slow", "stalled"):
+            start, end = event if start is None or end is not None else start, None
+        elif end is None:
+            end = event
+    return None if start is None or end is None else moment_of(end)[1] - moment_of(start)[1]
 
 
 def alert_severity(event: Event) -> Severity:

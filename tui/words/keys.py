@@ -84,7 +84,7 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(_BOTH, "+ -", "preview a longer or shorter lateness", "lateness", 4,
            (Bind("lateness-longer", "plus", "lateness(1)", "longer lateness"),
             Bind("lateness-shorter", "minus", "lateness(-1)", "shorter lateness"))),
-    KeyRow(("main",), "=", "type a lateness: 45m, 1h30m, 90s", "type", 12,
+    KeyRow(_BOTH, "=", "type a lateness to preview: 45m, 1h30m, 90s", "type", 12,
            (Bind("lateness-type", "equals_sign", "type_lateness", "type a lateness"),)),
     KeyRow(_BOTH, "[ ]", "preview a shorter or longer idle timeout", "idle", 5,
            (Bind("idle-shorter", "left_square_bracket", "idle(-1)", "shorter idle timeout"),
@@ -110,7 +110,7 @@ ROWS: tuple[KeyRow, ...] = (
             Bind("page-down", "pagedown", "by(1, True)", "a page down"),
             Bind("row-first", "home", "by(-1_000_000_000)", "the first row"),
             Bind("row-last", "end", "by(1_000_000_000)", "the last row"))),
-    KeyRow(("main",), "Tab", "go to the other table"),
+    KeyRow(("main",), "Tab", "go to the other table, in a replay also to the timeline"),
     KeyRow(("main",), "Enter", "open the channel's page, the window's, or the channels inside an instance",
            "channel", 13,
            (Bind("open", "enter", "open", "open the channel, the window, or the channels inside"),)),
@@ -118,7 +118,7 @@ ROWS: tuple[KeyRow, ...] = (
            "sort", 11,
            (Bind("sort", "s", "sort", "sort"),
             Bind("sort-reverse", "r", "reverse", "reverse the order"))),
-    KeyRow(("main", *LISTS), "/", "filter the list by a regular expression", "filter", 11,
+    KeyRow(("main", *LISTS), "/", "filter the list by a regular expression; with ! before it: all others", "filter", 11,
            (Bind("filter", "slash", "filter", "filter"),)),
     KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", "log", 16,
            (Bind("axis", "x", "axis", "linear or log axis"),)),
@@ -130,7 +130,7 @@ ROWS: tuple[KeyRow, ...] = (
     *(
         KeyRow(_BOTH, link.key, f"{link.name}: {link.about}", link.name.lower(),
                0 if link.name == "Doctor" else 6 + place,
-               (Bind(link.name.lower(), link.key, f"detail('{link.name}')", link.name),))
+               (Bind(link.name.lower(), f"{link.key},{place + 1}", f"detail('{link.name}')", link.name),))
         for place, link in enumerate(LINKS)
     ),
     # Everywhere
@@ -148,7 +148,10 @@ ROWS: tuple[KeyRow, ...] = (
            (Bind("record", "R", "record", "record, or stop recording"),), writes=True),
     KeyRow(("app",), "E", "write an incident report: text, picture, recording (zip)", "incident", 18,
            (Bind("incident", "E", "export_incident", "write an incident report"),), writes=True),
-    KeyRow(("app",), "ctrl+p", "all commands"),
+    KeyRow(("app",), ": ctrl+p", "all commands with their keys, those you use most first", "", 9,
+           (Bind("palette", "colon,ctrl+p", "command_palette", "all commands"),)),
+    KeyRow(("app",), "ctrl+z", "suspend wmtop; fg in the shell resumes it", "", 9,
+           (Bind("suspend", "ctrl+z", "suspend_process", "suspend"),)),
     KeyRow(("app",), "?", "this help", "help", 0, (Bind("help", "question_mark", "show_help", "help"),)),
     KeyRow(("app",), "q", "quit", "quit", 2,
            (Bind("quit", "q", "leave", "quit"),
@@ -165,6 +168,11 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("replay",), "{ }", "back or forward by a twentieth (shift+← →); click or drag on the timeline", "scrub", 5,
            (Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)", "back"),
             Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)", "forward"))),
+    KeyRow(("timeline",), "← →", "in the timeline (Tab, or a click): back or forward; Home, End: its ends", "", 9,
+           (Bind("timeline-back", "left", "app.scrub(-1)", "back"),
+            Bind("timeline-forward", "right", "app.scrub(1)", "forward"),
+            Bind("timeline-first", "home", "app.scrub(-100)", "the beginning"),
+            Bind("timeline-last", "end", "app.scrub(100)", "the end"))),
     KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ watermark frozen, ! many late", "marks", 3,
            (Bind("mark-next", "n", "mark(1)", "next mark"),
             Bind("mark-previous", "N", "mark(-1)", "previous mark"))),
@@ -379,6 +387,38 @@ def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
     return Hint(keys, row.label if label is None else label, owner + bind.action, row.rank if rank is None else rank)
 
 
+_WHERE = {
+    "main": "on the main screen",
+    "replay": "in a replay",
+    "list": "in lists",
+    "timeline": "in a replay's timeline",
+}
+
+
+def where_it_works(key: str) -> str:
+    """Where a key, by Textual's name, that has no effect here does work."""
+    found = [(row, bind) for row, bind in _BY_NAME.values() if key in _chosen.get(bind.name, bind.key).split(",")]
+    label = key_label(key)
+    if not found:
+        return f"{label} has no action; {hint('help').keys} lists the keys"
+    row, bind = found[0]
+    if "app" in row.places:
+        return f"{label} ({bind.help}) is not available here"
+    names = {place for row, _ in found for place in row.places if place[0].isupper()}
+    where = [_WHERE[place] for place in _WHERE if any(place in row.places for row, _ in found)]
+    if "detail" in row.places:
+        where = ["on a target's screens"]
+    elif names:
+        where.append(f"on {', '.join(sorted(names))}")
+    return f"{label} ({bind.help}) works {' and '.join(where)}"
+
+
+def key_of(action: str) -> str:
+    """The key that runs an action, as a label; empty: none does."""
+    found = (bind for _, bind in _BY_NAME.values() if bind.action == action)
+    return next((key_label(_chosen.get(bind.name, bind.key).split(",")[0]) for bind in found), "")
+
+
 def readme_table() -> str:
     """The keys of the main screen as the README's table (Markdown)."""
     linked = [link.key for link in LINKS]
@@ -393,24 +433,8 @@ def readme_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-TYPE_LATENESS = "Type a lateness"
-FREEZE = "Freeze or resume"
+TYPE_LATENESS, FREEZE = "Type a lateness", "Freeze or resume"
 THEME, HELP, QUIT = "Theme", "Help", "Quit"
 SAVE_SVG, SAVE_CSV, SAVE_JSON = "Save SVG", "Save as CSV", "Save as JSON"
 RECORD, INCIDENT = "Record or stop", "Incident report"
 PLAY, GO_TO = "Play or pause", "Go to a time"
-
-
-def main_commands(*, replay: bool) -> list[tuple[str, str, str]]:
-    """Title, help and action of each command of the main screen."""
-    freeze = (FREEZE, "Data keeps coming, the picture is frozen", "freeze")
-    return [
-        (TYPE_LATENESS, "Preview a lateness, then apply it", "type_lateness"),
-        ("Filter the channels", "By a regular expression", "filter"),
-        ("Sort the channels", "The next order", "sort"),
-        ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
-        *([] if replay else [freeze]),
-        ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
-        ("UTC or local time", "How times are shown", "zone"),
-        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS),
-    ]

@@ -12,13 +12,14 @@ from ...engine.text import formatting as f
 from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave
 from .channels import ChannelRow, Order, View, by_name, ordered, preview_of, staves
-from .keys import LINKS, Hint, hint
+from .keys import FREEZE, LINKS, TYPE_LATENESS, Hint, hint
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
 from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
 from .progress import Playback, lags_of
 from .recent import Recent
-from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
+from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine, part
 from .texts import OPEN_INSTANCE
+from .user_commands import command_hints
 from .verdict import Offer, offer_of, verdict_parts
 from .watermark import kind_words, watermark_parts
 
@@ -40,6 +41,8 @@ class Shown:
         """The effect of the preview at the next emit."""
         self.applied: Applied | None = None
         """The last change that this screen made."""
+        self.for_job: tuple[str, str] | None = None
+        """The line to change in the job, which was copied, and what follows from it."""
         self.offer: Offer | None = None
         """The setting that the verdict's line names."""
         self.findings: Sequence[Finding] = ()
@@ -93,7 +96,7 @@ class Shown:
         rows = rows if is_still else self._order.arrange(rows, self._clock(), by)
         self.staves = staves(self.snapshot, view.inside, rows)
         found = view.pattern
-        self.entries = rows if found is None else [row for row in rows if found.search(row.view.channel)]
+        self.entries = rows if found is None else [row for row in rows if found.matches(row.view.channel)]
 
     def update_preview(self) -> None:
         """Compute the preview of the wished setting, unless it is that of the last call."""
@@ -106,6 +109,7 @@ class Shown:
 
     def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""
+        self.for_job = None
         is_in_force = proposed is not None and proposed == setting_in_force(self.snapshot, proposed)
         self.look(proposed=None if is_in_force else proposed)
 
@@ -113,6 +117,13 @@ class Shown:
         """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
         before = setting_in_force(self.snapshot, proposed)
         self.applied = Applied(proposed, before, self.snapshot.settings.version, undoes=undoes)
+
+    def hide_result(self) -> bool:
+        """Drop the line about the last change, or the line for the job; whether there was one."""
+        shown = self.for_job is not None or (self.applied is not None and bool(self.applied.parts(self.snapshot)))
+        self.for_job = None
+        self.applied = None if self.applied is None else self.applied.hidden()
+        return shown
 
     @property
     def is_replay(self) -> bool:
@@ -164,7 +175,7 @@ class Shown:
             watermark_line=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
-            from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),
+            from_start=self._from_start_line(words.can_apply),
             banner=None if now.note is None else (now.note, now.style),
             log=snapshot.log if now.style == "bad" else None,
         )
@@ -172,9 +183,16 @@ class Shown:
     def _now_line(self, can_apply: bool) -> Sequence[Part]:
         if not takes_changes(self.snapshot, replay=False, gone=self.lost is not None):
             return no_change_parts() if self.preview is not None else ()
+        if self.for_job is not None:
+            return [part((" Change in the job (copied): ", "dim"), (self.for_job[0], "strong"))]
         if self.preview is not None:
             return now_parts(self.snapshot, self.now, can_apply=can_apply)
         return () if self.applied is None else self.applied.parts(self.snapshot)
+
+    def _from_start_line(self, can_apply: bool) -> Sequence[Part]:
+        if self.for_job is not None:
+            return [part((f" {self.for_job[1]}", "text"))] if self.for_job[1] else ()
+        return from_start_parts(self.snapshot, self.preview) if self.preview and can_apply else ()
 
 
 def link_hints(findings: int = 0) -> list[Hint]:
@@ -234,5 +252,47 @@ def hints(
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
     zone = hint("zone", "local" if view.zone else "UTC")
     if replay:
-        return [*out, zone, hint("theme"), hint("svg"), hint("help"), hint("quit")]
-    return [*out, freeze, zone, hint("theme"), hint("svg"), hint("record"), hint("help"), hint("quit")]
+        return [*out, zone, *command_hints(), hint("theme"), hint("svg"), hint("help"), hint("quit")]
+    return [
+        *out,
+        *command_hints(),
+        freeze,
+        zone,
+        hint("theme"),
+        hint("svg"),
+        hint("record"),
+        hint("help"),
+        hint("quit"),
+    ]
+
+
+def detail_hints(shown: Shown, own: Sequence[Hint], *, filtered: bool) -> list[Hint]:
+    """The keys of a further screen that have an effect now; `own` are those that only this screen has."""
+    preview, snapshot, view = shown.preview, shown.snapshot, shown.view
+    out = [hint("back", "clear filter" if filtered else None) if preview is None else hint("drop", "drop")]
+    if preview is not None and takes_changes(snapshot, replay=shown.is_replay, gone=shown.lost is not None):
+        out.insert(0, hint("apply", apply_words(snapshot, preview)))
+    rank = 9 if preview is None else 1
+    if snapshot.settings.tunable and snapshot.whatif:
+        out.append(hint("lateness-longer", rank=rank))
+    if snapshot.whatif_idle:
+        out.append(hint("idle-longer", rank=rank + 1))
+    out += [*own, *command_hints()]
+    if not shown.is_replay:
+        out.append(hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6))
+    return [*out, hint("zone", "local" if view.zone else "UTC", 10), hint("help"), hint("quit", rank=7)]
+
+
+def main_commands(*, replay: bool) -> list[tuple[str, str, str]]:
+    """Title, help and action of each command of the main screen."""
+    freeze = (FREEZE, "Data keeps coming, the picture is frozen", "freeze")
+    return [
+        (TYPE_LATENESS, "Preview a lateness, then apply it", "type_lateness"),
+        ("Filter the channels", "By a regular expression", "filter"),
+        ("Sort the channels", "The next order", "sort"),
+        ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
+        *([] if replay else [freeze]),
+        ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
+        ("UTC or local time", "How times are shown", "zone"),
+        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS),
+    ]

@@ -254,7 +254,7 @@ def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
     return f"{horizon_name(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
 
 
-SHOWN_MS = 120_000
+SHOWN_MS = 10_000
 """How long (ms of wall clock) the effect of an applied change is shown."""
 
 
@@ -294,6 +294,10 @@ class Applied(Struct, frozen=True):
     def _is(self, change: SettingsChange) -> bool:
         value = change.idle_after_ms if self.proposed.idle else change.lateness_ms
         return change.version > self.version and value == self.proposed.value_ms
+
+    def hidden(self) -> "Applied":
+        """The change without its line."""
+        return replace(self, since_ms=0)
 
     def parts(self, snapshot: Snapshot) -> Sequence[Part]:
         """Its effect, for a line, as long as it is recent; else nothing."""

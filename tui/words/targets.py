@@ -268,14 +268,14 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
 
 
 def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
-    """The effect of restarting a Spark query with another delay, as a separate line."""
+    """The effect of restarting a Spark query with another delay; empty without one."""
     now_ms = snapshot.settings.lateness_ms
     if not snapshot.one_clock or now_ms is None or delay_ms is None or delay_ms == now_ms:
         return ""
     apart = f.duration(abs(delay_ms - now_ms))
     if delay_ms < now_ms:
-        return f"\nafter the restart its watermark jumps {apart} ahead with the first new records"
-    return f"\nafter the restart its watermark is frozen, and rows are dropped, for {apart} of event time"
+        return f"after the restart its watermark jumps {apart} ahead with the first new records"
+    return f"after the restart its watermark is frozen, and rows are dropped, for {apart} of event time"
 
 
 def position(source: SourcePosition) -> str:

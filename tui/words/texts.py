@@ -10,6 +10,8 @@ from msgspec import Struct
 from ...engine.text import formatting as f
 from ...engine.text.formatting import first_line
 
+ASCII_VARIABLE = "WMTOP_ASCII"
+"""The environment variable that `--ascii` sets."""
 THEMES = ("dark", "light", "contrast")
 ZONES = ("utc", "local")
 ALERTS = ("toast", "bell", "desktop")
@@ -28,7 +30,7 @@ class Appearance(Struct, frozen=True):
 
 HOW_TO_PREVIEW = "like 45m · Enter keeps the preview · Esc drops it"
 """The hint beside the prompt for a lateness of a recording, which cannot be changed."""
-HOW_TO_FILTER = "Enter keeps it · Esc clears it"
+HOW_TO_FILTER = "Enter keeps · Esc clears · !x: all but x"
 
 
 class Chosen(Struct, frozen=True):
@@ -77,10 +79,22 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
-def pattern_of(text: str) -> re.Pattern[str] | None:
+class Filter(Struct, frozen=True):
+    """A filter as typed: a regular expression, or after a `!` one that leaves out what it finds."""
+
+    text: str
+    expression: re.Pattern[str]
+
+    def matches(self, *texts: str) -> bool:
+        """Whether what has these texts is shown."""
+        return any(map(self.expression.search, texts)) != self.text.startswith("!")
+
+
+def filter_of(text: str) -> Filter | None:
     """The typed filter, None for an empty one; ValueError with one line for the user."""
     try:
-        return re.compile(text, re.IGNORECASE) if text else None
+        expression = text.removeprefix("!")
+        return Filter(text, re.compile(expression, re.IGNORECASE)) if expression else None
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"not a regular expression: {first_line(str(error))}") from None
 

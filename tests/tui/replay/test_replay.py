@@ -190,7 +190,7 @@ def test_only_keys_that_work_are_offered(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         assert not re.search(r" (p freeze|R record)", it.said("#keys"))
         await it.press("R")
-        assert it.toasts() == []
+        assert [toast.split()[0] for toast in it.toasts()] == ["R"]  # why nothing is recorded
         await it.press("p")
         await it.says("▶", "#status")
         titles = {command.title for command in it.app.get_system_commands(it.app.screen)}

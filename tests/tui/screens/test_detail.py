@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from textual.widgets import OptionList
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
@@ -69,6 +70,77 @@ def test_detail_already_open_is_returned_to() -> None:
         assert isinstance(it.app.screen, WindowsScreen)
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *reported(live()))
+
+
+def test_detail_screen_key_replaces_what_is_shown() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "enter", "b")
+        await it.says("main › Blockers ", "#top")
+        assert len(it.app.screen_stack) == 3
+        await it.press(str(1 + [link.name for link in LINKS].index("Operators")))
+        await it.says("main › Operators ", "#top")
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *reported(live()))
+
+
+def test_dead_key_says_where_it_works() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("G")
+        assert "in a replay" in it.toasts()[-1]
+        await it.press("w", "m")
+        assert "on the main screen" in it.toasts()[-1]
+        await it.press("percent_sign")
+        assert it.toasts()[-1].startswith("% ")
+
+    drive(scenario, *reported(live()))
+
+
+def test_lateness_is_typed_on_any_screen() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("g", "equals_sign", *"45m")
+        await it.says("▸ 45m?", "#tuning")
+        await it.press("enter")
+        assert [change.lateness_ms for change in it.client.sent] == [45 * MINUTE]  # type: ignore[union-attr]
+        assert not it.app.screen.query_one("#prompt").display
+
+    drive(scenario, *reported(live()))
+
+
+def test_filter_with_an_exclamation_mark_leaves_out_what_it_finds() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("slash", *"F9")
+        await it.says("/F9  1 of", "#middle")
+        await it.press("home", "exclamation_mark")
+        await it.says("/!F9  ", "#middle")
+        assert "F9" not in it.said("ChannelTable")
+        await it.press("enter", "escape")
+        assert "F9" in it.said("ChannelTable")
+
+    drive(scenario, *reported(live()))
+
+
+def test_palette_has_the_keys_and_the_most_used_first(tmp_path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        async def offered() -> list[str]:
+            await it.press("colon")
+            await it.until(lambda: len(it.app.screen.query("CommandList")) == 1)
+            options = it.app.screen.query_one(OptionList)
+            await it.until(lambda: bool(options.option_count))
+            return [str(option.prompt) for option in options.options]
+
+        before = await offered()
+        assert any(prompt.startswith("Windows") and "\nw  " in prompt for prompt in before)
+        assert not before[0].startswith("Windows")
+        await it.press(*"windows")
+        await it.until(lambda: it.app.screen.query_one(OptionList).option_count == 1)
+        await it.press("enter")
+        await it.until(lambda: isinstance(it.app.screen, WindowsScreen))
+        await it.press("escape")
+        assert (await offered())[0].startswith("Windows")
 
     drive(scenario, *reported(live()))
 

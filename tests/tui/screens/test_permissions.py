@@ -17,8 +17,8 @@ WRITING_KEYS = ("S", "R", "X", "J", "E")
 
 def test_what_is_denied() -> None:
     assert denied_to(served=False, read_only=False) == frozenset()
-    assert denied_to(served=True, read_only=False) == WRITES_FILES
-    assert denied_to(served=True, read_only=True) == WRITES_FILES | CHANGES_ENGINE
+    assert denied_to(served=True, read_only=False) == WRITES_FILES | {"user_command"}
+    assert denied_to(served=True, read_only=True) == WRITES_FILES | CHANGES_ENGINE | {"user_command"}
 
 
 def titles(it: Driven) -> set[str]:
@@ -48,7 +48,7 @@ def test_a_served_screen_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             await it.app.run_action(action)
         written = {keys.SAVE_SVG, keys.RECORD, keys.SAVE_CSV, keys.SAVE_JSON, keys.INCIDENT}
         assert not titles(it) & written
-        assert it.toasts() == []
+        assert not any("saved" in toast or "record" in toast.split("(")[0] for toast in it.toasts())
 
     drive(scenario, *reported(live()), size=(200, 50), denied=denied_to(served=True, read_only=False))
     assert list(tmp_path.iterdir()) == []
@@ -101,7 +101,7 @@ def test_the_line_for_the_job_is_still_copied() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("equals_sign", *"45s", "enter")
         assert not any(isinstance(sent, Change) for sent in it.client.sent)
-        assert it.toasts()
+        await it.says("withWatermark", "Barrel")
         assert READ_ONLY not in it.toasts()
 
     drive(scenario, *reported(attached.query()), denied=CHANGES_ENGINE)

@@ -60,6 +60,8 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
         emitted = replace(made, emitted_ms=NOW, moved_ms=4 * MINUTE)
         await it.push(replace(longer, changes=[emitted]))
         await it.says("lateness 45m: +4m")
+        await it.press("escape")
+        assert "+4m" not in it.said()
         await it.press("u")
         assert it.client.sent[1:] == [Change(id=2, lateness_ms=30 * MINUTE, who="screen")]
         back = SettingsChange(3, 8, 1, "screen", lateness_ms=30 * MINUTE, now_ms=NOW, emitted_ms=NOW, moved_ms=0)

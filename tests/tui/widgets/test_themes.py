@@ -77,7 +77,7 @@ def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
 
     async def scenario(it: Driven) -> None:
-        it.app._preferences = path
+        it.app._preferences_file = path
         for theme in (LIGHT, CONTRAST, DARK, LIGHT):
             await it.press("c")
             assert it.app.theme == theme.name
