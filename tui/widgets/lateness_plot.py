@@ -33,7 +33,7 @@ class LatenessScene(Struct, frozen=True):
     cursor: int = 0
     now_ms: int | None = None
     preview_ms: int | None = None
-    recommended: Sequence[tuple[int | None, str]] = ()
+    recommended_ms: int | None = None
     empty: str = ""
 
 
@@ -189,8 +189,9 @@ class _Drawing:
             marks.append((self._x_of(scene.now_ms), f"{NOW} now {setting(scene.now_ms)}", "strong"))
         if scene.preview_ms is not None:
             marks.append((self._x_of(scene.preview_ms), f"{PREVIEW} {setting(scene.preview_ms)}?", "preview"))
-        best = [(self._x_of(ms), f"{RECOMMENDED}{text}", "good") for ms, text in scene.recommended if ms is not None]
-        return [self._placed(marks), self._placed(best)]
+        best = scene.recommended_ms
+        here = [] if best is None else [(self._x_of(best), f"{RECOMMENDED} recommended {setting(best)}", "good")]
+        return [self._placed(marks), self._placed(here)]
 
     def _labels(self) -> list[Span]:
         scene, edges = self._scene, self._curve.edges
