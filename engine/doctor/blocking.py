@@ -216,7 +216,7 @@ def _offer(facts: DiagnosisInput, row: WhatIfIdle) -> Fix:
         "set-idle-timeout",
         value_ms=row.idle_after_ms,
         gain_ms=_from_start(facts, row),
-        promise_ms=_gain(facts, row),
+        promise_ms=now_gain_ms(facts.snapshot, ProposedSetting(True, row.idle_after_ms)),
         late_share=share(row.late, facts.snapshot.totals.records),
         about=row.late_error > 0,
     )

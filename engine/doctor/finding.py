@@ -77,7 +77,7 @@ class Fix(Struct, frozen=True):
     gain_ms: int | None = None
     """How much further the watermark would be (event time), had it been set from the start."""
     promise_ms: int | None = None
-    """How far the watermark advances at the next emit; as `gain_ms` where that is not known."""
+    """How far the watermark advances at the next emit; None: not known."""
     more_late: int | None = None
     """How many more records would have been late."""
     late_share: float | None = None
@@ -189,9 +189,10 @@ def offered_by(snapshot: Snapshot, findings: Sequence[Finding], before: Offered 
         before = None
     fixes = [fix for finding in findings for fix in finding.fixes if fix.code == "set-idle-timeout"]
     for fix in fixes:
-        if fix.value_ms is not None and fix.promise_ms is not None and fix.promise_ms > 0:
+        gain_ms = fix.gain_ms if fix.promise_ms is None else fix.promise_ms
+        if fix.value_ms is not None and gain_ms is not None and gain_ms > 0:
             same = before is not None and before.value_ms == fix.value_ms
-            return before if same else Offered(moved_ms, fix.value_ms, fix.promise_ms)
+            return before if same else Offered(moved_ms, fix.value_ms, gain_ms)
     return before
 
 

@@ -290,7 +290,7 @@ def _no_recommendation(found: Recommendation) -> str:
         case "too_few_for_less":
             return f"{records} {few} for less than the lateness in force: that needs {needs}"
         case "too_late":
-            return f"{f.count(found.late)} of {records} are late even at the longest lateness tried"
+            return f"{f.count(found.late)} of {records} are late at any lateness"
         case "one_batch":
             return "all records came in one batch, so none could be late"
         case _:

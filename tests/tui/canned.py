@@ -385,7 +385,7 @@ def recent() -> list[RecentLateness]:
             RecentRow(edge, count, count / records if records else None, None, None, behind_watermark=2 * count)
             for edge, count in zip(EDGES, late, strict=True)
         ]
-        return RecentLateness(horizon, records, rows, [])
+        return RecentLateness(horizon, records, rows)
 
     whole = [row.late for row in whatif()]
     hour = [max(100 - 7 * place, 0) for place in range(len(EDGES))]

@@ -53,8 +53,7 @@ def advise(
         float, option("Q", "the share on time (99.9%)", "--target", parse=parse_share, show_default=False)
     ] = 0.999,
     horizon: Annotated[
-        int | None,
-        option("D|all", "of the records of the last D: 15m, 1h, 24h (as needed)", parse=_horizon),
+        int | None, option("D|all", "of the records of the last D: 15m, 1h, 24h (as needed)", parse=_horizon)
     ] = None,
     at: AtTime = None,
     look_for: Annotated[int, duration_option("how long to wait (10s)", "--for")] = DEFAULT_FOR_MS,

@@ -14,7 +14,7 @@ from ...engine.text.formatting import horizon_name, horizon_words, name
 from ...engine.verdict.preview import ProposedSetting
 from ..widgets.canvas import Picked
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import Prose, TextLine
+from ..widgets.lines import Prose, TextLine, wrap_spans
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..words import lateness as words
 from ..words.channels import reference_ms
@@ -23,11 +23,15 @@ from ..words.lateness import cost_sentence, moments_line, recommendation_parts, 
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.spans import Span
+from ..words.spans import Part, Span, lay, trimmed
 from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
 from .target_screen import FRAME_CELLS, DetailScreen
 
 _BAR = 16
+ROOMY = 22
+"""Rows from which there is room for mean and deviation."""
+BROKEN_CELLS = 24
+"""Cells that the end of a line may leave empty."""
 
 
 class LatenessScreen(DetailScreen):
@@ -62,10 +66,10 @@ class LatenessScreen(DetailScreen):
 
     def body(self) -> ComposeResult:
         with Vertical(id="curve"):
-            yield TextLine(id="recommended")
+            yield Prose(id="recommended")
             yield TextLine(id="moments")
             yield LatenessPlot(id="plot")
-            yield TextLine(id="reading")
+            yield Prose(id="reading")
         yield Sheet(id="lateness")
         yield Prose(id="why")
 
@@ -121,11 +125,13 @@ class LatenessScreen(DetailScreen):
     def _show_curve(self, snapshot: Snapshot) -> None:
         curve = self._curve(snapshot)
         plot, preview = self.query_one(LatenessPlot), self.preview
-        lines = {name: self.query_one(f"#{name}", TextLine) for name in ("recommended", "moments", "reading")}
+        line = self.query_one("#moments", TextLine)
+        line.display = self.size.height >= ROOMY
         if curve is None:
             plot.show(LatenessScene(empty=presenter_of(snapshot).no_lateness()))
-            for line in lines.values():
-                line.show([])
+            line.show([])
+            self._tell("#recommended", [])
+            self._tell("#reading", [])
             return
         found = self._recommended(snapshot)
         now = snapshot.settings.lateness_ms
@@ -134,9 +140,17 @@ class LatenessScreen(DetailScreen):
         first, last = self._widest(curve, words.shown(curve, [now, there, self._cursor_ms, best]))
         cursor = self._cursor(curve)
         plot.show(LatenessScene(curve, first, last, cursor, now, there, best))
-        lines["recommended"].show([] if curve.of_part else recommendation_parts(snapshot, found))
-        lines["moments"].show(moments_line(curve))
-        lines["reading"].show(cost_sentence(snapshot, curve, cursor, found))
+        line.show(moments_line(curve))
+        self._tell("#recommended", [] if curve.of_part else recommendation_parts(snapshot, found))
+        self._tell("#reading", cost_sentence(snapshot, curve, cursor, found))
+
+    def _tell(self, selector: str, parts: Sequence[Part]) -> None:
+        """Show what matters most of a sentence, in at most two lines."""
+        prose, width = self.query_one(selector, Prose), max(self.size.width - FRAME_CELLS, 20)
+        spans = trimmed(lay(parts, 2 * width - BROKEN_CELLS))
+        prose.display = bool(spans)
+        prose.styles.height = min(len(wrap_spans(spans, width - 2)), 2)
+        prose.show(spans)
 
     def _recommended(self, snapshot: Snapshot) -> Recommendation:
         return recommendation(snapshot, horizon_ms=self._horizon_ms if self._asked else UNSET)
@@ -188,7 +202,10 @@ class LatenessScreen(DetailScreen):
 
     def action_recommended(self) -> None:
         """Put the cursor on the recommended lateness."""
-        if self._curve(self.snapshot) is not None and (value := self._recommended(self.snapshot).lateness_ms) is not None:
+        if (
+            self._curve(self.snapshot) is not None
+            and (value := self._recommended(self.snapshot).lateness_ms) is not None
+        ):
             self._put(value)
 
     def action_channel(self, step: int) -> None:

@@ -187,8 +187,9 @@ def _findings(row: FleetRow) -> str:
     found = row.findings
     if found is None:
         return f.UNKNOWN
-    marks = [(found["critical"], "!"), (found["warning"], "?")]
-    return " ".join(f"{count}{mark}" for count, mark in marks if count) or "0"
+    if found["critical"]:
+        return f"{found['critical']} critical"
+    return f.counted(found["warning"], "warning") if found["warning"] else "0"
 
 
 def _duration(ms: int | None) -> str:
@@ -208,7 +209,7 @@ COLUMNS: tuple[FleetColumn, ...] = (
     FleetColumn("last 2 min", SPARK_CELLS, lambda row: sparkline(row.lags), rank=4, style=lambda row: "holder"),
     FleetColumn("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
     FleetColumn("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
-    FleetColumn("findings", 8, _findings, rank=1, right=True,
+    FleetColumn("findings", 11, _findings, rank=1, right=True,
            style=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
     FleetColumn("age", 6, _age, rank=6, right=True, style=lambda row: "dim"),
 )  # fmt: skip

@@ -120,13 +120,17 @@ def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
 
 
 def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
-    """The first and the last edge worth drawing: the range of the records and of `values` (ms)."""
+    """The first and the last edge worth drawing: the range of the records, and up to the greatest of `values` (ms).
+
+    Shorter latenesses than the range of the records all cost the same.
+    """
     filled = [place for place, count in enumerate(curve.counts) if count]
     known = [place_of(curve.edges, value) for value in values if value is not None]
-    places = [*filled, *known, *(place + 1 for place in filled[-1:])]
-    if not places:
+    if not filled and not known:
         return 0, len(curve.edges) - 1
-    return max(min(places) - 1, 0), min(max(places) + 1, len(curve.edges) - 1)
+    first = min(filled or known)
+    last = max(*known, first, *(place + 1 for place in filled[-1:]))
+    return max(first - 1, 0), min(last + 1, len(curve.edges) - 1)
 
 
 def place_of(edges: Sequence[int], value_ms: int) -> int:
@@ -180,12 +184,16 @@ def moments_line(curve: Curve) -> list[Part]:
 
 
 def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommendation) -> list[Part]:
-    """What the lateness in force costs, and what another would: the one at the cursor, else the recommended one."""
+    """What the lateness in force costs, and what another would: the one at the cursor, else the recommended one, else
+    the next longer one.
+    """
     in_force = snapshot.settings.lateness_ms
     now = place_of(curve.edges, in_force or 0)
     other = cursor
     if cursor == now and found.lateness_ms is not None and not curve.of_part:
         other = place_of(curve.edges, found.lateness_ms)
+    elif cursor == now:
+        other = min(now + 1, len(curve.edges) - 1)
     parts: list[Part] = []
     if in_force is not None:
         parts = [part((f" Now {f.setting(in_force)}: ", "strong"), *_late_spans(snapshot, curve, now, in_force))]
@@ -300,4 +308,4 @@ def _cost(advice: Advice, current: LatenessOutcome) -> str:
 def _idle_words(outcome: IdleOutcome) -> str:
     gain = "" if not outcome.gain_ms else f", watermark {f.signed(outcome.gain_ms)}"
     changes = f"{f.count(outcome.flaps)} changes between idle and active"
-    return f"{f.share(outcome.late_share)} late ({f.count(outcome.late)} records), {changes}{gain}"
+    return f"{f.share(outcome.late_share)} late, {f.counted(outcome.late, 'record')}, {changes}{gain}"
