@@ -197,7 +197,8 @@ def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommen
     parts: list[Part] = []
     if in_force is not None:
         parts = [part((f" Now {f.setting(in_force)}: ", "strong"), *_late_spans(snapshot, curve, now, in_force))]
-        parts.append(part((_of_which(curve, now), "dim"), rank=4, gap=""))
+        if curve.edges[now] == in_force:
+            parts.append(part((_of_which(curve, now), "dim"), rank=4, gap=""))
         if (delay := curve.delays[now]) is not None and delay < f.DAY:
             parts.append(part((f"results {f.duration(delay)} after their window's end", "level"), rank=3, gap=", "))
         if other == now:
