@@ -18,6 +18,7 @@ import typer
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
+from ...engine.snapshot.recommendation import recommendation
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
@@ -217,6 +218,7 @@ def _result(target: str, given: CheckInput, expression: Expression | None) -> Ch
         met=met,
         not_known=not_known,
         held_back_by=held_back_by(given.snapshot),
+        recommendation=recommendation(given.snapshot),
     )
 
 

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 
 from ...engine.doctor import Diagnosis, accounts_for
 from ...engine.snapshot import FlinkJob, VerdictName
+from ...engine.snapshot.recommendation import Recommendation
 from ...engine.text import formatting as f
 from .fail_if import CheckInput, Value, shown
 from .verdict import WORDS, WORST, speed
@@ -40,6 +41,7 @@ class Checked(Struct, frozen=True):
     not_known: str | None = None
     """The facts that `--fail-if` needs and this target lacks."""
     held_back_by: str | None = None
+    recommendation: Recommendation | None = None
 
 
 _REASONS = {
