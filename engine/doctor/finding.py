@@ -142,7 +142,7 @@ class Fix(Struct, frozen=True):
 
 
 class Offered(Struct, frozen=True):
-    """An idle timeout that was offered for a stall of the watermark; whoever judges successive snapshots keeps it."""
+    """An idle timeout that was offered for a stall; the reader of successive snapshots passes it on."""
 
     moved_ms: int | None
     """When the watermark last advanced: the stall."""

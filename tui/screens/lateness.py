@@ -130,8 +130,8 @@ class LatenessScreen(DetailScreen):
         if curve is None:
             plot.show(LatenessScene(empty=presenter_of(snapshot).no_lateness()))
             line.show([])
-            self._tell("#recommended", [])
-            self._tell("#reading", [])
+            self._put_sentence("#recommended", [])
+            self._put_sentence("#reading", [])
             return
         found = self._recommended(snapshot)
         now = snapshot.settings.lateness_ms
@@ -141,10 +141,10 @@ class LatenessScreen(DetailScreen):
         cursor = self._cursor(curve)
         plot.show(LatenessScene(curve, first, last, cursor, now, there, best))
         line.show(moments_line(curve))
-        self._tell("#recommended", [] if curve.of_part else recommendation_parts(snapshot, found))
-        self._tell("#reading", cost_sentence(snapshot, curve, cursor, found))
+        self._put_sentence("#recommended", [] if curve.of_part else recommendation_parts(snapshot, found))
+        self._put_sentence("#reading", cost_sentence(snapshot, curve, cursor, found))
 
-    def _tell(self, selector: str, parts: Sequence[Part]) -> None:
+    def _put_sentence(self, selector: str, parts: Sequence[Part]) -> None:
         """Show what matters most of a sentence, in at most two lines."""
         prose, width = self.query_one(selector, Prose), max(self.size.width - FRAME_CELLS, 20)
         spans = trimmed(lay(parts, 2 * width - BROKEN_CELLS))
