@@ -56,7 +56,7 @@ class Sample(Struct, frozen=True):
 def samples_of(snapshot: Snapshot) -> list[Sample]:
     """The horizons of which records are known, the shortest first and all since the start last."""
     samples = [Sample(each.horizon_ms, each.records, each.rows) for each in snapshot.whatif_recent or ()]
-    if not any(sample.horizon_ms is None for sample in samples):
+    if not samples or samples[-1].horizon_ms is not None:
         samples.append(Sample(None, snapshot.totals.records or 0, snapshot.whatif or ()))
     return [sample for sample in samples if sample.records and sample.rows]
 

@@ -23,7 +23,7 @@ from ..words.lateness import cost_sentence, moments_line, recommendation_parts, 
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.spans import Part, Span, lay, trimmed
+from ..words.spans import Part, Span, lay
 from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
 from .target_screen import FRAME_CELLS, DetailScreen
 
@@ -147,7 +147,9 @@ class LatenessScreen(DetailScreen):
     def _put_sentence(self, selector: str, parts: Sequence[Part]) -> None:
         """Show what matters most of a sentence, in at most two lines."""
         prose, width = self.query_one(selector, Prose), max(self.size.width - FRAME_CELLS, 20)
-        spans = trimmed(lay(parts, 2 * width - BROKEN_CELLS))
+        spans = lay(parts, 2 * width - BROKEN_CELLS)
+        if spans and not spans[-1][0].strip():
+            spans.pop()
         prose.display = bool(spans)
         prose.styles.height = min(len(wrap_spans(spans, width - 2)), 2)
         prose.show(spans)

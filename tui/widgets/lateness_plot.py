@@ -20,9 +20,7 @@ _EVEN = 3
 _DECADES = 4
 """The powers of ten that the share's axis covers, from 100 % down."""
 _BOTH, _LEGEND, _TITLED = 7, 8, 15
-"""Heights from which there are both pictures, from which one line names what is drawn, and from which both have a
-title.
-"""
+"""Heights from which there are both pictures, one line that names what is drawn, and a title for each."""
 NOW, PREVIEW, RECOMMENDED = "▲", "▸", "◆"
 
 

@@ -156,7 +156,7 @@ def recommendation_parts(snapshot: Snapshot, found: Recommendation) -> list[Part
     """The recommended lateness with its evidence, or why there is none."""
     value, why = recommended_words(found)
     first, *rest = why.split(", ") if found.lateness_ms is not None else [why]
-    parts = [part((" recommended lateness: ", "dim"), (value, "good" if found.lateness_ms is not None else "stale"))]
+    parts = [part(("recommended lateness: ", "dim"), (value, "good" if found.lateness_ms is not None else "stale"))]
     parts.append(part((first, "text"), rank=1, gap="  "))
     parts += [part((text, "dim"), rank=2 + place, gap=", ") for place, text in enumerate(rest)]
     if found.upper_bound:
@@ -184,9 +184,7 @@ def moments_line(curve: Curve) -> list[Part]:
 
 
 def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommendation) -> list[Part]:
-    """What the lateness in force costs, and what another would: the one at the cursor, else the recommended one, else
-    the next longer one.
-    """
+    """What the lateness in force costs, and what that at the cursor, the recommended or the next longer one would."""
     in_force = snapshot.settings.lateness_ms
     now = place_of(curve.edges, in_force or 0)
     other = cursor
@@ -196,7 +194,7 @@ def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommen
         other = min(now + 1, len(curve.edges) - 1)
     parts: list[Part] = []
     if in_force is not None:
-        parts = [part((f" Now {f.setting(in_force)}: ", "strong"), *_late_spans(snapshot, curve, now, in_force))]
+        parts = [part((f"Now {f.setting(in_force)}: ", "strong"), *_late_spans(snapshot, curve, now, in_force))]
         if curve.edges[now] == in_force:
             parts.append(part((_of_which(curve, now), "dim"), rank=4, gap=""))
         if (delay := curve.delays[now]) is not None and delay < f.DAY:
@@ -204,7 +202,7 @@ def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommen
         if other == now:
             return parts
     edge = curve.edges[other]
-    head = "; with " if parts else " With "
+    head = "; with " if parts else "With "
     parts.append(part((f"{head}{f.setting(edge)}: ", "accent"), *_late_spans(snapshot, curve, other, edge), gap=""))
     parts.append(part((_of_which(curve, other), "dim"), rank=2, gap=""))
     if (change := delay_change(what_if.lateness(snapshot, edge))) is not None:

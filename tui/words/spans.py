@@ -47,14 +47,6 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     return [*left, (" " * spare, style), *right] if spare else [*left, *right]
 
 
-def trimmed(spans: Sequence[Span]) -> list[Span]:
-    """The spans without the space around them."""
-    out = list(spans)
-    while out and not out[-1][0].strip():
-        out.pop()
-    return [(out[0][0].lstrip(), out[0][1]), *out[1:]] if out else out
-
-
 def clip(spans: Iterable[Span], width: int) -> list[Span]:
     """The runs in at most `width` cells, `…` where they continue."""
     out: list[Span] = []
