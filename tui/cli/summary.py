@@ -4,7 +4,7 @@ from ...engine.doctor import diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text.codes import recommended_line
-from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, setting, share_of, stamp
+from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, counted, setting, share_of, stamp
 from ..words.notes import note_text
 from ..words.presenter import in_flight, whole_identity
 from ..words.spans import lay
@@ -30,7 +30,8 @@ def summary(snapshot: Snapshot) -> str:
     totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
     lines = [
-        f"{clean(snapshot.name)}: {snapshot.state}, {count(totals.records)} records, {len(snapshot.channels)} channels",
+        f"{clean(snapshot.name)}: {snapshot.state}, {counted(totals.records, 'record')}, "
+        f"{counted(len(snapshot.channels), 'channel')}",
         verdict_line(snapshot),
         f"watermark {watermark}" + (f", held back by {clean(level.holder.channel)}" if level.holder else ""),
         f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), "
