@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from .finding import Finding, Fix, Severity
+from .finding import Finding, Fix, Offered, Severity, offered_by
 from .rules import RULES, Diagnosis, Meaning, accounts_for, diagnose, explain, meaning_of, verdict_at
 
 __all__ = [
@@ -11,11 +11,13 @@ __all__ = [
     "Finding",
     "Fix",
     "Meaning",
+    "Offered",
     "Severity",
     "accounts_for",
     "diagnose",
     "explain",
     "meaning_of",
+    "offered_by",
     "verdict_at",
 ]
 

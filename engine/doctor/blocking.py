@@ -7,6 +7,7 @@ from itertools import compress
 
 from ..snapshot import ChannelView, WhatIfIdle
 from ..text import formatting as f
+from ..verdict.preview import ProposedSetting, now_gain_ms
 from .finding import (
     ADD_READERS,
     WAIT,
@@ -22,7 +23,7 @@ from .finding import (
     span,
     verb,
 )
-from .rules import MINUTE, DiagnosisInput, rule
+from .rules import MINUTE, DiagnosisInput, rule, share
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""
@@ -169,12 +170,13 @@ def _matters(facts: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int
 
 
 def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
-    """The longest idle timeout of the ladder under which none of these channels would hold the watermark back.
+    """The longest idle timeout of the ladder under which none of these channels would hold the watermark back; the one
+    offered before for the same stall, while it gives nearly what it promised.
 
     One that gives nearly all of `gain_ms` is good enough: which channels have had no data for long enough changes from
     batch to batch, and a shorter timeout makes more records late.
     """
-    level, idle = facts.watermark_ms, facts.settings.idle_after_ms
+    level, snapshot, offered = facts.watermark_ms, facts.snapshot, facts.offered
 
     def frees(row: WhatIfIdle) -> bool:
         if row.idle_after_ms is None or row.watermark_ms is None:
@@ -184,16 +186,37 @@ def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None
         gained = row.watermark_ms - level
         return gained > 0 and (row.holder not in silent or (gain_ms is not None and gained >= NEARLY * gain_ms))
 
-    shorter = filter(frees, facts.snapshot.whatif_idle or ())
-    better = max(shorter, key=lambda row: row.idle_after_ms or 0, default=None)
-    if better is None or better.idle_after_ms is None:
-        return change_idle_timeout(facts.snapshot, "add" if idle is None else "shorten")
-    own, then = facts.own_idle, better.watermark_ms
+    rows = snapshot.whatif_idle or ()
+    kept = [row for row in rows if offered is not None and row.idle_after_ms == offered.value_ms]
+    if offered is not None and kept and offered.gives(snapshot, _gain(facts, kept[0]) or 0):
+        return _offer(facts, kept[0])
+    longest_first = sorted(filter(frees, rows), key=lambda row: -(row.idle_after_ms or 0))
+    if not longest_first:
+        return change_idle_timeout(snapshot, "add" if facts.settings.idle_after_ms is None else "shorten")
+    # Set from the start it may have freed what it does not free now.
+    frees_now = (row for row in longest_first if (_gain(facts, row) or 0) > 0)
+    return _offer(facts, next(frees_now, longest_first[0]))
+
+
+def _gain(facts: DiagnosisInput, row: WhatIfIdle) -> int | None:
+    """What the watermark would gain at the next emit; where that is not known, had it been set from the start."""
+    gain_ms = now_gain_ms(facts.snapshot, ProposedSetting(True, row.idle_after_ms))
+    return _from_start(facts, row) if gain_ms is None else gain_ms
+
+
+def _from_start(facts: DiagnosisInput, row: WhatIfIdle) -> int | None:
+    level = facts.watermark_ms
+    return None if row.watermark_ms is None or level is None else row.watermark_ms - level
+
+
+def _offer(facts: DiagnosisInput, row: WhatIfIdle) -> Fix:
     return Fix(
         "set-idle-timeout",
-        value_ms=better.idle_after_ms,
-        gain_ms=None if then is None or level is None else then - level,
-        more_late=None if own is None else max(better.late - own.late, 0),
+        value_ms=row.idle_after_ms,
+        gain_ms=_from_start(facts, row),
+        promise_ms=now_gain_ms(facts.snapshot, ProposedSetting(True, row.idle_after_ms)),
+        late_share=share(row.late, facts.snapshot.totals.records),
+        about=row.late_error > 0,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..snapshot import FlinkJob, Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
-from ..verdict.preview import ProposedSetting, line_in_job, now_gain_ms
+from ..verdict.preview import ProposedSetting, line_in_job
 
 Severity = Literal["critical", "warning", "info"]
 """Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing. The worst comes
@@ -17,6 +17,9 @@ first.
 """
 MAX_NAMED = 3
 """Channels that a sentence names, at most."""
+
+STILL_GIVES = 0.9
+"""Share of its promised gain with which an offered setting stays."""
 
 n = f.counted
 
@@ -72,14 +75,24 @@ class Fix(Struct, frozen=True):
     """The imperative; that of a setting is made from the numbers below."""
     value_ms: int | None = None
     gain_ms: int | None = None
-    """How much further the watermark would be (event time)."""
+    """How much further the watermark would be (event time), had it been set from the start."""
+    promise_ms: int | None = None
+    """How far the watermark advances at the next emit; None: not known."""
     more_late: int | None = None
     """How many more records would have been late."""
     late_share: float | None = None
+    """The share of records that would have been late."""
+    about: bool = False
+    """`late_share` is not exact."""
     horizon_ms: int | None = None
     """`late_share` is over the records of the last `horizon_ms`; None: since the start."""
     later_ms: float | None = None
     """How much later results would come (below 0: sooner)."""
+
+    @property
+    def price(self) -> str | None:
+        """`3.9 % late`; None: not known."""
+        return None if self.late_share is None else f"{'≈ ' * self.about}{f.share(self.late_share)} late"
 
     @property
     def proposed(self) -> ProposedSetting | None:
@@ -97,35 +110,48 @@ class Fix(Struct, frozen=True):
         if idle and self.value_ms is None:
             what = "Switch the idle timeout off"
         else:
-            what = f"Set {'an idle timeout' if idle else 'lateness'} of {f.setting(self.value_ms)}"
+            what = f"Set {'an idle timeout of' if idle else 'the lateness to'} {f.setting(self.value_ms)}"
         line = line_in_job(snapshot, self.value_ms, idle=idle)
         how = f" in the job: {line}" if line is not None else ""
-        effects = "; ".join(self._effects(snapshot))
+        effects = "; ".join(self._effects())
         return what + how + (f" ({effects})" if effects else "")
 
-    def _effects(self, snapshot: Snapshot) -> list[str]:
+    def _effects(self) -> list[str]:
         out: list[str] = []
         if self.gain_ms:
-            out.append(self._gain(self.gain_ms, snapshot))
+            out.append(self._gain(self.gain_ms))
         if self.more_late:
             out.append(
                 f"{f.count(abs(self.more_late))} {'more' if self.more_late > 0 else 'fewer'} late records so far"
             )
-        if self.late_share is not None:
+        if (price := self.price) is not None:
             when = "so far" if self.horizon_ms is None else f"in the {horizon_words(self.horizon_ms)}"
-            out.append(f"{f.share(self.late_share)} late {when}")
+            out.append(f"{price} {when}")
         if self.later_ms is not None and round(self.later_ms):
             side = "later" if self.later_ms > 0 else "sooner"
             out.append(f"results {f.duration(round(abs(self.later_ms)))} {side}")
         return out
 
-    def _gain(self, gain_ms: int, snapshot: Snapshot) -> str:
+    def _gain(self, gain_ms: int) -> str:
         """How much the watermark gains: at the next emit, and, where that differs, with the setting from the start."""
-        now_ms = None if self.proposed is None else now_gain_ms(snapshot, self.proposed)
+        now_ms = self.promise_ms
         if gain_ms > 0 and now_ms is not None and now_ms != gain_ms:
             at_once = f"gains {f.duration(now_ms)}" if now_ms else "gains nothing"
             return f"the watermark {at_once} at once ({f.duration(gain_ms)} if set from the start)"
         return f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
+
+
+class Offered(Struct, frozen=True):
+    """An idle timeout that was offered for a stall; the reader of successive snapshots passes it on."""
+
+    moved_ms: int | None
+    """When the watermark last advanced: the stall."""
+    value_ms: int
+    gain_ms: int
+
+    def gives(self, snapshot: Snapshot, gain_ms: int) -> bool:
+        """Whether it is still offered for the snapshot's stall, where it would gain that much now."""
+        return snapshot.level.moved_ms == self.moved_ms and gain_ms >= STILL_GIVES * self.gain_ms
 
 
 class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
@@ -154,6 +180,20 @@ class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
     def explains(self, verdict: VerdictName) -> bool:
         """Whether this one does account for a verdict for which its rule says that such findings do."""
         return True
+
+
+def offered_by(snapshot: Snapshot, findings: Sequence[Finding], before: Offered | None) -> Offered | None:
+    """What is offered for the snapshot's stall, to be passed to the next `diagnose`; `before`: what was."""
+    moved_ms = snapshot.level.moved_ms
+    if before is not None and before.moved_ms != moved_ms:
+        before = None
+    fixes = [fix for finding in findings for fix in finding.fixes if fix.code == "set-idle-timeout"]
+    for fix in fixes:
+        gain_ms = fix.gain_ms if fix.promise_ms is None else fix.promise_ms
+        if fix.value_ms is not None and gain_ms is not None and gain_ms > 0:
+            same = before is not None and before.value_ms == fix.value_ms
+            return before if same else Offered(moved_ms, fix.value_ms, gain_ms)
+    return before
 
 
 def span(ms: float | None) -> str:

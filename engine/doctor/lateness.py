@@ -1,40 +1,34 @@
 """Lateness: too small, larger than needed, a burst of late records, rows that Spark drops, what late records share.
 
-The recommended value is judged by recent records (semantics 11.4) if enough of them came, else by all since the start.
+The lateness to set is the recommended one (semantics 11.5).
 """
 
 from msgspec.structs import replace
 
 from ..snapshot import ExplainedColumn, ExplainedValue
+from ..snapshot.recommendation import TARGET, Recommendation, recommendation, samples_of
 from ..text import formatting as f
+from ..text.codes import recommended_words
 from ..text.formatting import horizon_words
-from ..verdict.recommendation import Sample, recent_samples, whole_sample
-from ..watermarks.lateness import FEW_LATE, HOUR, wilson_interval
+from ..verdict.recommendation import advice
+from ..watermarks.lateness import HOUR, wilson_interval
 from .finding import WAIT, Context, Explanation, Finding, Fix, lengthen_lateness, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 ENOUGH = 1_000
 """Records that a share needs to be meaningful."""
-LOST_SHARE, WANTED = 0.023, 0.99
-"""Lateness is too small if more than this share is late (2.3 %: beyond two standard deviations); the share of records
-to keep on time that is then recommended.
-"""
+LOST_SHARE, FEW_LATE = 0.023, 20
+"""Lateness is too small if more than this share is late (2.3 %: beyond two standard deviations), and not just a few."""
 MAX_DELAY_MS = 7 * 24 * HOUR
 """No longer delay is advised for rows that Spark drops."""
 BURST_TIMES = 4
 """A burst: the late share is this many times the one since the start."""
-KEPT_SHARE, ENOUGH_KEPT, SHORTER, SOONER = 0.999, 10_000, 3, 0.5
-"""Lateness is too large if one third of it (3) keeps this share of at least this many records on time, and saves this
-part of the time from a window's start to its result.
+ENOUGH_KEPT, SHORTER, SOONER = 10_000, 3, 0.5
+"""Lateness is too large if one third of it (3) is recommended by at least this many records, and saves this part of the
+time from a window's start to its result.
 """
 TAP_INPUT = Fix("tap-input", "Count how late the rows are: put a tap (one line) before withWatermark")
 SEE_LATE_RECORDS = Fix("see-late-records", "See when late records come and how late they are (Lateness, key l)")
-
-
-def _samples(facts: DiagnosisInput) -> list[Sample]:
-    """The samples of the recent horizons, the shortest first, then all since the start."""
-    recent = [sample for sample in recent_samples(facts.snapshot) if sample.horizon_ms is not None]
-    return [*recent, whole_sample(facts.snapshot)]
 
 
 class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
@@ -52,8 +46,6 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
     recent_share: float | None
     burst: bool
     """Only lately: the share since the start is small."""
-    horizon_ms: int | None = None
-    """The fix is judged by the records of the last `horizon_ms`; None: since the start."""
 
     def words(self, context: Context) -> Explanation:
         share = f.share(self.late_share)
@@ -64,8 +56,6 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
             *recent,
             f"Lateness: {'none' if lateness_ms is None else f.setting(lateness_ms)}",
         ]
-        if self.horizon_ms is not None:
-            evidence.append(f"The fix is judged by the records of the {horizon_words(self.horizon_ms)}")
         if self.burst:
             return Explanation(
                 "A burst of late records",
@@ -101,7 +91,6 @@ def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
         return None
     if burst and (recent is None or recent < BURST_TIMES * late_share):
         return None
-    sample = _needing(facts)
     return LatenessTooSmall(
         severity=loss_severity(recent if burst else late_share),
         size=recent if burst and recent is not None else late_share,
@@ -109,45 +98,41 @@ def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
         late_share=late_share,
         recent_share=recent,
         burst=burst,
-        horizon_ms=sample.horizon_ms,
-        fixes=(_longer(facts, sample, burst=burst),),
+        fixes=(_longer(facts),),
     )
 
 
-def _needing(facts: DiagnosisInput) -> Sample:
-    """The shortest horizon with enough records that are late under the lateness in force; else all since the start."""
-    *recent, whole = _samples(facts)
-    for sample in recent:
-        own = sample.at(facts.settings.lateness_ms)
-        if sample.records >= ENOUGH and own is not None and own.late >= FEW_LATE:
-            return sample
-    return whole
-
-
-def _longer(facts: DiagnosisInput, sample: Sample, *, burst: bool) -> Fix:
-    """The lateness with which 99 % would have been on time, if there is one."""
-    if facts.settings.lateness_ms is None:
+def _longer(facts: DiagnosisInput) -> Fix:
+    """The recommended lateness, if it is longer than the one in force."""
+    in_force = facts.settings.lateness_ms
+    if in_force is None:
         return Fix("use-strategy-with-lateness", "Use a strategy with lateness (--strategy bounded --lateness D)")
-    # The records since the start do not describe a burst.
-    needed = None if burst and sample.horizon_ms is None else sample.enough(WANTED)
-    if needed is None or needed.lateness_ms <= facts.settings.lateness_ms:
+    found = recommendation(facts.snapshot)
+    if found.lateness_ms is None:
+        why = recommended_words(found)[1]
+        return replace(SEE_LATE_RECORDS, text=f"{SEE_LATE_RECORDS.text}; no lateness is recommended: {why}")
+    if found.lateness_ms <= in_force:
         return SEE_LATE_RECORDS  # earlier settings let through what is late now
-    then, own = facts.at_lateness(needed.lateness_ms), facts.at_lateness(facts.settings.lateness_ms)
+    then, own = facts.at_lateness(found.lateness_ms), facts.at_lateness(in_force)
     delays = [row.delay_ms for row in (then, own) if row is not None and row.delay_ms is not None]
+    return _set_lateness(found, delays[0] - delays[1] if len(delays) == 2 else None)
+
+
+def _set_lateness(found: Recommendation, later_ms: float | None) -> Fix:
     return Fix(
         code="set-lateness",
-        value_ms=needed.lateness_ms,
-        late_share=needed.late_share,
-        horizon_ms=sample.horizon_ms,
-        later_ms=delays[0] - delays[1] if len(delays) == 2 else None,
+        value_ms=found.lateness_ms,
+        late_share=share(found.late, found.records),
+        horizon_ms=found.horizon_ms,
+        later_ms=later_ms,
     )
 
 
 class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
     """Results wait for late records that do not come.
 
-    Recognised by: one third of the lateness would have kept 99.9 % of at least 10,000 records, and results would come
-    at least half sooner.
+    Recognised by: at least 10,000 records recommend one third of the lateness or less for 99.9 % on time, and results
+    would come at least half sooner.
 
     What to do: set the shorter lateness that the finding names.
     """
@@ -183,26 +168,28 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
 @rule(LatenessTooLarge, suppressed_by=("processing-time",))
 def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     lateness_ms = facts.settings.lateness_ms
-    own = facts.at_lateness(lateness_ms)
-    *recent, whole = _samples(facts)
+    own, advised = facts.at_lateness(lateness_ms), advice(facts.snapshot, TARGET)
     # The longest recent horizon, at least one hour, with enough records; else all since the start.
-    long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
-    sample = next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
-    if own is None or not lateness_ms or sample is None:
+    samples = sorted(samples_of(facts.snapshot), key=lambda sample: -(sample.horizon_ms or 0))
+    long = [sample for sample in samples if sample.horizon_ms is None or sample.horizon_ms >= HOUR]
+    sample = next((sample for sample in long if sample.records >= ENOUGH_KEPT), None)
+    if own is None or not lateness_ms or sample is None or advised is None or advised.current is None:
         return None
-    enough, own_late = sample.enough(KEPT_SHARE), sample.at(lateness_ms)
-    if enough is None or own_late is None or enough.lateness_ms * SHORTER > lateness_ms:
+    found = advised.recommendation
+    # The recommendation may rest on a quiet quarter of an hour: the longer horizon has to agree.
+    enough, kept = found.lateness_ms, recommendation(facts.snapshot, horizon_ms=sample.horizon_ms).lateness_ms
+    if enough is None or kept is None or max(enough, kept) * SHORTER > lateness_ms:
         return None
-    then = facts.at_lateness(enough.lateness_ms)
+    then = facts.at_lateness(enough)
     if then is None:
         return None
     windows, withheld = facts.snapshot.windows, 0
     if windows.fired == 0 and facts.event_times:
-        withheld = sum(window.end_ms <= min(facts.event_times) - enough.lateness_ms for window in windows.open)
+        withheld = sum(window.end_ms <= min(facts.event_times) - enough for window in windows.open)
     if own.delay_ms is None or then.delay_ms is None:
         if not withheld:
             return None  # the delay of results is not measured
-        delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
+        delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough)
     else:
         delay_ms, sooner_ms = own.delay_ms, own.delay_ms - then.delay_ms
     if sooner_ms < max(SECOND, SOONER * (facts.window_ms + delay_ms)):
@@ -210,21 +197,13 @@ def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     return LatenessTooLarge(
         severity="warning" if withheld else "info",
         size=sooner_ms,
-        late_share=own_late.late_share or 0.0,
-        enough_ms=enough.lateness_ms,
-        enough_share=enough.late_share or 0.0,
+        late_share=advised.current.late_share,
+        enough_ms=enough,
+        enough_share=share(found.late, found.records) or 0.0,
         sooner_ms=sooner_ms,
-        horizon_ms=sample.horizon_ms,
+        horizon_ms=found.horizon_ms,
         withheld=withheld,
-        fixes=(
-            Fix(
-                code="set-lateness",
-                value_ms=enough.lateness_ms,
-                late_share=enough.late_share,
-                horizon_ms=sample.horizon_ms,
-                later_ms=-sooner_ms,
-            ),
-        ),
+        fixes=(_set_lateness(found, -sooner_ms),),
     )
 
 

@@ -16,7 +16,7 @@ from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import ProposedSetting
 from ..watermarks.settings import Session
-from .finding import Context, Explanation, Finding, Severity
+from .finding import Context, Explanation, Finding, Offered, Severity
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
@@ -24,13 +24,21 @@ SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 class DiagnosisInput:
     """The newest snapshot and the history before it, with values that several rules derive from them; durations in ms.
 
-    `lost`: why no further snapshot will come; `silent_ms`: how long none has come. Both come from the reader.
+    `lost`: why no further snapshot will come; `silent_ms`: how long none has come; `offered`: what was offered before.
+    All three come from the reader.
     """
 
     def __init__(
-        self, snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None, silent_ms: int | None = None
+        self,
+        snapshot: Snapshot,
+        past: Sequence[HistoryPoint],
+        *,
+        lost: str | None = None,
+        silent_ms: int | None = None,
+        offered: Offered | None = None,
     ) -> None:
         self.snapshot = snapshot
+        self.offered = offered
         self.past = past
         self.lost = lost
         self.silent_ms = silent_ms
@@ -217,15 +225,21 @@ def rule(
 
 
 def diagnose(
-    snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None, silent_ms: int | None = None
+    snapshot: Snapshot,
+    past: Sequence[HistoryPoint],
+    *,
+    lost: str | None = None,
+    silent_ms: int | None = None,
+    offered: Offered | None = None,
 ) -> list[Finding]:
     """The findings, the worst first: by severity, then by size.
 
     With an unknown verdict, what accounts for it comes first: the other findings judge old data. `past` is the history
     up to the snapshot, the oldest point first; `lost` is why no further snapshot will come, `silent_ms` how long none
-    has come. While the verdict is stalled, slow or unknown the list is never empty.
+    has come, `offered` is what `offered_by` gave for the snapshot before. While the verdict is stalled, slow or unknown
+    the list is never empty.
     """
-    facts = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms)
+    facts = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms, offered=offered)
     bare = snapshot.state == "starting" or (snapshot.state == "failed" and not snapshot.channels)
     applied = [rule for rule in RULES.values() if rule.last_resort is None and (rule.before_data or not bare)]
     findings = [finding for rule in applied if (finding := rule.check(facts)) is not None]

@@ -15,6 +15,7 @@ from ..watermarks.explain import ExplainedColumn
 from ..watermarks.settings import SettingsChange
 from . import CommonPart, ConsumerGroup, KafkaTopic, LateRecord, Note, Other, OwnRun, Snapshot, Step, TargetPart
 from .flink_job import FlinkJob
+from .recommendation import Recommendation, recommendation
 from .spark_query import BarrelRule, SiblingQuery, SourcePosition, SparkProgress, SparkQuery
 
 
@@ -39,6 +40,8 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
     log: str | None = None
     other: Other | UnsetType = UNSET
     """The facts of a plug-in's target."""
+    recommendation: Recommendation | None = None
+    """The recommended lateness for 99.9 % on time; it follows from the rest of the snapshot."""
 
 
 _COMMON = tuple(name for name in Snapshot.__struct_fields__ if name != "target")
@@ -53,7 +56,7 @@ def line_of(snapshot: Snapshot) -> SnapshotLine:
         parts = {"flink" if isinstance(target, FlinkJob) else "other": target}
     else:
         parts = asdict(target)
-    return SnapshotLine(**_common_parts(snapshot), **parts)
+    return SnapshotLine(**_common_parts(snapshot), **parts, recommendation=recommendation(snapshot))
 
 
 def snapshot_of_line(line: SnapshotLine) -> Snapshot:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ..snapshot import Cause, ChannelState, OperatorKind, Snapshot, WindowsUnknownCode
 from ..snapshot.flink_job import FlinkVertex
+from ..snapshot.recommendation import Recommendation
 from . import formatting as f
 
 Args = Mapping[str, str | int | None]
@@ -258,3 +259,46 @@ def kept_back(snapshot: Snapshot) -> str:
         return f"{where} sends a watermark behind the one that it takes in"
     behind = f.duration(task.input_ms - task.output_ms)
     return f"{f.label(task.name, _NAME_CELLS)} sends a watermark {behind} behind what it takes in"
+
+
+def recommended_line(found: Recommendation) -> str:
+    """The recommended lateness with its evidence, or why there is none, in one line."""
+    value, why = recommended_words(found)
+    return f"recommended lateness: {value} ({why})"
+
+
+def recommended_words(found: Recommendation) -> tuple[str, str]:
+    """The value (`none`), and its evidence or the reason."""
+    if found.lateness_ms is None:
+        return "none", _no_recommendation(found)
+    bound = "≤ " if found.upper_bound else ""
+    when = "in the " * (found.horizon_ms is not None) + f.horizon_words(found.horizon_ms)
+    parts = [
+        f"{bound}{f.count(found.late)} of {f.count(found.records)} records late {when}",
+        f"95 %: {f.span(f.share(found.low), f.share(found.high))}",
+    ]
+    if (
+        found.delay_ms is not None and found.delay_ms < f.DAY
+    ):  # of a backfill the time since a window's end says nothing
+        parts.append(f"results {f.duration(found.delay_ms)} after their window's end")
+    return f.setting(found.lateness_ms), f"{_goal(found)} on time: {', '.join(parts)}"
+
+
+def _goal(found: Recommendation) -> str:
+    return f"{100 * found.target:.10g} %"
+
+
+def _no_recommendation(found: Recommendation) -> str:
+    records, needs = f.counted(found.records, "record"), f.count(found.needs)
+    few = "is too few" if found.records == 1 else "are too few"
+    match found.reason:
+        case "too_few":
+            return f"{records} {few}: {_goal(found)} needs {needs}"
+        case "too_few_for_less":
+            return f"{records} {few} for less than the lateness in force: that needs {needs}"
+        case "too_late":
+            return f"{f.count(found.late)} of {records} are late at any lateness"
+        case "one_batch":
+            return "all records came in one batch, so none could be late"
+        case _:
+            return "how late records are is not known"

@@ -1,11 +1,12 @@
-"""The lateness and idle timeout that the records of a horizon recommend, with the evidence. Pure."""
+"""The recommended lateness and idle timeout beside those in force, with what each costs. Pure."""
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from ..snapshot import RecentRow, Snapshot, WhatIf, WhatIfIdle
-from ..watermarks.lateness import FEW_LATE, recommended_lateness_ms, wilson_interval
+from ..snapshot import Snapshot, WhatIfIdle
+from ..snapshot.recommendation import Recommendation, Sample, recommendation, samples_of
+from ..watermarks.lateness import wilson_interval
 
 IDLE_SHARE = 0.1
 """Share of the allowed late records that an idle timeout may cost."""
@@ -39,17 +40,14 @@ class IdleOutcome(Struct, frozen=True):
 
 
 class Advice(Struct, frozen=True):
-    """`lateness` is the smallest edge that keeps the share `target` on time; None: not even the greatest edge does.
+    """`lateness` and `idle`: what is recommended; None: nothing.
 
-    `few`: based on too few late records. `horizon_ms` None: since the start. `bucket_ms`: the possible error of an
-    attached query's counts; `upper_bound`: the late counts are upper bounds. `idle` None: nothing to recommend from.
+    `current`: what is in force. `bucket_ms`: the possible error of an attached query's counts; `upper_bound`: the late
+    counts are upper bounds.
     """
 
-    target: float
-    horizon_ms: int | None
-    records: int
+    recommendation: Recommendation
     lateness: LatenessOutcome | None
-    few: bool
     current: LatenessOutcome | None
     idle: IdleOutcome | None
     current_idle: IdleOutcome | None
@@ -57,69 +55,41 @@ class Advice(Struct, frozen=True):
     bucket_ms: int | None
 
 
-class Sample(Struct, frozen=True):
-    """The records that a recommendation is based on: those of a horizon (ms), or all since the start (None)."""
-
-    horizon_ms: int | None
-    records: int
-    rows: Sequence[WhatIf | RecentRow]
-
-    def enough(self, target: float) -> WhatIf | RecentRow | None:
-        """The shortest lateness with which the share `target` of them would have been on time."""
-        edges, late = [row.lateness_ms for row in self.rows], [row.late for row in self.rows]
-        lateness_ms = recommended_lateness_ms(edges, late, self.records, target) if self.records else None
-        return self.at(lateness_ms)
-
-    def at(self, lateness_ms: int | None) -> WhatIf | RecentRow | None:
-        """The late records at that lateness; None between two edges."""
-        return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
-
-
-def recent_samples(snapshot: Snapshot) -> list[Sample]:
-    """The samples of the horizons of which the snapshot has records of their own, the shortest first."""
-    return [Sample(recent.horizon_ms, recent.records, recent.rows) for recent in snapshot.whatif_recent or ()]
-
-
-def whole_sample(snapshot: Snapshot) -> Sample:
-    """All records since the start."""
-    return Sample(None, snapshot.totals.records or 0, snapshot.whatif or [])
-
-
 def known_horizons(snapshot: Snapshot) -> list[int | None]:
     """The horizons (ms; None: since the start) for which the snapshot has records, the shortest first."""
-    recent = [each.horizon_ms for each in snapshot.whatif_recent or () if each.records]
-    return recent or ([None] if snapshot.whatif and snapshot.totals.records else [])
+    return [sample.horizon_ms for sample in samples_of(snapshot)]
 
 
-def advice(snapshot: Snapshot, target: float, horizon_ms: int | None) -> Advice | None:
-    """The advice for `target` (a share) from the records of a horizon; None: nothing is known about that horizon."""
-    samples = [*recent_samples(snapshot), whole_sample(snapshot)]
-    sample = next((sample for sample in samples if sample.horizon_ms == horizon_ms), None)
-    if sample is None or not sample.records or not sample.rows:
+def advice(snapshot: Snapshot, target: float, horizon_ms: int | UnsetType | None = UNSET) -> Advice | None:
+    """The advice for `target` (a share) from the records of a horizon (unset: as `recommendation` chooses); None:
+    nothing is known about that horizon.
+    """
+    found = recommendation(snapshot, target, horizon_ms)
+    sample = next((sample for sample in samples_of(snapshot) if sample.horizon_ms == found.horizon_ms), None)
+    if sample is None or (horizon_ms is not UNSET and sample.horizon_ms != horizon_ms):
         return None
-    enough, own = sample.enough(target), sample.at(snapshot.settings.lateness_ms)
-    idle = _idle(snapshot, target)
     return Advice(
-        target=target,
-        horizon_ms=sample.horizon_ms,
-        records=sample.records,
-        lateness=None if enough is None else _outcome(snapshot, sample, enough),
-        few=(sample.rows[-1] if enough is None else enough).late < FEW_LATE,
-        current=None if own is None else _outcome(snapshot, sample, own),
-        idle=idle,
+        recommendation=found,
+        lateness=_outcome(snapshot, sample, found.lateness_ms),
+        current=_outcome(snapshot, sample, snapshot.settings.lateness_ms),
+        idle=_idle(snapshot, target),
         current_idle=_idle_outcome(snapshot, _row(snapshot, snapshot.settings.idle_after_ms)),
         upper_bound=snapshot.whatif_upper_bound,
         bucket_ms=snapshot.whatif_bucket_ms,
     )
 
 
-def _outcome(snapshot: Snapshot, sample: Sample, row: WhatIf | RecentRow) -> LatenessOutcome:
-    lateness, late = row.lateness_ms, min(row.late, sample.records)
+def _outcome(snapshot: Snapshot, sample: Sample, lateness_ms: int | None) -> LatenessOutcome | None:
+    """None without a lateness, or for one between two edges."""
+    row = next((row for row in sample.rows if row.lateness_ms == lateness_ms), None)
+    if row is None:
+        return None
+    late = min(row.late, sample.records)
     low, high = wilson_interval(late, sample.records)
     assert low is not None
     assert high is not None
-    delay = next((row.delay_ms for row in snapshot.whatif or () if row.lateness_ms == lateness), None)
-    return LatenessOutcome(lateness, late, late / sample.records, low, high, delay)
+    delay = next((row.delay_ms for row in snapshot.whatif or () if row.lateness_ms == lateness_ms), None)
+    return LatenessOutcome(row.lateness_ms, late, late / sample.records, low, high, delay)
 
 
 def _idle(snapshot: Snapshot, target: float) -> IdleOutcome | None:

@@ -3,10 +3,8 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from fractions import Fraction
-from functools import cache
 from itertools import pairwise
-from math import sqrt
+from math import ceil, sqrt
 
 from msgspec import Struct
 
@@ -129,26 +127,8 @@ def new_ledger(edges: list[int]) -> DelayLedger:
     return DelayLedger(edges, [0] * len(edges), [0] * len(edges))
 
 
-def recommended_lateness_ms(edges: Seq[int], late: Seq[int], records: int, completeness: float) -> int | None:
-    """The smallest edge (ms) whose late share is at most `1 - completeness`; None: no records, or no such edge."""
-    if not records:
-        return None
-    missing = _missing(completeness)
-    allowed = missing.numerator * records // missing.denominator
-    return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed), None)
-
-
-@cache
-def _missing(completeness: float) -> Fraction:
-    """What is missing to the whole: of the decimal as written, not of the nearest float."""
-    return 1 - Fraction(repr(completeness))
-
-
 SLICES = 60
 HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
-TARGETS = (0.977, 0.99, 0.999)
-FEW_LATE = 20
-"""A recommendation with fewer late records than this is marked `few`."""
 _Z95 = 1.959963984540054
 
 
@@ -167,24 +147,12 @@ class RecentRow(Struct, frozen=True):
     """Records behind the watermark."""
 
 
-class Recommended(Struct, frozen=True):
-    """The smallest edge (ms) that would have kept the share `target` on time; None: no records, or no such edge.
-
-    `few`: based on too few late records to rely on.
-    """
-
-    target: float
-    lateness_ms: int | None
-    few: bool
-
-
 class RecentLateness(Struct, frozen=True):
     """The what-if of the records that came in the last `horizon_ms` (processing time; None: since the start)."""
 
     horizon_ms: int | None
     records: int
     rows: list[RecentRow]
-    recommended: list[Recommended]
 
 
 class Slice(Struct, array_like=True):
@@ -256,24 +224,15 @@ def recent_lateness(
     horizon_ms: int | None, edges: list[int], records: int, late: Histogram, behind: Histogram
 ) -> RecentLateness:
     """The what-if of `records` that came in a horizon (ms; None: since the start), late and behind by edge."""
-    late_by_edge = late.at_least()
     rows: list[RecentRow] = []
     last: int | None = None
     interval: tuple[float | None, float | None] = None, None
-    for edge, count, behind_watermark in zip(edges, late_by_edge, behind.at_least(), strict=True):
+    for edge, count, behind_watermark in zip(edges, late.at_least(), behind.at_least(), strict=True):
         if count != last:  # edges that differ by no record are many
             interval, last = wilson_interval(count, records), count
         share = count / records if records else None
         rows.append(RecentRow(edge, count, share, *interval, behind_watermark=behind_watermark))
-    return RecentLateness(
-        horizon_ms, records, rows, [_recommended(target, edges, late_by_edge, records) for target in TARGETS]
-    )
-
-
-def _recommended(target: float, edges: list[int], late: list[int], records: int) -> Recommended:
-    lateness = recommended_lateness_ms(edges, late, records, target)
-    still_late = late[-1] if lateness is None else late[edges.index(lateness)]
-    return Recommended(target, lateness, still_late < FEW_LATE)
+    return RecentLateness(horizon_ms, records, rows)
 
 
 def wilson_interval(late: int, records: int) -> tuple[float | None, float | None]:
@@ -286,3 +245,8 @@ def wilson_interval(late: int, records: int) -> tuple[float | None, float | None
     low, high = (middle - half) / (1 + z2 / records), (middle + half) / (1 + z2 / records)
     # At both ends the exact result is 0 and 1; floating point misses it.
     return (max(0.0, low) if late else 0.0), (min(1.0, high) if late < records else 1.0)
+
+
+def records_needed(target: float) -> int:
+    """The fewest records of which none is late that bring the upper bound of the late share to `1 - target`."""
+    return ceil(_Z95 * _Z95 * target / (1 - target))

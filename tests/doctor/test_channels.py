@@ -60,7 +60,7 @@ def test_a_channel_that_has_gone_silent_without_an_idle_timeout_stops_the_result
     assert finding.records == 60 * 900
     fix = finding.fixes[0]
     assert (fix.code, fix.value_ms) == ("set-idle-timeout", MINUTE)
-    assert (fix.gain_ms, fix.more_late) == (10 * MINUTE - 3 * SECOND, 150)
+    assert (fix.gain_ms, fix.price) == (10 * MINUTE - 3 * SECOND, "0.5 % late")
 
 
 def _unseen() -> ChannelView:

@@ -35,8 +35,8 @@ def losing(late: int, records: int = 200_000, **more: object) -> Snapshot:
 def test_too_much_is_late_and_the_lateness_that_would_do_is_named() -> None:
     finding = found(losing(5_000))[LatenessTooSmall]
     assert (finding.severity, finding.late, finding.late_share) == ("warning", 5_000, 0.025)
-    assert (finding.fixes[0].value_ms, finding.fixes[0].later_ms) == (10 * SECOND, 5_000.0)
-    assert finding.fixes[0].late_share == 1_875 / 200_000
+    assert (finding.fixes[0].value_ms, finding.fixes[0].later_ms) == (30 * SECOND, 25_000.0)
+    assert finding.fixes[0].late_share == 125 / 200_000
 
 
 def test_without_a_what_if_no_lateness_is_recommended() -> None:

@@ -141,7 +141,7 @@ def test_the_gain_of_a_fix_is_what_enter_gives() -> None:
     snapshot = Stream().run(120, traffic("abcd")).run(200, traffic("bcd")).published[-1]
     now_ms = now_gain_ms(snapshot, ProposedSetting(True, MINUTE))
     assert now_ms
-    fix = Fix("set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE)
+    fix = Fix("set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE, promise_ms=now_ms)
     said = explain(replace(example(SilentChannels, known=True), fixes=(fix,)), snapshot, UTC).fixes[0]
     assert f"gains {duration(now_ms)} at once (5h if set from the start)" in said
 

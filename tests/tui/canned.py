@@ -387,16 +387,16 @@ def reported(snapshot: Snapshot) -> list[FromEngine]:
 
 
 def recent() -> list[RecentLateness]:
-    """Of the last 15 min no record, of the last hour 3,000 with fewer late ones, since the start those of `whatif`."""
+    """Of the last 15 min no record, of the last hour 30,000 with fewer late ones, since the start those of `whatif`."""
 
     def of(horizon: int | None, records: int, late: Sequence[int]) -> RecentLateness:
         rows = [
             RecentRow(edge, count, count / records if records else None, None, None, behind_watermark=2 * count)
             for edge, count in zip(EDGES, late, strict=True)
         ]
-        return RecentLateness(horizon, records, rows, [])
+        return RecentLateness(horizon, records, rows)
 
     whole = [row.late for row in whatif()]
     hour = [max(100 - 7 * place, 0) for place in range(len(EDGES))]
     none = [0] * len(EDGES)
-    return [of(15 * MINUTE, 0, none), of(HOUR, 3_000, hour), of(DAY, 69_000, whole), of(None, 69_000, whole)]
+    return [of(15 * MINUTE, 0, none), of(HOUR, 30_000, hour), of(DAY, 69_000, whole), of(None, 69_000, whole)]

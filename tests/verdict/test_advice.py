@@ -9,7 +9,7 @@ from wmtop.tui.words.lateness import advice_lines
 
 from tests.snapshots import replace
 
-EDGES = {0: 500, MINUTE: 60, 5 * MINUTE: 9, HOUR: 0}
+EDGES = {0: 500, MINUTE: 60, 5 * MINUTE: 3, HOUR: 0}
 SETTINGS = Settings(lateness_ms=MINUTE, idle_after_ms=2 * HOUR)
 
 
@@ -24,7 +24,7 @@ SNAPSHOT = Snapshot(
     level=Level(watermark_ms=10 * HOUR),
     totals=Totals(records=10_000),
     whatif=[WhatIf(edge, 20 * late, None, 30_000.0, 0) for edge, late in EDGES.items()],
-    whatif_recent=[RecentLateness(HOUR, 1_000, [row(*pair) for pair in EDGES.items()], [])],
+    whatif_recent=[RecentLateness(HOUR, 1_000, [row(*pair) for pair in EDGES.items()])],
     whatif_idle=[
         WhatIfIdle(None, 9 * HOUR, "a", 0, 100),
         WhatIfIdle(MINUTE, 11 * HOUR, "b", 90, 160),
@@ -38,15 +38,18 @@ def test_the_smallest_lateness_that_keeps_the_target() -> None:
     found = advice(SNAPSHOT, 0.99, HOUR)
     assert found is not None
     assert found.lateness is not None
-    assert (found.lateness.lateness_ms, found.lateness.late, found.lateness.late_share) == (5 * MINUTE, 9, 0.009)
-    assert found.lateness.low < 0.009 < found.lateness.high
-    assert (found.records, found.few, found.lateness.delay_ms) == (1_000, True, 30_000.0)
+    assert (found.lateness.lateness_ms, found.lateness.late, found.lateness.late_share) == (5 * MINUTE, 3, 0.003)
+    assert found.lateness.low < 0.003 < found.lateness.high
+    assert (found.recommendation.records, found.lateness.delay_ms) == (1_000, 30_000.0)
     assert found.current is not None
     assert found.current.late == 60
     strict = advice(SNAPSHOT, 0.9999, HOUR)
     assert strict is not None
-    assert strict.lateness is not None
-    assert strict.lateness.lateness_ms == HOUR
+    assert strict.lateness is None  # an hour keeps all of them, but 1,000 are too few to promise that
+
+
+def test_without_a_horizon_the_shortest_with_an_answer_is_taken() -> None:
+    assert [advice(SNAPSHOT, share).recommendation.horizon_ms for share in (0.99, 0.999)] == [HOUR, None]  # type: ignore[union-attr]
 
 
 def test_the_shortest_idle_timeout_that_costs_little() -> None:
@@ -66,7 +69,7 @@ def test_where_no_channel_was_ever_idle_no_idle_timeout_is_advised() -> None:
     assert found is not None
     assert found.idle is None
     assert found.current_idle is not None
-    assert [line for line in advice_lines(found) if "no recommendation: no channel was idle" in line]
+    assert [line for line in advice_lines(found) if "idle timeout: none" in line]
 
 
 def test_without_evidence_there_is_no_advice() -> None:
@@ -77,12 +80,12 @@ def test_without_evidence_there_is_no_advice() -> None:
     assert known_horizons(old) == [None]
     found = advice(old, 0.99, None)
     assert found is not None
-    assert found.records == 10_000
+    assert found.recommendation.records == 10_000
 
 
 def test_no_edge_may_be_enough() -> None:
     rows = [row(0, 900), row(MINUTE, 500)]
-    found = advice(replace(SNAPSHOT, whatif_recent=[RecentLateness(HOUR, 1_000, rows, [])]), 0.99, HOUR)
+    found = advice(replace(SNAPSHOT, whatif_recent=[RecentLateness(HOUR, 1_000, rows)]), 0.99, HOUR)
     assert found is not None
     assert found.lateness is None
 

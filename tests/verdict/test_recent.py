@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.snapshot import RecentLateness
 from wmtop.engine.watermarks.lateness import DAY, HOUR, MINUTE, SECOND, bucket_edges, wilson_interval
 from wmtop.engine.watermarks.settings import Settings, Sliding, StrategyName, Tumbling
 
@@ -92,19 +91,6 @@ def test_every_horizon_is_what_a_run_with_that_lateness_had(seed: int) -> None:
             found = (horizon.records, row.late, row.behind_watermark)
             assert found == (records, late, behind), (horizon.horizon_ms, edges[place])
             assert row.late_share == (late / records if records else None)
-    for horizon in recent:
-        check_recommended(horizon)
-
-
-def check_recommended(horizon: RecentLateness) -> None:
-    """From the text: the smallest edge whose share is at most 1 - q."""
-    for recommended in horizon.recommended:
-        allowed_per_mille = round((1 - recommended.target) * 1000)
-        enough = [
-            row for row in horizon.rows if horizon.records and row.late * 1000 <= allowed_per_mille * horizon.records
-        ]
-        assert recommended.lateness_ms == (enough[0].lateness_ms if enough else None)
-        assert recommended.few == ((enough[0] if enough else horizon.rows[-1]).late < 20)
 
 
 def test_memory_is_bounded() -> None:

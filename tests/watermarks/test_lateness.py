@@ -1,9 +1,8 @@
-"""Buckets and the recommended lateness."""
+"""Buckets of lateness."""
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from wmtop.engine.watermarks.lateness import bucket_edges, bucket_of, recommended_lateness_ms
+from wmtop.engine.watermarks.lateness import bucket_edges, bucket_of
 
 from .examples import examples
 
@@ -31,24 +30,3 @@ def test_buckets_are_closed_on_the_left(distance: int, own: int) -> None:
         assert bucket is not None
         assert edges[bucket] <= distance
         assert bucket + 1 == len(edges) or distance < edges[bucket + 1]
-
-
-@pytest.mark.parametrize(
-    ("completeness", "recommended"),
-    [(0.0, 0), (0.90, 0), (0.95, 10), (0.977, 20), (0.99, 20), (0.995, 30), (1.0, None)],
-)
-def test_the_recommended_lateness_is_the_smallest_that_is_complete_enough(
-    completeness: float, recommended: int | None
-) -> None:
-    assert recommended_lateness_ms([0, 10, 20, 30], [100, 50, 10, 1], 1_000, completeness) == recommended
-
-
-def test_nothing_is_recommended_without_records() -> None:
-    assert recommended_lateness_ms([0, 10], [0, 0], 0, 0.99) is None
-
-
-def test_an_exact_share_is_enough_however_many_records() -> None:
-    """`(1 - 0.9) * 10**9` is 99999999.99999998 in floating point."""
-    assert recommended_lateness_ms([0, 10], [10**9, 0], 10**12, 0.999) == 0
-    assert recommended_lateness_ms([0, 10], [10**9 + 1, 0], 10**12, 0.999) == 10
-    assert recommended_lateness_ms([0, 10], [10**8, 0], 10**9, 0.9) == 0

@@ -12,6 +12,7 @@ from ...engine.doctor import diagnose
 from ...engine.doctor.lateness import LateCause
 from ...engine.feed.client import first_snapshot
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.recommendation import recommendation
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.own import Recording, is_recording, own_run
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
@@ -36,7 +37,6 @@ from .targets import Look, Member, look_at, member_of, recording_at, what_was_re
 
 CANNOT_TELL = 3
 DEFAULT_FOR_MS = 10_000
-USUAL_HORIZON_MS = 3_600_000
 _CAUSE = ("column", "value", "late", "late_share", "share", "lift", "also")
 
 
@@ -52,7 +52,7 @@ def advise(
         float, option("Q", "the share on time (99.9%)", "--target", parse=parse_share, show_default=False)
     ] = 0.999,
     horizon: Annotated[
-        int | None, option("D|all", "of the records of the last D: 15m, 1h, 24h (1h)", parse=_horizon)
+        int | None, option("D|all", "of the records of the last D: 15m, 1h, 24h (as needed)", parse=_horizon)
     ] = None,
     at: AtTime = None,
     look_for: Annotated[int, duration_option("how long to wait (10s)", "--for")] = DEFAULT_FOR_MS,
@@ -70,7 +70,9 @@ def advise(
     found = _advice(snapshot, target, share, horizon)
     if found is None:
         why = _no_evidence(member, snapshot)
-        print(std_json.dumps({"target": target, "lateness_ms": None, "why": why}) if json else "\n".join(why))
+        nothing = msgspec.to_builtins(recommendation(snapshot, share))
+        missing = {"target": target, "lateness_ms": None, "recommendation": nothing, "why": why}
+        print(std_json.dumps(missing) if json else "\n".join(why))
         raise typer.Exit(CANNOT_TELL)
     lines = _lines_for(snapshot, found)
     if json:
@@ -82,12 +84,10 @@ def advise(
 
 
 def _advice(snapshot: Snapshot, target: str, share: float, horizon: int | None) -> Advice | None:
-    """The advice for the requested horizon; by default for 1 h, or for all if there is no other."""
+    """The advice for the requested horizon, by default the shortest that gives one."""
     horizons = known_horizons(snapshot)
-    if not horizons:
-        return None
-    if horizon is None:
-        return advice(snapshot, share, USUAL_HORIZON_MS if USUAL_HORIZON_MS in horizons else None)
+    if not horizons or horizon is None:
+        return advice(snapshot, share)
     wanted = or_off(horizon)
     if wanted not in horizons:
         known = ", ".join("all" if each is None else setting(each) for each in horizons)
@@ -109,8 +109,10 @@ def _advice_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str
     return {
         **msgspec.to_builtins(found),
         "target": target,
-        "share": found.target,
-        "lateness_ms": None if found.lateness is None else found.lateness.lateness_ms,
+        "share": found.recommendation.target,
+        "horizon_ms": found.recommendation.horizon_ms,
+        "records": found.recommendation.records,
+        "lateness_ms": found.recommendation.lateness_ms,
         "idle_after_ms": None if found.idle is None else found.idle.idle_after_ms,
         "lines": lines,
         "causes": [{name: getattr(cause, name) for name in _CAUSE} for cause in _causes(snapshot)],

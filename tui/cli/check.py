@@ -18,6 +18,7 @@ import typer
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
+from ...engine.snapshot.recommendation import recommendation
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
@@ -227,6 +228,7 @@ def _result(target: str, look: Look, expression: Expression | None, fail_on: Col
         not_known=outcome.words if outcome is not None and outcome.met is None else None,
         not_met=outcome.words if outcome is not None and outcome.met is False else None,
         held_back_by=held_back_by(given.snapshot),
+        recommendation=recommendation(given.snapshot),
         read=look.read,
     )
 

@@ -2,19 +2,9 @@
 
 from ...engine.doctor import diagnose, explain
 from ...engine.snapshot import Snapshot
-from ...engine.text.formatting import (
-    ELSEWHERE,
-    NO_DATA,
-    behind_clock,
-    clean,
-    count,
-    counted,
-    duration,
-    setting,
-    share_of,
-    stamp,
-)
-from ...engine.watermarks.lateness import recommended_lateness_ms
+from ...engine.snapshot.recommendation import recommendation
+from ...engine.text.codes import recommended_line
+from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, counted, setting, share_of, stamp
 from ..words.notes import note_text
 from ..words.presenter import in_flight, whole_identity
 from ..words.spans import lay
@@ -31,8 +21,6 @@ from ..words.watermark import (
     sibling_lines,
     window,
 )
-
-COMPLETENESS = (0.977, 0.99, 0.999)
 
 
 def summary(snapshot: Snapshot) -> str:
@@ -53,8 +41,7 @@ def summary(snapshot: Snapshot) -> str:
         f"{count(windows.late_firings)} late firings",
     ]
     notes = [note_text(note) for note in snapshot.notes if note.code in ("channels_folded", "one_batch")]
-    nothing = any(note.code == "one_batch" for note in snapshot.notes)  # a recommendation would rest on nothing
-    return "\n".join([*lines, *notes, *([] if nothing else _recommended(snapshot))])
+    return "\n".join([*lines, *notes, recommended_line(recommendation(snapshot))])
 
 
 def _attached(snapshot: Snapshot) -> list[str]:
@@ -83,23 +70,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
     size = f"size {ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
     lines.append(f"lateness {delay}, windows {size}{opened}")
+    lines += [recommended_line(recommendation(snapshot))] if snapshot.whatif else []
     lines += [] if (emits := output_words(snapshot)) is None else [emits]
     lines += node_lines(snapshot)
     return [*lines, *map(position, snapshot.sources or []), *sibling_lines(snapshot)]
-
-
-def _recommended(snapshot: Snapshot) -> list[str]:
-    records = snapshot.totals.records
-    if not snapshot.whatif or records is None:
-        return []
-    edges = [row.lateness_ms for row in snapshot.whatif]
-    late = [row.late for row in snapshot.whatif]
-    delays = {row.lateness_ms: row.delay_ms for row in snapshot.whatif}
-    lines: list[str] = []
-    for wanted in COMPLETENESS:
-        lateness = recommended_lateness_ms(edges, late, records, wanted)
-        if lateness is not None:
-            delay = delays[lateness]
-            results = "" if delay is None else f" (results {duration(delay)} after the window's end)"
-            lines.append(f"for {wanted:.1%} complete windows: lateness {setting(lateness)}{results}")
-    return lines

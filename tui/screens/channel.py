@@ -13,7 +13,7 @@ from ..words.barrel import channel_named, holding, kind_of, rank
 from ..words.channels import channel_line, facts
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
+from ..words.lateness import curve_of, place_of, shown
 from ..words.recent import Moment
 from ..words.spans import Span, part
 from ..words.texts import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
@@ -124,8 +124,7 @@ class ChannelScreen(DetailScreen):
             return
         now = snapshot.settings.lateness_ms
         first, last = shown(curve, [now])
-        marks = list(zip(recommended(curve), TARGETS, strict=True))
-        plot.show(LatenessScene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))
+        plot.show(LatenessScene(curve, first, last, place_of(curve.edges, now or 0), now))
 
 
 def _ahead(moment: Moment, channel: str) -> int | None:

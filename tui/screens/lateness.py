@@ -3,29 +3,35 @@
 from collections.abc import Sequence
 from functools import partial
 
+from msgspec import UNSET
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from ...engine.snapshot import Snapshot, WhatIfIdle
+from ...engine.snapshot.recommendation import Recommendation, recommendation
 from ...engine.text import formatting as f
 from ...engine.text.formatting import horizon_name, horizon_words, name
 from ...engine.verdict.preview import ProposedSetting
 from ..widgets.canvas import Picked
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import Prose, TextLine
+from ..widgets.lines import Prose, TextLine, wrap_spans
 from ..widgets.rows import Item, Sheet, heading, wrapped
 from ..words import lateness as words
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
-from ..words.lateness import moments_line, reading_line, targets_line, timeout_words
+from ..words.lateness import cost_sentence, moments_line, recommendation_parts, timeout_words
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.spans import Span
+from ..words.spans import Part, Span, lay
 from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
 from .target_screen import FRAME_CELLS, DetailScreen
 
 _BAR = 16
+ROOMY = 22
+"""Rows from which there is room for mean and deviation."""
+BROKEN_CELLS = 24
+"""Cells that the end of a line may leave empty."""
 
 
 class LatenessScreen(DetailScreen):
@@ -36,10 +42,11 @@ class LatenessScreen(DetailScreen):
         "▇ records by how far they were behind a watermark of lateness 0; what lies right of the cursor would "
         "be behind the watermark at that lateness. ⣀ the share that would be late for its window, counted exactly at "
         "each lateness shown; ⠄ how long after their window's end results would come. ▲ now, ▸ the preview, "
-        "◆ recommended: the smallest lateness with so many records on time. ≈ mean and deviation are read from the "
-        "bars; the normal distribution is for comparison only. All of it is for that lateness from the start; with "
-        "another horizon (H) of the records that came in the last 15m, 1h or 24h, but for the result delay. few: fewer "
-        "than 20 late records are too few to recommend from; the range is the 95 % interval of their share.\n"
+        "◆ recommended: the shortest lateness with which at most 0.1 % of the records are late, even at the upper end "
+        "of the 95 % interval of that share; judged by the shortest of the last 15m, 1h, 24h and all that has enough "
+        "records, or by the horizon that H shows. ≈ mean and deviation are read from the bars; the normal distribution "
+        "is for comparison only. All of it is for that lateness from the start; with another horizon (H) of the "
+        "records that came in the last 15m, 1h or 24h, but for the result delay.\n"
         "Idle timeout: what the watermark, its holder, the changes between active and idle and the late share would be "
         "with another timeout, each a run of its own beside this one; ≈ late records are not counted exactly. They are "
         "counted since the start only.\n"
@@ -52,15 +59,17 @@ class LatenessScreen(DetailScreen):
         self._cursor_ms: int | None = None
         self._horizon_ms: int | None = None
         """The horizon: the last `_horizon_ms`; None: since the start."""
+        self._asked = False
+        """Whether the user chose the horizon, also for the recommendation."""
         self._idle = isinstance(self.preview, IdlePreview)
         self._span: tuple[tuple[str | None, int | None], int, int] | None = None
 
     def body(self) -> ComposeResult:
         with Vertical(id="curve"):
-            yield TextLine(id="targets")
+            yield Prose(id="recommended")
             yield TextLine(id="moments")
             yield LatenessPlot(id="plot")
-            yield TextLine(id="reading")
+            yield Prose(id="reading")
         yield Sheet(id="lateness")
         yield Prose(id="why")
 
@@ -94,7 +103,7 @@ class LatenessScreen(DetailScreen):
         if len(words.horizons_of(snapshot)) > 1:
             out.append(hint("horizon"))
         if known and not self._idle:
-            out += [hint("edge-longer"), hint("recommended-2")]
+            out += [hint("edge-longer"), hint("recommended")]
         if known and not self._idle and snapshot.lateness_by_channel:
             out.append(hint("curve-next"))
         return out
@@ -116,22 +125,37 @@ class LatenessScreen(DetailScreen):
     def _show_curve(self, snapshot: Snapshot) -> None:
         curve = self._curve(snapshot)
         plot, preview = self.query_one(LatenessPlot), self.preview
-        lines = {selector: self.query_one(selector, TextLine) for selector in ("#targets", "#moments", "#reading")}
+        line = self.query_one("#moments", TextLine)
+        line.display = self.size.height >= ROOMY
         if curve is None:
             plot.show(LatenessScene(empty=presenter_of(snapshot).no_lateness()))
-            for line in lines.values():
-                line.show([])
+            line.show([])
+            self._put_sentence("#recommended", [])
+            self._put_sentence("#reading", [])
             return
-        best = words.recommended(curve)
+        found = self._recommended(snapshot)
         now = snapshot.settings.lateness_ms
         there = preview.lateness_ms if isinstance(preview, LatenessPreview) else None
-        first, last = self._widest(curve, words.shown(curve, [now, there, self._cursor_ms, *best]))
+        best = None if curve.of_part else found.lateness_ms
+        first, last = self._widest(curve, words.shown(curve, [now, there, self._cursor_ms, best]))
         cursor = self._cursor(curve)
-        marks = list(zip(best, words.TARGETS, strict=True))
-        plot.show(LatenessScene(curve, first, last, cursor, now, there, marks))
-        lines["#targets"].show(targets_line(snapshot, curve, best))
-        lines["#moments"].show(moments_line(curve))
-        lines["#reading"].show(reading_line(snapshot, curve, cursor))
+        plot.show(LatenessScene(curve, first, last, cursor, now, there, best))
+        line.show(moments_line(curve))
+        self._put_sentence("#recommended", [] if curve.of_part else recommendation_parts(snapshot, found))
+        self._put_sentence("#reading", cost_sentence(snapshot, curve, cursor, found))
+
+    def _put_sentence(self, selector: str, parts: Sequence[Part]) -> None:
+        """Show what matters most of a sentence, in at most two lines."""
+        prose, width = self.query_one(selector, Prose), max(self.size.width - FRAME_CELLS, 20)
+        spans = lay(parts, 2 * width - BROKEN_CELLS)
+        if spans and not spans[-1][0].strip():
+            spans.pop()
+        prose.display = bool(spans)
+        prose.styles.height = min(len(wrap_spans(spans, width - 2)), 2)
+        prose.show(spans)
+
+    def _recommended(self, snapshot: Snapshot) -> Recommendation:
+        return recommendation(snapshot, horizon_ms=self._horizon_ms if self._asked else UNSET)
 
     def _curve(self, snapshot: Snapshot) -> words.Curve | None:
         """The curve of the chosen channel or horizon; of all records if that is no longer known."""
@@ -178,10 +202,12 @@ class LatenessScreen(DetailScreen):
             _, first, last = self._span
             self._put(curve.edges[max(min(self._cursor(curve) + step, last), first)])
 
-    def action_target(self, place: int) -> None:
-        """Put the cursor on a recommended lateness."""
-        curve = self._curve(self.snapshot)
-        if curve is not None and (value := words.recommended(curve)[place]) is not None:
+    def action_recommended(self) -> None:
+        """Put the cursor on the recommended lateness."""
+        if (
+            self._curve(self.snapshot) is not None
+            and (value := self._recommended(self.snapshot).lateness_ms) is not None
+        ):
             self._put(value)
 
     def action_channel(self, step: int) -> None:
@@ -199,7 +225,7 @@ class LatenessScreen(DetailScreen):
             return
         self._channel = None  # a channel's curve is known only since the start
         here = order.index(self._horizon_ms) if self._horizon_ms in order else 0
-        self._horizon_ms = order[(here + 1) % len(order)]
+        self._horizon_ms, self._asked = order[(here + 1) % len(order)], True
         self.repaint()
 
     def on_picked(self, event: Picked) -> None:
@@ -288,7 +314,7 @@ class LatenessScreen(DetailScreen):
             self.want(ProposedSetting(False, curve.edges[self._cursor(curve)]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("edge", "target", "channel"):
+        if action in ("edge", "recommended", "channel"):
             return not self._idle
         return super().check_action(action, parameters)
 

@@ -14,13 +14,13 @@ from ..words.texts import OF_THIS_CHANNEL, SHARE_BEHIND
 from .canvas import EIGHTHS, Canvas, Dots, Picked
 from .rows import wrapped
 
-_LEFT, _RIGHT = 8, 8
+_LEFT, _RIGHT = 9, 8
 _EVEN = 3
 """Cells per edge from which all edges have the same width."""
 _DECADES = 4
 """The powers of ten that the share's axis covers, from 100 % down."""
-_BOTH, _TITLED = 7, 15
-"""Heights from which there are both pictures, and from which both have a title."""
+_BOTH, _LEGEND, _TITLED = 7, 8, 15
+"""Heights from which there are both pictures, one line that names what is drawn, and a title for each."""
 NOW, PREVIEW, RECOMMENDED = "▲", "▸", "◆"
 
 
@@ -33,7 +33,7 @@ class LatenessScene(Struct, frozen=True):
     cursor: int = 0
     now_ms: int | None = None
     preview_ms: int | None = None
-    recommended: Sequence[tuple[int | None, str]] = ()
+    recommended_ms: int | None = None
     empty: str = ""
 
 
@@ -75,8 +75,8 @@ class _Drawing:
         self._all = width
         self._width = _x(scene, scene.last + 1, width)
         both = height >= _BOTH
-        self._titled = height >= _TITLED if both else height > 3
-        rows = height - 3 - 2 * self._titled if both else height - 1 - self._titled
+        self._titles = (height >= _LEGEND) + (height >= _TITLED) if both else int(height > 3)
+        rows = height - (3 if both else 1) - self._titles
         self._bars = max(rows * 2 // 5, 2) if both else rows
         self._rows = rows - self._bars
 
@@ -85,17 +85,21 @@ class _Drawing:
         of_part = self._curve.of_part
         horizon = self._curve.horizon_ms
         of = f", {OF_THIS_CHANNEL}" if of_part else "" if horizon is None else f", {horizon_words(horizon)}"
-        what = f"records by how late they are{of}"
-        title: list[Span] = [(" " * _LEFT, "dim"), (what, "text"), (" (log)", "dim")]
+        records: Span = (f"▇ records by how late they are{of} (log)", "active")
+        share: Span = (f"⣀⣀ {SHARE_BEHIND if of_part else 'late share'}", "stale")
+        delay: Span = ("⠄⠄ result delay" + " since the start" * (horizon is not None), "level")
         if not self._rows:
-            return [*([title] if self._titled else []), *self._histogram(), self._labels()]
+            return [*([self._title(records)] if self._titles else []), *self._histogram(), self._labels()]
         lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
-        if self._titled:
-            share = SHARE_BEHIND if of_part else "late share"
-            delay = "   ⠄⠄ result delay" + ("" if horizon is None else " since the start")
-            lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), (delay, "level")])
-            lines.insert(0, title)
+        if self._titles == 1:
+            lines.insert(0, self._title(("▇ records (log)", "active"), share, delay))
+        if self._titles == 2:
+            lines.insert(self._bars, self._title(share, delay))
+            lines.insert(0, self._title(records))
         return lines
+
+    def _title(self, *names: Span) -> list[Span]:
+        return [(" " * (_LEFT if not place else 3) + text, style) for place, (text, style) in enumerate(names)]
 
     def _x(self, place: int) -> int:
         return _x(self._scene, place, self._all)
@@ -103,8 +107,8 @@ class _Drawing:
     def _x_of(self, value_ms: int) -> int:
         """The place of a lateness (ms), also between two edges."""
         edges = self._curve.edges
-        place = place_of(edges, value_ms)
-        if place + 1 >= len(edges) or edges[place] == value_ms:
+        place = max(place_of(edges, value_ms), self._scene.first)  # what is shorter costs the same as the first
+        if place + 1 >= len(edges) or edges[place] >= value_ms:
             return self._x(place)
         low, high = max(edges[place], 1), edges[place + 1]
         return self._x(place) + round(self._pitch(place) * log(max(value_ms, low) / low) / log(high / low))
@@ -118,7 +122,7 @@ class _Drawing:
         for value, style in ((self._scene.now_ms, "dim"), (self._scene.preview_ms, "preview")):
             if value is not None and 0 <= self._x_of(value) < self._width:
                 cells[self._x_of(value)] = ("┊", style)
-        x = self._x(self._scene.cursor)
+        x = self._x(max(self._scene.cursor, self._scene.first))
         if 0 <= x < self._width:
             cells[x] = ("│", "accent")
         return cells
@@ -189,8 +193,9 @@ class _Drawing:
             marks.append((self._x_of(scene.now_ms), f"{NOW} now {setting(scene.now_ms)}", "strong"))
         if scene.preview_ms is not None:
             marks.append((self._x_of(scene.preview_ms), f"{PREVIEW} {setting(scene.preview_ms)}?", "preview"))
-        best = [(self._x_of(ms), f"{RECOMMENDED}{text}", "good") for ms, text in scene.recommended if ms is not None]
-        return [self._placed(marks), self._placed(best)]
+        best = scene.recommended_ms
+        here = [] if best is None else [(self._x_of(best), f"{RECOMMENDED} recommended {setting(best)}", "good")]
+        return [self._placed(marks), self._placed(here)]
 
     def _labels(self) -> list[Span]:
         scene, edges = self._scene, self._curve.edges
@@ -202,7 +207,8 @@ class _Drawing:
             if end <= self._width + _RIGHT and all(end < left or start > right for left, right, _ in taken):
                 taken.append((start, end, place))
         styles = {scene.cursor: "accent"}
-        return self._placed([(start, setting(edges[p]), styles.get(p, "dim")) for start, _, p in sorted(taken)], gap=0)
+        marks = [(start, setting(edges[p]), styles.get(p, "dim")) for start, _, p in sorted(taken)]
+        return [(pad("lateness", _LEFT), "dim"), *self._placed(marks, gap=0)[1:]]
 
     def _placed(self, marks: Sequence[tuple[int, str, str]], gap: int = 1) -> list[Span]:
         """Texts at their places, or one after the other if they would overlap."""

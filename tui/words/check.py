@@ -7,6 +7,7 @@ from rich.cells import cell_len
 
 from ...engine.doctor import Diagnosis, accounts_for
 from ...engine.snapshot import FlinkJob, VerdictName
+from ...engine.snapshot.recommendation import Recommendation
 from ...engine.text import formatting as f
 from .fail_if import CheckInput, Value, shown
 from .verdict import WORDS, WORST, age_words, lost_an_hour, usually
@@ -44,6 +45,7 @@ class Checked(Struct, frozen=True):
     at_least: list[str] = []
     """The names of the facts that are lower bounds."""
     held_back_by: str | None = None
+    recommendation: Recommendation | None = None
     read: str = ""
     """What the name led to: `recording, ends 2013-02-08 14:02:00 UTC`."""
 

@@ -181,7 +181,9 @@ def _findings(row: FleetRow) -> str:
     found = row.findings
     if found is None:
         return f.UNKNOWN
-    return ", ".join(f"{count} {severity}" for severity, count in found.items() if count and severity != "info") or "0"
+    if found["critical"]:
+        return f"{found['critical']} critical"
+    return f.counted(found["warning"], "warning") if found["warning"] else "0"
 
 
 def _duration(ms: int | None) -> str:

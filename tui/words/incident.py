@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from ...engine.doctor import Finding, diagnose, explain, verdict_at
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
+from ...engine.text.codes import recommended_words
 from ...engine.verdict.history import Event, HistoryPoint
 from .check import shown
 from .fail_if import FACTS, CheckInput, Value, facts_of
@@ -184,6 +186,7 @@ def _evidence(case: Case) -> str:
         (kind_words(snapshot).late_name, late_drops(snapshot)),
         ("malformed records", f.count(totals.malformed)),
         ("future timestamps", f.count(totals.future)),
+        ("recommended lateness", ": ".join(recommended_words(recommendation(snapshot)))),
         ("history seen", f.duration(past[-1].wall_ms - past[0].wall_ms) if past else "none"),
     ]
     return _table("Evidence", ("fact", "value"), rows)

@@ -8,22 +8,20 @@ from msgspec.structs import replace
 
 from ...engine.doctor.lateness import LateCause
 from ...engine.snapshot import RecentLateness, Snapshot, WhatIfIdle
+from ...engine.snapshot.recommendation import Recommendation
 from ...engine.text import formatting as f
+from ...engine.text.codes import recommended_line, recommended_words
 from ...engine.text.formatting import horizon_words, name
 from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
-from ...engine.watermarks.lateness import FEW_LATE, by_bucket, recommended_lateness_ms, wilson_interval
+from ...engine.watermarks.lateness import by_bucket, wilson_interval
 from . import preview as what_if
-from .preview import changes_delay, delay_change, share_range
+from .preview import delay_change, share_range
 from .spans import Part, Span, part
 from .texts import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
 from .watermark import share
 
-COMPLETENESS = (0.977, 0.99, 0.999)
-"""The shares of records on time for which a lateness is recommended."""
-TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
-"""The same in per cent, as written."""
-DEVIATIONS = (2.0, 2.326, 3.09)
-"""Standard deviations above the mean below which a normal distribution has these shares."""
+NORMAL_DEVIATIONS = 3.09
+"""Standard deviations above the mean below which a normal distribution has 99.9 %."""
 
 
 class Curve(Struct, frozen=True):
@@ -121,32 +119,23 @@ def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
     )
 
 
-def evidence(curve: Curve, lateness_ms: int) -> tuple[int, bool, tuple[float | None, float | None]]:
-    """How many records are late at an edge (ms), whether that is too few for a recommendation, and the share's
-    interval.
-    """
-    late = curve.late[place_of(curve.edges, lateness_ms)]
-    return late, late < FEW_LATE, wilson_interval(late, curve.records)
-
-
 def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
-    """The first and the last edge worth drawing: the range of the records and of `values` (ms)."""
+    """The first and the last edge worth drawing: the range of the records, and up to the greatest of `values` (ms).
+
+    Shorter latenesses than the range of the records all cost the same.
+    """
     filled = [place for place, count in enumerate(curve.counts) if count]
     known = [place_of(curve.edges, value) for value in values if value is not None]
-    places = [*filled, *known, *(place + 1 for place in filled[-1:])]
-    if not places:
+    if not filled and not known:
         return 0, len(curve.edges) - 1
-    return max(min(places) - 1, 0), min(max(places) + 1, len(curve.edges) - 1)
+    first = min(filled or known)
+    last = max(*known, first, *(place + 1 for place in filled[-1:]))
+    return max(first - 1, 0), min(last + 1, len(curve.edges) - 1)
 
 
 def place_of(edges: Sequence[int], value_ms: int) -> int:
     """The last edge at or below a lateness (ms)."""
     return max(sum(1 for edge in edges if edge <= value_ms) - 1, 0)
-
-
-def recommended(curve: Curve) -> list[int | None]:
-    """The smallest lateness (ms) for each of `COMPLETENESS`; None if no lateness reaches it."""
-    return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
 
 
 def moments(curve: Curve) -> tuple[float, float] | None:
@@ -163,34 +152,18 @@ def moments(curve: Curve) -> tuple[float, float] | None:
     return mean, sqrt(max(square - mean**2, 0.0))
 
 
-def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
-    """The recommended latenesses, and the effect of each on the results."""
-    parts = [part((" recommended for ", "dim"))]
-    what = " on time" if not curve.of_part else " not behind"
-    for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
-        ending = what if not place else ""
-        spans: list[Span] = [(f"{text} %{ending} ", "dim"), ("none" if value is None else f.setting(value), "good")]
-        parts.append(part(*spans, gap="   " if place else ""))
-        if value is None:
-            continue
-        late, few, interval = evidence(curve, value)
-        if few and not curve.of_part:
-            parts.append(part((" few", "stale"), gap=""))
-            parts.append(part((f": {late} late", "stale"), rank=1, gap=""))
-            parts.append(part((f", {_interval(interval)}", "dim"), rank=3, gap=""))
-        preview = what_if.lateness(snapshot, value)
-        if changes_delay(preview) and curve.horizon_ms is None:
-            parts.append(part((f" ({delay_change(preview)})", "dim"), rank=3, gap=""))
-    if curve.upper_bound:
+def recommendation_parts(snapshot: Snapshot, found: Recommendation) -> list[Part]:
+    """The recommended lateness with its evidence, or why there is none."""
+    value, why = recommended_words(found)
+    first, *rest = why.split(", ") if found.lateness_ms is not None else [why]
+    parts = [part(("recommended lateness: ", "dim"), (value, "good" if found.lateness_ms is not None else "stale"))]
+    parts.append(part((first, "text"), rank=1, gap="  "))
+    parts += [part((text, "dim"), rank=2 + place, gap=", ") for place, text in enumerate(rest)]
+    if found.upper_bound:
         bucket = snapshot.whatif_bucket_ms
-        why = "session windows" if bucket is None else f"counted in buckets of {f.setting(bucket)}"
-        parts.append(part((f"≤: upper bounds ({why})", "dim"), rank=2))
+        reason = "session windows" if bucket is None else f"counted in buckets of {f.setting(bucket)}"
+        parts.append(part((f"≤: upper bounds ({reason})", "dim"), rank=2))
     return parts
-
-
-def _interval(interval: tuple[float | None, float | None]) -> str:
-    low, high = interval
-    return f.span(f.share(low), f.share(high))
 
 
 def moments_line(curve: Curve) -> list[Part]:
@@ -200,37 +173,57 @@ def moments_line(curve: Curve) -> list[Part]:
         none = NO_RECORD if curve.horizon_ms is None else NONE_IN_THIS_TIME
         return [part((f" {none}", "dim"))]
     mean, deviation = known
-    normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
+    normal = f.duration(mean + NORMAL_DEVIATIONS * deviation)
     on_time = f.share_of(curve.on_time, curve.records)
     return [
         part((" mean ", "dim"), (f"≈ {f.duration(mean)}", "text"), (", deviation ", "dim")),
         part((f"≈ {f.duration(deviation)}", "text"), gap=""),
-        part(("if normally distributed: ", "dim"), (normal, "text"), rank=1),
-        part((on_time, "text"), (" not behind at all", "dim"), rank=2),
+        part(("a normal distribution would have 99.9 % within ", "dim"), (normal, "text"), rank=2),
+        part((on_time, "text"), (" not behind at all", "dim"), rank=1),
     ]
 
 
-def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
-    """The curve's values at the cursor."""
-    edge, late, delay = curve.edges[cursor], f.share(curve.shares[cursor]), curve.delays[cursor]
-    preview = what_if.lateness(snapshot, edge)
-    what, interval = f" {OF_ITS_RECORDS}", ""
-    if not curve.of_part:
-        bound = "≤ " if curve.upper_bound else ""
-        late = bound + late if curve.horizon_ms is not None else share_range(preview) or f.UNKNOWN
-        what = " late"
-        interval = f"; 95 %: {_interval(evidence(curve, edge)[2])}" if curve.records else ""
-    of_which = f" ({f.count(curve.late[cursor])} of {f.count(curve.records)}{interval})"
-    parts = [
-        part((f" │ at {f.setting(edge)} ", "accent")),
-        part((late, "stale"), (what, "text"), gap=""),
-        part((of_which, "dim"), rank=2, gap=""),
-    ]
-    if (change := delay_change(preview)) is not None:
-        parts.append(part((f"results {change}", "level"), gap=", "))
-    if delay is not None:
-        parts.append(part((f"{f.duration(delay)} after their window's end", "text"), rank=3, gap=", "))
+def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommendation) -> list[Part]:
+    """What the lateness in force costs, and what that at the cursor, the recommended or the next longer one would."""
+    in_force = snapshot.settings.lateness_ms
+    now = place_of(curve.edges, in_force or 0)
+    other = cursor
+    if cursor == now and found.lateness_ms is not None and not curve.of_part:
+        other = place_of(curve.edges, found.lateness_ms)
+    elif cursor == now:
+        other = min(now + 1, len(curve.edges) - 1)
+    parts: list[Part] = []
+    if in_force is not None:
+        parts = [part((f"Now {f.setting(in_force)}: ", "strong"), *_late_spans(snapshot, curve, now, in_force))]
+        if curve.edges[now] == in_force:
+            parts.append(part((_of_which(curve, now), "dim"), rank=4, gap=""))
+        if (delay := curve.delays[now]) is not None and delay < f.DAY:
+            parts.append(part((f"results {f.duration(delay)} after their window's end", "level"), rank=3, gap=", "))
+        if other == now:
+            return parts
+    edge = curve.edges[other]
+    head = "; with " if parts else "With "
+    parts.append(part((f"{head}{f.setting(edge)}: ", "accent"), *_late_spans(snapshot, curve, other, edge), gap=""))
+    parts.append(part((_of_which(curve, other), "dim"), rank=2, gap=""))
+    if (change := delay_change(what_if.lateness(snapshot, edge))) is not None:
+        parts.append(part((f"results {change}", "level"), rank=1, gap=", "))
     return parts
+
+
+def _late_spans(snapshot: Snapshot, curve: Curve, place: int, lateness_ms: int) -> list[Span]:
+    if curve.of_part:
+        return [(f.share(curve.shares[place]), "stale"), (f" {OF_ITS_RECORDS}", "text")]
+    late = ("≤ " * curve.upper_bound) + f.share(curve.shares[place])
+    if curve.horizon_ms is None:
+        late = share_range(what_if.lateness(snapshot, lateness_ms)) or f.UNKNOWN
+    return [(late, "stale"), (" late", "text")]
+
+
+def _of_which(curve: Curve, place: int) -> str:
+    late, records = curve.late[place], curve.records
+    low, high = wilson_interval(late, records)
+    interval = f"; 95 %: {f.span(f.share(low), f.share(high))}" if records and not curve.of_part else ""
+    return f" ({f.count(late)} of {f.count(records)}{interval})"
 
 
 def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Span]:
@@ -272,22 +265,19 @@ LINE_NAMES = {
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:
-    """The recommendation, its cost and its evidence; then the same for the idle timeout."""
-    goal = f"{100 * advice.target:.10g} %"
-    if advice.lateness is None:
-        yield f"  lateness      no lateness keeps {goal} on time: even the greatest one has more late records"
-    else:
-        setting = f.setting(advice.lateness.lateness_ms)
-        yield f"  lateness      {setting} keeps {goal} on time: {_cost(advice, advice.lateness)}"
+    """The recommendation and what is in force, with their cost; then the same for the idle timeout."""
+    yield f"  {recommended_line(advice.recommendation)}"
+    if advice.bucket_ms is not None:
+        yield f"  counted in steps of {f.setting(advice.bucket_ms)}"
     if advice.current is not None:
-        yield f"  now           {f.setting(advice.current.lateness_ms)}: {_cost(advice, advice.current)}"
-    yield f"  evidence      {_evidence_words(advice)}"
+        yield f"  lateness now: {f.setting(advice.current.lateness_ms)} ({_cost(advice, advice.current)})"
     if advice.idle is None and advice.current_idle is not None:
-        yield "  idle timeout  no recommendation: no channel was idle with any timeout"
+        yield "  recommended idle timeout: none (no channel was idle with any timeout)"
     if advice.idle is not None:
-        yield f"  idle timeout  {f.setting(advice.idle.idle_after_ms)}: {_idle_words(advice.idle)}"
+        yield f"  recommended idle timeout: {f.setting(advice.idle.idle_after_ms)} ({_idle_words(advice.idle)})"
         if advice.current_idle is not None and advice.current_idle != advice.idle:
-            yield f"  now           {f.setting(advice.current_idle.idle_after_ms)}: {_idle_words(advice.current_idle)}"
+            now = advice.current_idle
+            yield f"  idle timeout now: {f.setting(now.idle_after_ms)} ({_idle_words(now)})"
 
 
 def cause_lines(cause: LateCause) -> Iterator[str]:
@@ -295,42 +285,26 @@ def cause_lines(cause: LateCause) -> Iterator[str]:
     column, value = f.clean(cause.column), f.clean(cause.value)
     about = "≈ " if cause.approximate else ""
     yield (
-        f"  cause         {column} {value} is {f.share(cause.late_share)} of the late records and {about}"
+        f"  cause: {column} {value} is {f.share(cause.late_share)} of the late records and {about}"
         f"{f.share(cause.share)} of all ({cause.lift:.1f} times its share)"
     )
     for also, of, late in cause.also:
-        yield f"                Also {f.clean(also)} {f.clean(of)}: {f.share(late)}"
-    yield "                Fix what delays those records"
+        yield f"    also {f.clean(also)} {f.clean(of)}: {f.share(late)}"
+    yield "    Fix what delays those records"
 
 
-def _cost(advice: Advice, outcome: LatenessOutcome) -> str:
-    late = f"{'≤ ' if advice.upper_bound else ''}{f.share(outcome.late_share)} late ({f.count(outcome.late)} records;"
-    interval = f" 95 % interval {f.share(outcome.low)} to {f.share(outcome.high)})"
-    return late + interval + _result_delay(outcome, advice.current)
-
-
-def _result_delay(outcome: LatenessOutcome, now: LatenessOutcome | None) -> str:
-    """How much later than now results come; if that is not known, or for the lateness in force, how long after the end
-    of their window.
-
-    For data that is days old (a backfill) the time since the end of a window says nothing.
-    """
-    if outcome.delay_ms is None:
-        return ""
-    if now is not None and now.delay_ms is not None and now.lateness_ms != outcome.lateness_ms:
-        later = outcome.delay_ms - now.delay_ms
-        return f", results {f.duration(abs(later))} {'later' if later >= 0 else 'earlier'} than now"
-    return "" if outcome.delay_ms >= f.DAY else f", results {f.duration(outcome.delay_ms)} after their window's end"
-
-
-def _evidence_words(advice: Advice) -> str:
-    when = "since the start" if advice.horizon_ms is None else f"of the last {f.setting(advice.horizon_ms)}"
-    few = "; few late records: watch longer before you rely on it" if advice.few else ""
-    fine = "" if advice.bucket_ms is None else f"; counted in steps of {f.setting(advice.bucket_ms)}"
-    return f"{f.count(advice.records)} records {when}{fine}{few}"
+def _cost(advice: Advice, current: LatenessOutcome) -> str:
+    interval = f.span(f.share(current.low), f.share(current.high))
+    bound, then = "≤ " * advice.upper_bound, advice.lateness
+    late = f"{bound}{f.share(current.late_share)} late, {f.counted(current.late, 'record')}, 95 %: {interval}"
+    if then is None or then.delay_ms is None or current.delay_ms is None or then.lateness_ms == current.lateness_ms:
+        return late
+    later = then.delay_ms - current.delay_ms
+    side = "later" if later >= 0 else "earlier"
+    return f"{late}; with {f.setting(then.lateness_ms)} results come {f.duration(abs(later))} {side}"
 
 
 def _idle_words(outcome: IdleOutcome) -> str:
     gain = "" if not outcome.gain_ms else f", watermark {f.signed(outcome.gain_ms)}"
     changes = f"{f.count(outcome.flaps)} changes between idle and active"
-    return f"{f.share(outcome.late_share)} late ({f.count(outcome.late)} records), {changes}{gain}"
+    return f"{f.share(outcome.late_share)} late, {f.counted(outcome.late, 'record')}, {changes}{gain}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...engine.doctor import Finding, diagnose, explain
+from ...engine.doctor import Finding, Offered, diagnose, explain, offered_by
 from ...engine.doctor.condition import SILENT_MS
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
@@ -46,6 +46,7 @@ class Shown:
         self.offer: Offer | None = None
         """The setting that the verdict's line names."""
         self.findings: Sequence[Finding] = ()
+        self._offered: Offered | None = None
         self.staves: list[Stave] = []
         self.entries: list[ChannelRow] = []
         self._named: list[ChannelRow] = []
@@ -75,7 +76,9 @@ class Shown:
     def diagnose(self) -> None:
         """Compute the findings, the setting that would fix the worst, and the effect of the last change."""
         past = self.recent.until(self.snapshot)
-        self.findings = diagnose(self.snapshot, past, lost=self.lost_text, silent_ms=self.silent_ms)
+        lost, silent_ms, offered = self.lost_text, self.silent_ms, self._offered
+        self.findings = diagnose(self.snapshot, past, lost=lost, silent_ms=silent_ms, offered=offered)
+        self._offered = offered_by(self.snapshot, self.findings, offered)
         self._judged_silent = self._is_silent
         self.offer = offer_of(self.snapshot, self.findings)
         if self.applied is not None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...engine.snapshot import RecentRow, SettingsChange, Snapshot, WhatIf
 from ...engine.text import formatting as f
-from ...engine.text.formatting import horizon_name, name
+from ...engine.text.formatting import horizon_words, name
 from ...engine.verdict.preview import AppliedNow, ProposedSetting
 from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
@@ -243,7 +243,7 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
 
 
 def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
-    """The late share of the last hour, if that is not the whole run: `1h: 0.4 %`."""
+    """The late share of the last hour, if that is not the whole run: `last 1h: 0.4 %`."""
     recent = next((part for part in snapshot.whatif_recent or () if part.horizon_ms == HOUR), None)
     if recent is None or not recent.records or recent.records == snapshot.totals.records:
         return None
@@ -251,7 +251,7 @@ def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
     if late is None:
         return None
     low, high = f.share(late.low / recent.records), f.share(late.high / recent.records)
-    return f"{horizon_name(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
+    return f"{horizon_words(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
 
 
 SHOWN_MS = 10_000

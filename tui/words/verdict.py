@@ -52,10 +52,11 @@ REASONS: dict[str | None, str] = {
 
 
 class Offer(Struct, frozen=True):
-    """The setting that fixes the problem, and how far the watermark advances at the next emit with it."""
+    """The setting that fixes the problem, how far the watermark advances at the next emit with it, and its price."""
 
     proposed: ProposedSetting
     gain_ms: int | None
+    price: str | None = None
 
 
 def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
@@ -66,8 +67,11 @@ def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
     verdict = snapshot.verdict.verdict
     if verdict in ("stalled", "slow"):
         findings = [found for found in findings if accounts_for(found, verdict)]
-    proposed = next((fix.proposed for found in findings for fix in found.fixes if fix.proposed is not None), None)
-    return None if proposed is None else Offer(proposed, now_gain_ms(snapshot, proposed))
+    for fix in (fix for found in findings for fix in found.fixes):
+        if (proposed := fix.proposed) is not None:
+            gain_ms = now_gain_ms(snapshot, proposed) if fix.promise_ms is None else fix.promise_ms
+            return Offer(proposed, gain_ms, fix.price)
+    return None
 
 
 def seen_verdict(snapshot: Snapshot, *, lost: str | None = None, silent_ms: int | None = None) -> Verdict:
@@ -288,7 +292,9 @@ def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer 
     if offer is not None:
         parts.append(part(("fix: ", "dim"), (offer.proposed.words(), "strong"), rank=1, gap=" · "))
         if offer.gain_ms:
-            parts.append(part((f" gives {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
+            parts.append(part((f": {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
+        if offer.price is not None:
+            parts.append(part((f"{', ' if offer.gain_ms else ': '}{offer.price}", "text"), rank=2, gap=""))
         if key:
             parts.append(part((f" ({key})", "key"), rank=1, gap=""))
     elif findings and key:

@@ -12,13 +12,22 @@ FLIGHTS = Path(__file__).parents[2] / "doctor" / "flights-lateness-3h.rec"
 
 
 def test_a_recording_gives_advice_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "advise", FLIGHTS, "--target", "99.9%", "--json")
+    code, out, _ = run(capsys, "advise", FLIGHTS, "--target", "97%", "--json")
     said = json.loads(out)
     assert code == 0
     assert said["records"] == 936
-    assert said["lateness"]["late_share"] <= 0.001 < said["current"]["late_share"]
+    assert said["lateness_ms"] == said["recommendation"]["lateness_ms"] == said["lateness"]["lateness_ms"]
+    assert said["recommendation"]["high"] <= 0.03
     assert set(said["lines"]) == {"spark", "flink_java", "flink_sql", "kafka_streams"}
-    assert run(capsys, "advise", FLIGHTS)[0] == 0
+
+
+def test_too_few_records_give_no_lateness_and_exit_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "advise", FLIGHTS)
+    assert code == 3
+    assert "936 records are too few: 99.9 % needs 3,838" in out
+    said = json.loads(run(capsys, "advise", FLIGHTS, "--json")[1])
+    assert (said["lateness_ms"], said["lines"]) == (None, {})
+    assert said["recommendation"]["reason"] == "too_few"
 
 
 def test_what_has_no_evidence_exits_with_3_and_says_how_to_get_it(

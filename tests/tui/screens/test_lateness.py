@@ -2,69 +2,76 @@
 
 import re
 
+import pytest
 from msgspec.structs import replace
 from wmtop.tui.screens.lateness import LatenessScreen
 from wmtop.tui.widgets.lateness_plot import LatenessPlot
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.preview import untunable
-from wmtop.tui.words.texts import (
-    ALL_SO_FAR,
-    NO_RECORD,
-    NONE_IN_THIS_TIME,
-    OF_ITS_RECORDS,
-    SAME_TIME,
-    SHARE_BEHIND,
-    SINCE_START,
-)
+from wmtop.tui.words.texts import ALL_SO_FAR, NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS, SHARE_BEHIND, SINCE_START
 
 from .. import canned
 from ..canned import HOUR, MINUTE, SETTINGS, live, recent, reported
 from ..drive import Driven, drive
 
 
-def test_it_shows_the_recommended_values_mean_and_deviation_and_reads_the_lateness_in_force() -> None:
+def test_it_shows_the_recommendation_mean_and_deviation_and_what_the_lateness_in_force_costs() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l")
-        await it.shows("#targets", "97.7 %", " 15m ", "99 % 30m", "99.9 % ")
-        await it.shows("#moments", "≈ 3m07s", "≈ 21m", "45m, 52m, 1h08m")
-        await it.shows("#reading", " 30m ", "1.0 %", "(686 of 69,000; 95 %: 0.9–1.1 %)", SAME_TIME)
+        await it.shows("#recommended", " 1h ", "99.9 %", "16 of 30,000", "last 1h")
+        await it.shows("#moments", "≈ 3m07s", "≈ 21m", "1h08m")
+        await it.shows("#reading", "Now 30m: 1.0 %", "(686 of 69,000; 95 %: 0.9–1.1 %)", "with 1h: 0.5 %", "30m later")
         picture = it.said("#plot")
-        assert all(sign in picture for sign in ("▲ now 30m", "◆97.7", "◆99", "100 %", "≤0.01 %", "5h12m", "7,156"))
+        signs = ("▲ now 30m", "◆ recommended 1h", "100 %", "≤0.01 %", "5h12m", "7,156")
+        axes = ("records by how late", "late share", "result delay", "lateness ")
+        assert all(sign in picture for sign in (*signs, *axes))
 
-    drive(scenario, *reported(live()))
+    drive(scenario, *reported(live(whatif_recent=recent())))
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 36), (200, 50)])
+def test_in_every_size_the_reason_is_whole_and_both_axes_are_named(size: tuple[int, int]) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("l")
+        await it.shows("#plot", "records", "late share", "result delay", "lateness ")
+        said = " ".join(it.said("#recommended").split())
+        assert "recommended lateness: none 113 of 69,000 records are late at any lateness" in said
+        assert "…" not in it.said("#reading")
+
+    drive(scenario, *reported(live()), size=size)
 
 
 def test_the_cursor_reads_the_curve_and_enter_makes_it_the_preview() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l", "right")
-        await it.says("at 45m 0.7 % late (508 of 69,000; 95 %: 0.7–0.8 %), results 15m later", "#reading")
+        await it.shows("#reading", "with 45m: 0.7 % late", "(508 of 69,000; 95 %: 0.7–0.8 %)", "results 15m later")
         assert "▸" not in it.said("#tuning")
         await it.press("enter")
         await it.says("▸ 45m?", "#tuning")
         await it.says("▸ 45m?", "#plot")
         await it.press("right")
         await it.says("▸ 1h?", "#tuning")
-        await it.says("at 1h", "#reading")
+        await it.says("with 1h", "#reading")
         await it.press("minus")
-        await it.says("at 45m", "#reading")
+        await it.says("with 45m", "#reading")
         await it.press("left")  # to 30m, which is in force: no preview
         assert "▸" not in it.said("#tuning")
-        await it.press("1", "enter", "enter")
-        assert [change.lateness_ms for change in it.client.sent] == [15 * MINUTE]  # type: ignore[union-attr]
+        await it.press("r", "enter", "enter")
+        assert [change.lateness_ms for change in it.client.sent] == [HOUR]  # type: ignore[union-attr]
         assert isinstance(it.app.screen, LatenessScreen)
 
-    drive(scenario, *reported(live()))
+    drive(scenario, *reported(live(whatif_recent=recent())))
 
 
 def test_the_cursor_stays_within_what_is_drawn() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l", "home", "left")
-        await it.says("at 0s", "#reading")
+        await it.says("with 0s", "#reading")
         await it.press("end", "right")
-        await it.says("at 5h", "#reading")
+        await it.says("with 5h", "#reading")
         x = it.said("#plot").splitlines()[-1].index("10m")
         await it.pilot.click(LatenessPlot, offset=(x + 1, 8))
-        await it.says("at 10m", "#reading")
+        await it.says("with 10m", "#reading")
 
     drive(scenario, *reported(live()))
 
@@ -91,11 +98,11 @@ def test_a_key_switches_between_horizons() -> None:
         await it.says("last 15m, 0 records", "#top")
         await it.says(NONE_IN_THIS_TIME, "#moments")
         await it.press("H")
-        await it.says("last 1h, 3,000 records", "#top")
+        await it.says("last 1h, 30,000 records", "#top")
         await it.says("last 1h", "#plot")
-        await it.says("97.7 % on time 2m   99 % 30m   99.9 % 2h few: 2 late, 0.02–0.2 %", "#targets")
-        await it.press("3")
-        await it.shows("#reading", " 2h ", "0.07 %", "(2 of 3,000; 95 %: 0.02–0.2 %)", "1h30m")
+        await it.shows("#recommended", " 1h ", "last 1h")
+        await it.press("r")
+        await it.shows("#reading", "with 1h: 0.05 %", "0.03–0.09 %", "30m later")
         await it.press("down")
         await it.says(SINCE_START, "#top")
         await it.press("up", "H")
@@ -131,7 +138,7 @@ def test_a_lateness_between_two_edges_is_marked_where_it_is() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l")
         await it.says("▲ now 25m", "#plot")
-        await it.says("at 20m", "#reading")
+        await it.says("Now 25m: 1.0–1.3 % late,", "#reading")
 
     drive(scenario, *reported(live(settings=replace(SETTINGS, lateness_ms=25 * MINUTE))))
 
@@ -139,7 +146,7 @@ def test_a_lateness_between_two_edges_is_marked_where_it_is() -> None:
 def test_session_windows_say_that_it_is_an_upper_bound() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l")
-        await it.says("upper bounds (session windows)", "#targets")
+        await it.says("upper bounds (session windows)", "#recommended")
         await it.says("≤ 1.0 %", "#reading")
 
     drive(scenario, *reported(live(whatif_upper_bound=True)))
@@ -163,7 +170,7 @@ def test_the_idle_timeout_has_a_ladder_and_a_preview() -> None:
         await it.press("right_square_bracket", "enter")
         assert [change.idle_after_ms for change in it.client.sent] == [HOUR]  # type: ignore[union-attr]
         await it.press("tab")
-        await it.says("at 30m", "#reading")
+        await it.says("Now 30m", "#reading")
 
     drive(scenario, *reported(live()))
 
@@ -174,7 +181,7 @@ def test_it_opens_on_what_is_previewed() -> None:
         await it.says("idle timeout", "#top")
         await it.shows("#why", " 1h ")
         await it.press("escape", "escape", "plus", "l")
-        await it.says("at 45m", "#reading")
+        await it.says("with 45m", "#reading")
 
     drive(scenario, *reported(live()))
 
@@ -183,7 +190,7 @@ def test_lateness_empty_or_unknown_says_which() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l")
         await it.says(NO_RECORD, "#plot")
-        await it.press("right", "down", "1", "enter", "i")
+        await it.press("right", "down", "r", "enter", "i")
         await it.says(NO_RECORD, "#lateness")
         await it.press("enter")
         await it.push(canned.attached())

@@ -123,7 +123,7 @@ def test_the_share_of_the_last_hour_is_said_beside_that_since_the_start() -> Non
     whole = wanted.share
     assert whole is not None
     words = "".join(text for part in from_start_parts(snapshot, wanted) for text, _ in part.spans)
-    assert f"{share_range(wanted)} late (1h: 1.0 %)" in words
+    assert f"{share_range(wanted)} late (last 1h: 1.0 %)" in words
     assert whole.low > 0.1
     young = Driver(Settings(lateness_ms=HOUR, future_guard_ms=None))
     young.apply(Batch((Row(NOON, "a", NOON), Row(NOON, "a", NOON - 5 * HOUR)), NOON))

@@ -1,0 +1,109 @@
+"""The recommended lateness (semantics 11.5): the least one that keeps a share of a horizon's records on time. Pure."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from ..watermarks.lateness import RecentRow, WhatIf, records_needed, wilson_interval
+from . import Snapshot
+
+TARGET = 0.999
+"""The share on time for which every snapshot has a recommendation."""
+ENOUGH_FOR_LESS = 1_000
+"""Records without which less than the lateness in force is never recommended."""
+
+NoRecommendation = Literal[
+    "not_counted",  # how late records are is not known
+    "one_batch",  # all records came in one batch, so none could be late
+    "too_few",  # records: `needs` are enough if none is late
+    "too_few_for_less",  # than the lateness in force: `needs` records are enough
+    "too_late",  # `late` of the records are late even at the greatest edge
+]
+
+
+class Recommendation(Struct, frozen=True):
+    """`lateness_ms` None: there is none, for a `reason`.
+
+    `late` of the `records` of the horizon would have been late; `low` and `high` are the Wilson 95 % interval of their
+    share. `delay_ms`: how long after their window's end results would come, a mean since the start. None: not known.
+    """
+
+    target: float
+    lateness_ms: int | None = None
+    horizon_ms: int | None = None
+    """Judged by the records that came in the last `horizon_ms`; None: by all since the start."""
+    records: int | None = None
+    late: int | None = None
+    low: float | None = None
+    high: float | None = None
+    delay_ms: float | None = None
+    reason: NoRecommendation | None = None
+    needs: int | None = None
+    """Records that are enough; None: that is not the reason."""
+    upper_bound: bool = False
+    """`late` is an upper bound."""
+
+
+class Sample(Struct, frozen=True):
+    """The records of a horizon (ms; None: since the start), and how many are late at each edge."""
+
+    horizon_ms: int | None
+    records: int
+    rows: Sequence[WhatIf | RecentRow]
+
+
+def samples_of(snapshot: Snapshot) -> list[Sample]:
+    """The horizons of which records are known, the shortest first and all since the start last."""
+    samples = [Sample(each.horizon_ms, each.records, each.rows) for each in snapshot.whatif_recent or ()]
+    if not samples or samples[-1].horizon_ms is not None:
+        samples.append(Sample(None, snapshot.totals.records or 0, snapshot.whatif or ()))
+    return [sample for sample in samples if sample.records and sample.rows]
+
+
+def recommendation(
+    snapshot: Snapshot, target: float = TARGET, horizon_ms: int | UnsetType | None = UNSET
+) -> Recommendation:
+    """The recommendation for `target` (a share) by the records of a horizon; unset: of the shortest that gives one."""
+    found = Recommendation(target, reason="not_counted")
+    if any(note.code == "one_batch" for note in snapshot.notes):
+        return Recommendation(target, reason="one_batch")
+    for sample in samples_of(snapshot):
+        if horizon_ms is UNSET or horizon_ms == sample.horizon_ms:
+            found = _by(snapshot, sample, target)
+        if found.lateness_ms is not None:
+            break
+    return found
+
+
+def _by(snapshot: Snapshot, sample: Sample, target: float) -> Recommendation:
+    lateness_ms, late, reason, needs = None, min(row.late for row in sample.rows), None, None
+    in_force, records = snapshot.settings.lateness_ms, sample.records
+    enough = next((row for row in sample.rows if _high(row.late, records) <= 1 - target), None)
+    if enough is not None:
+        lateness_ms, late = enough.lateness_ms, enough.late
+        if in_force is not None and lateness_ms < in_force and records < ENOUGH_FOR_LESS:
+            lateness_ms, reason, needs = None, "too_few_for_less", ENOUGH_FOR_LESS
+    elif records < (fewest := records_needed(target)):
+        reason, needs = "too_few", fewest
+    else:
+        reason = "too_late"
+    late = min(late, records)
+    low, high = wilson_interval(late, records)
+    return Recommendation(
+        target=target,
+        lateness_ms=lateness_ms,
+        horizon_ms=sample.horizon_ms,
+        records=records,
+        late=late,
+        low=low,
+        high=high,
+        delay_ms=next((row.delay_ms for row in snapshot.whatif or () if row.lateness_ms == lateness_ms), None),
+        reason=reason,
+        needs=needs,
+        upper_bound=snapshot.whatif_upper_bound,
+    )
+
+
+def _high(late: int, records: int) -> float:
+    return wilson_interval(min(late, records), records)[1] or 0.0
