@@ -30,6 +30,7 @@ from .columns import (
     check_record_columns,
     marked_values,
     plain_type,
+    together,
     typed_text,
     unprefixed,
 )
@@ -115,6 +116,8 @@ class Files(Source):
         self.bounded = once  # the number of rows is not known in advance
         self.ticks = not once
         self._files: list[TableFile] | None = None
+        self._read_as: str | None = None
+        """As what event times of the first files are read."""
 
     def check(self) -> None:
         """Look at the first files; `UsageError` also if no file exists yet, since files define the columns."""
@@ -124,8 +127,8 @@ class Files(Source):
                 raise UsageError(
                     f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
                 )
-            check_columns(file, self._columns)
             check_record_columns(file, self.more)
+        self._read_as = together([check_columns(file, self._columns) for file in files])
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -133,7 +136,9 @@ class Files(Source):
         return {"kind": "files", "directory": str(self._directory.absolute()), **columns}
 
     def describe(self) -> SourceView:
-        return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
+        return SourceView(
+            kind="files", description=str(self._directory), time_column=self._columns.time, time_unit=self._read_as
+        )
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         return self._rows(self._paths(spark))

@@ -24,10 +24,9 @@ from .base import (
     TIME,
     WATERMARK,
     RecordColumns,
-    recognised_to_ms_sql,
     record_sql,
     text_literal,
-    untyped_to_ms_sql,
+    text_to_ms_sql,
 )
 
 _GIVE_UP_AFTER = 3
@@ -40,8 +39,8 @@ class KafkaColumns(Struct, frozen=True):
 
     time: JsonPath | None = None
     """The event time's path in the value; None: the record's own timestamp."""
-    unit: TimeUnit | None = None
-    """The unit of times in the value; None: recognised for each value."""
+    unit: TimeUnit = "auto"
+    """The unit of times in the value."""
     channel: JsonPath | Literal["partition", "key"] = "partition"
     watermark: JsonPath | None = None
     """`source`: the path of the producer's own watermark."""
@@ -103,7 +102,7 @@ class KafkaColumns(Struct, frozen=True):
         return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
 
     def _time_sql(self, path: JsonPath) -> str:
-        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+        return text_to_ms_sql(_field(path), self.unit)
 
 
 def _part_sql(topics: list[str]) -> str:
@@ -286,13 +285,13 @@ class KafkaBalancer:
         probe: Probe,
         *,
         time: JsonPath | None,
-        unit: TimeUnit | None,
+        unit: TimeUnit,
         max_drift_ms: int,
         file: Path,
     ) -> None:
         """`time` and `unit`: the event time's path in a record's value (`KafkaColumns`)."""
         self._time = time
-        self._unit: TimeUnit | None = unit
+        self._unit: TimeUnit = unit
         self._progress = progress
         self._probe = probe
         self._peek = Peek(config)
