@@ -166,13 +166,15 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
         if source is not None and source.time_unit:
             read = f"{_time_column(context)} is read as {f.clean(source.time_unit)}"
         part = f"{n(self.records, 'row')} set aside, {f.share(self.of_rows)} of all"
+        one = context.snapshot.malformed_example
+        example = _last_one(context.snapshot.last_malformed) if one is None else [f"For example {f.malformed(one)}"]
         nearly_all = self.severity == "critical"
         cause = "Their time is missing, cannot be read, or is before year 1 or after 9999"
         return Explanation(
             "Almost no rows have a usable event time" if nearly_all else "Rows without a usable event time",
             "No watermark, no windows" if nearly_all else part,
             cause + (", as milliseconds read as seconds are." if nearly_all else "; they are in no window."),
-            [part, *_last_one(context.snapshot.last_malformed), read[0].upper() + read[1:]],
+            [part, *example, read[0].upper() + read[1:]],
             ("Time",),
             only(self.channels),
         )

@@ -22,8 +22,9 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError
-from ..system.event_time import TimeUnit, formats_of, json_to_ms
+from ..system.event_time import TimeUnit, formats_of, json_to_ms, why_no_time
 from ..system.json_path import JsonPath, near_paths
+from ..watermarks.observation import WhyNoTime
 from .admission import enter
 from .client_settings import KafkaConfig
 
@@ -261,6 +262,16 @@ def _record_of(partition: TopicPartition, raw: Any) -> Record:
 def time_in(record: Record, path: JsonPath, unit: TimeUnit = "auto") -> int | None:
     """The time (ms) in a record's value; None if it is not JSON, or has no such field or no time."""
     return json_to_ms([path.of(_decoded(record))], unit)[0].as_py()
+
+
+def why_none_in(record: Record, path: JsonPath) -> tuple[str | None, WhyNoTime]:
+    """What a record without a usable time at `path` has there, as text, and why that is no time."""
+    value = _decoded(record)
+    if value is None:
+        return (record.value or b"").decode(errors="replace") or None, "not_json" if record.value else "missing"
+    field = path.of(value)
+    text = field if isinstance(field, str) else msgspec.json.encode(field).decode()
+    return None if field is None else text, why_no_time(field)
 
 
 def look_for_times(

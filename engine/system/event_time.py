@@ -11,7 +11,8 @@ its size shows); a time without zone is UTC; other text is ISO 8601; fractions o
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from re import fullmatch
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..watermarks.observation import WhyNoTime
 from ..watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -113,6 +115,14 @@ def _format_of(value: Any, unit: TimeUnit) -> str:
         return "ISO 8601"
     recognised = next((name for name, below in BELOW.items() if size < below), "ns")
     return f"epoch {recognised if unit == 'auto' else unit}"
+
+
+def why_no_time(value: Any) -> WhyNoTime:
+    """Why a value, of any type, was not read as a time."""
+    if value is None or value == "":
+        return "missing"
+    is_number = not isinstance(value, bool) and fullmatch(r" *-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)? *", str(value))
+    return "out_of_range" if is_number or isinstance(value, date) else "no_time"
 
 
 def holds_times(kind: Any) -> bool:

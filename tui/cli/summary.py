@@ -2,7 +2,18 @@
 
 from ...engine.doctor import diagnose, explain
 from ...engine.snapshot import Snapshot
-from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
+from ...engine.text.formatting import (
+    ELSEWHERE,
+    NO_DATA,
+    behind_clock,
+    clean,
+    count,
+    duration,
+    malformed,
+    setting,
+    share_of,
+    stamp,
+)
 from ...engine.watermarks.lateness import recommended_lateness_ms
 from ..words.notes import note_text
 from ..words.presenter import in_flight, whole_identity
@@ -37,6 +48,7 @@ def summary(snapshot: Snapshot) -> str:
         f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), "
         f"behind the watermark {count(totals.behind_watermark)}, in no window {count(totals.no_window)}, "
         f"malformed {count(totals.malformed)}, future timestamps {count(totals.future)}",
+        *([] if snapshot.malformed_example is None else [f"malformed, e.g. {malformed(snapshot.malformed_example)}"]),
         f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, "
         f"{count(windows.late_firings)} late firings",
     ]

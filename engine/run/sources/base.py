@@ -12,6 +12,7 @@ from msgspec import Struct
 from ...snapshot import Note, NoteCode, SourceView
 from ...system.errors import UsageError, first_line
 from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
+from ...watermarks.observation import MalformedRecord, Offender
 from ...watermarks.settings import Settings
 from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from ..tasks import TaskNeeds
@@ -202,6 +203,10 @@ class Source(ABC):
         kind: Any = rows.schema[RECORD].dataType
         names = [quoted(name) for name in kind.fieldNames() if name.lower() not in added]
         return rows.selectExpr(*[f"{RECORD}.{name}" for name in names], *added)
+
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        """A record of a batch without a usable event time, given its last one; None: it cannot be looked up."""
+        return None
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of `load` and `columns_of` need on their machines; called before either."""

@@ -24,8 +24,10 @@ from ...system.event_time import (
     json_to_ms,
     text_to_ms,
     to_ms,
+    why_no_time,
 )
 from ...system.json_path import JsonPath, near_paths
+from ...watermarks.observation import MAX_VALUE, MalformedRecord
 from .base import (
     ARRIVAL,
     CHANNEL,
@@ -200,6 +202,23 @@ def canonical_sql(
     explained = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(explain))]
     record = [f"{quoted(WHOLE + name)} as {quoted(name)}" for name in fields]
     return [f"{channel} as {CHANNEL}", *(f"{PREFIX}{name} as {name}" for name in names), *record_sql(explained, record)]
+
+
+def malformed_in(file: TableFile, chunk: Chunk, columns: Columns, first_row: int) -> MalformedRecord | None:
+    """The first record of a chunk without a usable time; `first_row` is the number of the chunk's first one."""
+    named = [columns.time, *([] if columns.arrival is None else [columns.arrival])]
+    missing = {name: times(file.format, chunk[name], columns.unit).is_null() for name in named}
+    rows = {name: row for name, is_null in missing.items() if (row := is_null.index(True).as_py()) >= 0}
+    if not rows:
+        return None
+    name = min(rows, key=lambda name: rows[name])
+    row = rows[name]
+    value = chunk[name][row : row + 1]
+    value = (value if isinstance(value, list) else _listed(value))[0]
+    text = _text_of_json(value)
+    names = [ONE_CHANNEL] if columns.channel is None else channels(chunk[columns.channel][row : row + 1]).to_pylist()
+    where = f"row {first_row + row:,} of {file.file.name}"
+    return MalformedRecord(names[0], where, name, text and text[:MAX_VALUE], why_no_time(value))
 
 
 def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:

@@ -31,9 +31,10 @@ from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
 from ...system.json_path import JsonPath
+from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
-from .base import NOTHING_MORE, ColumnReader, Source, SourceNotes, canonical_rows
-from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql
+from .base import NOTHING_MORE, Batch, ColumnReader, Source, SourceNotes, canonical_rows
+from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -214,6 +215,9 @@ class Kafka(Source):
     def _canonical(self, raw: "DataFrame") -> "DataFrame":
         text = raw.selectExpr(*self._columns.text_sql(self.more))
         return canonical_rows(text, self._columns.canonical_sql(self._topics, self.more), self._columns.marker)
+
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        return malformed_record(self._config, self._columns, self._progress, last)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")

@@ -8,12 +8,14 @@ import msgspec
 from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in
+from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in, why_none_in
 from ...kafka.probe import Probe, TakeNote
+from ...system.errors import RunError
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
 from ...system.json_path import JsonPath, parse_json_path
 from ...watermarks.channels import Unread
+from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender
 from ...watermarks.times import MIN
 from .base import (
     CHANNEL,
@@ -265,6 +267,28 @@ class KafkaProgress:
             passing=sum(passing.values()),
             passing_by_channel=passing,
         )
+
+
+def malformed_record(
+    config: KafkaConfig, columns: KafkaColumns, progress: KafkaProgress, last: Offender
+) -> MalformedRecord | None:
+    """A run's last malformed record, read once more; None: it is no longer there, or the cluster does not answer."""
+    named = {progress.channel_of(p) if columns.by_partition else f"{p.topic}-{p.partition}": p for p in progress.start}
+    partition = named.get(last.channel if columns.by_partition else last.part or "")
+    if partition is None or last.offset is None:
+        return None
+    peek = Peek(config)
+    try:
+        record = peek.before({partition: last.offset + 1}, {}).get(partition)
+    except RunError:
+        return None
+    finally:
+        peek.close()
+    if record is None or record.offset != last.offset:
+        return None
+    value, why = (None, "missing") if columns.time is None else why_none_in(record, columns.time)
+    where = f"offset {last.offset:,} of {partition.topic}-{partition.partition}"
+    return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
 
 
 def _positions(ends: list[str]) -> Positions | None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
+from ...watermarks.observation import MalformedRecord, Offender
 from ...watermarks.times import MIN
 from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from . import staging
@@ -257,6 +258,9 @@ class Replay(Source):
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
         return self._staged().with_records(rows, added)
+
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        return staging.malformed_of(self._directory)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
