@@ -254,6 +254,8 @@ class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
 def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
     source, level = facts.snapshot.source, facts.snapshot.level.watermark_ms
     unit = source.time_unit if source else None
+    is_typed = unit == "timestamp"  # nothing says in which unit it was made
+    unit = None if is_typed else unit
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
     if read is not None and read not in _UNITS:
         return None  # text has no unit
@@ -268,7 +270,7 @@ def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
         place = _UNITS.index(read or "ms") + steps
         if 0 <= place < len(_UNITS) and all(map(_recent, meant)):
             better = _UNITS[place]
-            convert = f"Convert the {_LONG[better]} before withWatermark"
+            convert = f"Convert the {_LONG[better]} {'where they are written' if is_typed else 'before withWatermark'}"
             return WrongUnit(
                 severity="critical",
                 size=1,
@@ -276,7 +278,7 @@ def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
                 meant_ms=max(meant),
                 unit=read,
                 better=better,
-                fixes=(Fix("set-time-unit", convert if facts.is_attached else f"Set --time-unit {better}"),),
+                fixes=(Fix("set-time-unit", convert if facts.is_attached or is_typed else f"Set --time-unit {better}"),),
             )
     return None
 

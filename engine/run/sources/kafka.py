@@ -157,6 +157,7 @@ class Kafka(Source):
             name: str(value) if isinstance(value, JsonPath) else value
             for name, value in msgspec.structs.asdict(self._columns).items()
         }
+        columns["unit"] = None if self._columns.unit == "auto" else self._columns.unit  # as in older states
         return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
 
     def describe(self) -> SourceView:
