@@ -5,7 +5,7 @@ The rules judge groups: with two dead channels, idling one alone frees nothing; 
 
 from itertools import compress
 
-from ..snapshot import ChannelView, VerdictName, WhatIfIdle
+from ..snapshot import ChannelView, WhatIfIdle
 from ..text import formatting as f
 from .finding import (
     ADD_READERS,
@@ -145,9 +145,9 @@ def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
         ]
         views = [*compress(unseen, takes_part), *views]
     unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
-    after_ms = facts.patience_ms / 2
+    after_ms = facts.quiet_limit_ms / 2
     if facts.verdict == "stalled":
-        after_ms = min(after_ms, facts.horizon_ms / 2)  # no data for long enough to stall the watermark
+        after_ms = min(after_ms, facts.stall_ms / 2)  # no data for long enough to stall the watermark
     after_ms = max(MINUTE, after_ms)
     silent = {view.channel: view for view in views if view.channel != unread and _is_silent(view, after_ms)}
     return silent, {view.channel: view for view in views if view.channel not in silent}
@@ -165,7 +165,7 @@ def _matters(facts: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int
     if gain_ms is not None and gain_ms <= 0 and not leads:
         return False
     worst = max(view.quiet_ms or 0 for view in silent.values())
-    long = (first.quiet_ms or 0) >= facts.patience_ms or (worst >= facts.patience_ms and leads)
+    long = (first.quiet_ms or 0) >= facts.quiet_limit_ms or (worst >= facts.quiet_limit_ms and leads)
     costs = gain_ms is None or windows > 0 or gain_ms >= facts.scale_ms
     return (long and costs) or (leads and (gain_ms is None or gain_ms > 0) and facts.verdict == "stalled")
 
@@ -313,65 +313,34 @@ def _stuck_ms(facts: DiagnosisInput) -> int | None:
     reached_ms = view.max_event_ms - (facts.settings.lateness_ms or 0) - 1
     if (view.watermark_ms or 0) > reached_ms + 1:  # its event time may advance: lateness was raised
         return None
-    return frozen_ms if view.quiet_ms < min(frozen_ms, facts.horizon_ms) / 2 else None
+    return frozen_ms if view.quiet_ms < min(frozen_ms, facts.stall_ms) / 2 else None
 
 
 class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-lateness"):
     """The lateness was raised. The watermark never goes back, so it is frozen until event time has caught up.
 
-    Recognised by: the channel that holds back the watermark sent a greater one before its lateness was raised.
+    Recognised by: with the lateness in force, the event times so far give a watermark below the present one, and the
+    slowest channel receives records.
 
     What to do: wait until event time has caught up.
     """
 
     left_ms: int
-    small: bool = False
-    """The watermark is much farther behind the fastest channel: something else holds it back."""
 
     def words(self, context: Context) -> Explanation:
         return Explanation(
-            f"The watermark is frozen for another {span(self.left_ms)} of event time",
+            f"The watermark advances again after {span(self.left_ms)} of event time",
             "No window fires until then; records behind the watermark are still late",
             "The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
             [f"{span(self.left_ms)} of event time left", f"Lateness: {context.lateness}"],
             ("Time", "Lateness"),
         )
 
-    def explains(self, verdict: VerdictName) -> bool:
-        """Where something else holds it back much farther, raised lateness does not account for the verdict."""
-        return not self.small
 
-
-@rule(FrozenByLateness, accounts_for=("stalled", "slow"))
+@rule(FrozenByLateness)
 def frozen_by_lateness(facts: DiagnosisInput) -> FrozenByLateness | None:
-    """The generators of the channels that hold it back are below the watermark: lateness was raised."""
-    lateness, level, settings = facts.settings.lateness_ms, facts.watermark_ms, facts.settings
-    left_ms = facts.snapshot.spark.frozen_ms
-    if facts.ended or level is None or not settings.tunable or (lateness is None and not left_ms):
+    reason = facts.snapshot.verdict.reason
+    if facts.verdict != "waiting" or reason.code != "lateness_raised" or reason.ms is None:
         return None
-    if left_ms is None and lateness is not None and settings.strategy != "smoothed":
-        left_ms = _left_ms(facts, level, lateness)
-    if left_ms is None or left_ms <= 1:
-        return None
-    return FrozenByLateness(
-        severity="info" if left_ms < facts.scale_ms else "warning",
-        size=left_ms,
-        left_ms=left_ms,
-        small=facts.has_valve and (facts.snapshot.level.behind_fastest_ms or 0) > left_ms + facts.scale_ms,
-        fixes=(WAIT,),
-    )
-
-
-def _left_ms(facts: DiagnosisInput, level: int, lateness: int) -> int | None:
-    """How far event time has to catch up: for the channel that holds the watermark back, how far its present watermark
-    is below the one that it sent before lateness was raised; under one clock, the same for the newest record.
-    """
-    if not facts.has_valve:
-        return level - (max(facts.event_times) - lateness) if facts.event_times else None
-    if not facts.active:
-        return None
-    view, sent = facts.active[0]
-    if view.max_event_ms is None or sent <= view.max_event_ms - lateness:
-        return None
-    reached = [one.max_event_ms - lateness - 1 for one, _ in facts.active if one.max_event_ms is not None]
-    return level - min(reached)
+    severity = "info" if reason.ms < facts.scale_ms else "warning"
+    return FrozenByLateness(severity=severity, size=reason.ms, left_ms=reason.ms, fixes=(WAIT,))

@@ -94,7 +94,7 @@ def no_data(facts: DiagnosisInput) -> NoData | None:
     idle_after, gain_ms = settings.idle_after_ms, None
     if facts.has_valve and facts.fastest_ms is not None and level is not None:
         gain_ms = max(facts.fastest_ms - level, 0)  # if all turn idle, Flink flushes the greatest watermark
-    patience = facts.patience_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)
+    patience = facts.quiet_limit_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)
     if min(known) < patience:
         return None
     stuck = idle_after is None and facts.has_valve and gain_ms is not None and gain_ms >= facts.scale_ms

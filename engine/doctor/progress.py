@@ -3,8 +3,7 @@
 from ..snapshot import ChannelView, FlinkJob
 from ..text import formatting as f
 from ..text.codes import NO_LINKS, busiest_task
-from ..verdict import verdict as judgement
-from ..verdict.verdict import is_idle, reports_again
+from ..verdict.verdict import is_idle, is_inconclusive, lost_state
 from .finding import SEE_OPERATORS, WAIT, Context, Explanation, Finding, Fix, n, names, only, span
 from .rules import MINUTE, SECOND, DiagnosisInput, rule
 
@@ -93,7 +92,7 @@ def event_time_stuck(facts: DiagnosisInput) -> EventTimeStuck | None:
 
 
 def _has_data(facts: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
-    return view.quiet_ms is not None and view.quiet_ms < min(frozen_ms, facts.horizon_ms or frozen_ms) / 2
+    return view.quiet_ms is not None and view.quiet_ms < min(frozen_ms, facts.stall_ms) / 2
 
 
 def _read_per_second(facts: DiagnosisInput, frozen_ms: int) -> float | None:
@@ -146,18 +145,8 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
     """
 
     frozen_ms: int | None
-    moves_again: bool = False
-    """It has advanced within the horizon: the verdict changes once that has lasted."""
 
     def words(self, context: Context) -> Explanation:
-        if self.moves_again:
-            return Explanation(
-                "The watermark moves again",
-                "It was stalled until just now",
-                "A verdict changes once what it rests on has lasted.",
-                [f"Advanced {span(self.frozen_ms)} ago"],
-                ("History",),
-            )
         by = f": {names(self.channels)} holds it back" if self.channels else ""
         behind_ms = context.snapshot.level.behind_fastest_ms
         behind = [] if behind_ms is None else [f"{span(behind_ms)} behind the fastest channel"]
@@ -173,15 +162,13 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
 
 @rule(Stalled, last_resort="stalled")
 def watermark_stalled(facts: DiagnosisInput) -> Stalled:
-    level, moves_again = facts.snapshot.level, judgement.moves_again(facts.snapshot)
-    see_blockers = Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)")
+    holder = facts.snapshot.level.holder
     return Stalled(
-        severity="warning" if moves_again else "critical",
-        size=0.0 if moves_again else float(facts.frozen_ms or 0),
-        channels=() if moves_again or level.holder is None else (level.holder.channel,),
+        severity="critical",
+        size=float(facts.frozen_ms or 0),
+        channels=() if holder is None else (holder.channel,),
         frozen_ms=facts.frozen_ms,
-        moves_again=moves_again,
-        fixes=(WAIT,) if moves_again else (see_blockers,),
+        fixes=(Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)"),),
     )
 
 
@@ -247,7 +234,7 @@ def not_advancing(facts: DiagnosisInput) -> NotAdvancing | None:
     """What a checkpoint shows of a frozen watermark: its batches' offsets advance, without event times."""
     snapshot, frozen_ms = facts.snapshot, facts.frozen_ms
     batches = snapshot.spark.batches_unmoved
-    if snapshot.state not in ("live", "partial") or judgement.lost_state(snapshot) is not None:
+    if snapshot.state not in ("live", "partial") or lost_state(snapshot) is not None or is_inconclusive(snapshot):
         return None  # among them a query that pauses: what it read last need not be newer
     if facts.watermark_ms is None or frozen_ms is None:
         return None
@@ -298,19 +285,16 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
             impact = "Not an all-clear: only its rates can be judged"
             return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
         verdict = context.snapshot.verdict
-        why = "A verdict needs at least a minute of history, or ten batches."
+        why = "It is known once the watermark has advanced, or has been frozen for longer than usual."
         if context.is_attached:
             why += " Some facts of an attached query are not known from here."
         seen = [f"Watched for {span(self.watched_ms)}"]
         title = CANNOT_TELL
-        if verdict.reason.code == "too_short" and verdict.reason.ms is not None:
-            needs = "10 batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
-            seen = [f"Observed for {span(verdict.reason.ms)}; the verdict needs {needs}"]
-            title += f": {span(verdict.reason.ms)} observed, a verdict needs {needs}"
+        if verdict.reason.code == "too_short" and verdict.reason.ms is not None and verdict.patience_ms is not None:
+            seen = [f"Observed for {span(verdict.reason.ms)}; a stall takes {span(verdict.patience_ms)}"]
+            title += f": observed for {span(verdict.reason.ms)}"
         elif verdict.reason.code == "not_known":
             why = "Some of what a verdict needs is not known from here; the watermark does not move."
-        elif reports_again(context.snapshot):
-            why = "Data comes again; the verdict changes once that has lasted."
         return Explanation(title, "Not an all-clear", why, seen, ("Progress",))
 
 

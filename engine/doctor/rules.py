@@ -91,8 +91,8 @@ class DiagnosisInput:
         return self.window_ms + (self.settings.lateness_ms or 0)
 
     @property
-    def patience_ms(self) -> int:
-        """How long a channel may have no data, or the watermark be frozen, before that becomes a finding."""
+    def quiet_limit_ms(self) -> int:
+        """How long a channel may have no data before that becomes a finding."""
         return max(MINUTE, self.scale_ms * (1 if self.settings.idle_after_ms is None else 2))
 
     @cached_property
@@ -107,31 +107,21 @@ class DiagnosisInput:
         """The greatest channel watermark (epoch ms)."""
         return max((view.watermark_ms for view in self.channels if view.watermark_ms is not None), default=None)
 
-    @cached_property
+    @property
     def frozen_ms(self) -> int | None:
-        """How long (processing time) the watermark has had its value; None: the history does not show it."""
-        if self.now_ms is None:
-            return None
-        since = self.snapshot.level.moved_ms
-        for point in reversed(self.past):
-            if point.watermark_ms != self.watermark_ms:
-                break
-            since = point.now_ms if since is None else min(since, point.now_ms)
-        return None if since is None else max(self.now_ms - since, 0)
+        """The age of a watermark that is frozen for longer than a stall takes; None: it advances, or not known."""
+        age_ms = self.snapshot.verdict.age_ms
+        return age_ms if age_ms is not None and age_ms > self.stall_ms else None
+
+    @property
+    def stall_ms(self) -> int:
+        """How long (processing time) the watermark may be frozen before that is a stall; a minute if not known."""
+        return self.snapshot.verdict.patience_ms or MINUTE
 
     @cached_property
     def verdict(self) -> VerdictName:
         """The snapshot's verdict; unknown once its engine is lost."""
         return judgement.verdict_of(self.snapshot, lost=None if self.lost is None else "engine_lost").verdict
-
-    @property
-    def horizon_ms(self) -> int:
-        """The processing time that the verdict covers; without a verdict, the last minute of wall clock."""
-        horizon = self.snapshot.verdict.horizon_ms
-        if horizon is not None:
-            return horizon
-        points = self.last(MINUTE)
-        return points[-1].now_ms - points[0].now_ms if points else 0
 
     def last(self, wall_ms: int) -> Sequence[HistoryPoint]:
         """The points of the last `wall_ms` of wall clock, the oldest first."""

@@ -89,7 +89,7 @@ def _loses(view: ChannelView, facts: DiagnosisInput) -> bool:
     lost = share(view.late, view.records)
     if lost is not None:
         return lost >= 0.5 and (view.late or 0) >= MIN_LOST
-    recent_ms = max(10 * SECOND, facts.horizon_ms / 4)  # a batch may take long, and a trigger may pause
+    recent_ms = max(10 * SECOND, facts.stall_ms / 4)  # a batch may take long, and a trigger may pause
     return facts.is_attached and view.quiet_ms is not None and view.quiet_ms < recent_ms
 
 

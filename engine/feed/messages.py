@@ -10,7 +10,7 @@ from ..snapshot.wire import SnapshotLine, line_of, snapshot_of_line
 from ..verdict.history import HistoryPoint
 from ..watermarks.settings import Settings
 
-STREAM_VERSION = 2
+STREAM_VERSION = 3
 """The only version of streams and recordings that can be read."""
 LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) of the stream that is written or read; a snapshot of 10,000 channels has 2.3 MB."""

@@ -15,12 +15,11 @@ from msgspec import Meta, Struct, structs
 from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
-from ..verdict.verdict import Judge
 from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 JVM_GONE_WITHIN_S = 20
 OPTION = "--firings"
 _encoder = msgspec.json.Encoder()
@@ -40,7 +39,6 @@ class SavedState(Struct, kw_only=True):
     """The digest of the checkpoint's `offsets/<last batch>`."""
     firings_bytes: Annotated[int, Meta(ge=0)]
     monitor: Monitor
-    judge: Judge
 
 
 class _Versioned(Struct):

@@ -61,14 +61,13 @@ class RunSnapshots:
         source, late, ended = self._source, run.late_output, monitor.ended
         unread = None if ended else self._unread()
         silent = unread is not None and unread.records is None
-        verdict = run.verdict(unread)
         self._notes.see_folded(monitor.folded.view())
         if ended and monitor.batch == 0 and monitor.rows > 1 and monitor.settings.strategy != "none":
             self._notes.see_one_batch(source.describe().kind)
         records = {name: counts.records for name, counts in monitor.counts.items()}
         rates = self._rates.rates(time.monotonic(), records)
         follows_spark = monitor.settings.strategy == "spark"
-        return snapshot_of(
+        snapshot = snapshot_of(
             monitor,
             name=self._name,
             state="ended" if ended else "stale" if silent else "live",
@@ -80,10 +79,10 @@ class RunSnapshots:
             unread=unread,
             notes=self._notes.now(),
             points=monitor.take_points(),
-            verdict=verdict,
             late_output=None if late is None else late.where,
             late_sample=None if late is None else late.sample,
         )
+        return run.judged(snapshot, unread)
 
     def as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
         """A snapshot that may be old (a batch is running), updated with what the source reports now.
@@ -113,7 +112,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     record: Path | None = None
     record_bounds: Bounds = Bounds()
     verdict_after_ms: int | None = None
-    """The horizon of the verdict (ms of processing time)."""
+    """How long the watermark may be frozen before that is a stall (ms of processing time)."""
     on_alert: list[str] | None = None
     """The command (argument vector) that each alert runs."""
     force: bool = False
@@ -200,7 +199,7 @@ class Engine:
 
     def _prepare(self, state: StateDirectory) -> Run:
         run = self._open_run(state)
-        run.judge_over(self._options.verdict_after_ms)
+        run.judge_after(self._options.verdict_after_ms)
         if run.resumed:
             self._say_resumed(run.monitor.settings)
         if not run.monitor.ended:

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UnsetType
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
-from ..snapshot import Reason, Verdict
+from ..snapshot import Snapshot
 from ..system.errors import RunError
 from ..system.files import Existing
-from ..verdict.verdict import Judge, judge_monitor
+from ..verdict.verdict import Evidence, judged
 from ..watermarks.channels import Unread
 from ..watermarks.monitor import Monitor, new_monitor
 from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Settings
-from ..watermarks.watermark_history import MIN_HORIZON_MS
 from ..watermarks.window_operator import Firing
 from . import observe, row_groups
 from .durable_state import FiringsFile, SavedState, StateDirectory
@@ -73,7 +72,6 @@ class Run:
         saved = state.load(source.identity(), asked)
         self.resumed = saved is not None
         self.monitor: Monitor = saved.monitor if saved else new_monitor(asked)
-        self._judge = saved.judge if saved else Judge()
         self._digest = saved.offsets_digest if saved else None
         known_bytes = saved.firings_bytes if saved else 0
         self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
@@ -91,12 +89,11 @@ class Run:
         self._was_waiting = False
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 
-    def judge_over(self, horizon_ms: int | None) -> None:
-        """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
+    def judge_after(self, verdict_after_ms: int | None) -> None:
+        """How long (ms) the watermark may be frozen before that is a stall; None: it follows pace and beat."""
         history = self.monitor.history
-        history.horizon_ms = horizon_ms
-        pace = self._source.pace()
-        history.least_ms = None if pace is None else round(MIN_HORIZON_MS * pace)
+        history.verdict_after_ms = verdict_after_ms
+        history.beat_of = "run" if self._source.clock is None else "replay"
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of this run need where they run."""
@@ -125,7 +122,6 @@ class Run:
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.history.restart()
-            self._judge.restart()
         if source.progress is not None and monitor.batch is not None:
             source.progress.resumed(self._state.source_offsets(monitor.batch))
         if source.clock is None:
@@ -224,24 +220,18 @@ class Run:
         clock = self._source.clock
         return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
 
-    def verdict(self, unread: Unread | None) -> Verdict:
-        """The verdict now, given the unread records (None: there never are any, or not known); does not wait for the
-        JVM.
+    def judged(self, snapshot: Snapshot, unread: Unread | None) -> Snapshot:
+        """The snapshot with its verdict, given the unread records (None: there never are any, or not known); does not
+        wait for the JVM.
         """
-        with self._lock:
-            known = unread.records if unread is not None else self._nothing_unread()
-            silent = unread is not None and unread.records is None
-            now = self.now_ms()
-            if now is None:
-                return Verdict(reason=Reason("starting"))
-            return judge_monitor(
-                self._judge,
-                self.monitor,
-                now,
-                unread=known,
-                lost="source_silent" if silent and not self.monitor.ended else None,
-                bounded_backlog=self._source.clock is None and self._source.bounded,
-            )
+        is_silent = unread is not None and unread.records is None and not self.monitor.ended
+        evidence = Evidence(
+            unread=unread.records if unread is not None else self._nothing_unread(),
+            record_ms=self.monitor.history.record_ms,
+            bounded_backlog=self._source.clock is None and self._source.bounded,
+            lost="source_silent" if is_silent else None,
+        )
+        return judged(snapshot, self.monitor.history, evidence)
 
     def _nothing_unread(self) -> int | None:
         """0 if nothing is unread in a source that does not count its records; None: not known."""
@@ -350,8 +340,6 @@ class Run:
                 self._channels.balance()
                 self._failures.batch_applied()
                 self._digest = self._state.offsets_digest(batch)
-                if self._source.clock is not None:
-                    self.verdict(None)  # part of the saved state: a repeated run reaches the same verdicts
                 self._save(firings)
             except Exception as error:
                 self.failure = None if self._stopping or error is self._failures.read_error else error
@@ -407,6 +395,5 @@ class Run:
                 offsets_digest=self._digest,
                 firings_bytes=self._firings.size if self._firings else 0,
                 monitor=self.monitor,
-                judge=self._judge,
             )
         )

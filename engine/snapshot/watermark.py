@@ -6,13 +6,14 @@ from msgspec import Struct
 
 Cause = Literal[
     "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
-    "back_pressured", "slow_reader", "stuck", "kept_back", "no_watermark", "no_split",
+    "back_pressured", "slow_reader", "stuck", "kept_back", "no_watermark", "no_split", "lateness_raised",
 ]  # fmt: skip
 """`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
 `back_pressured`: a busy operator keeps its source from reading. `slow_reader`: its source reads as fast as it can.
 `stuck`: its watermark does not move, and whether records come is not known. `kept_back`: a task of a Flink job sends a
 watermark behind the one that it receives. `no_watermark`: records come, but its source sends no watermark. `no_split`:
-its source has more subtasks than splits, and it has no split.
+its source has more subtasks than splits, and it has no split. `lateness_raised`: only a changed lateness holds the
+watermark back; no channel is to blame.
 """
 
 
@@ -20,35 +21,44 @@ VerdictName = Literal["moving", "slow", "stalled", "waiting", "unknown", "ended"
 
 
 ReasonCode = Literal[
-    "advancing", "losing_ground", "event_time_ahead", "unread_records", "no_records", "all_idle", "ended", "too_short",
-    "starting", "source_silent", "failed", "engine_lost", "not_known", "not_judged",
+    "advancing", "losing_ground", "records_come", "unread_records", "no_records", "all_idle", "paused",
+    "lateness_raised", "ended", "too_short", "starting", "source_silent", "failed", "engine_lost", "not_known",
+    "not_judged",
 ]  # fmt: skip
 
 
 class Reason(Struct, frozen=True):
     """The reason of the verdict: a code and its arguments.
 
-    `ms` is how far the watermark advanced (`advancing`), how much event time was lost (`losing_ground`), how long no
-    record has come (`no_records`, `all_idle`) or how long the query was observed (`too_short`); `records` are unread;
-    `channels` hold the watermark back.
+    `ms` is how far the watermark advanced (`advancing`), how much further it fell behind over `over_ms`
+    (`losing_ground`), how long no record has come (`no_records`, `all_idle`), how much event time a raised lateness
+    takes (`lateness_raised`) or how long the query was observed (`too_short`); `records` are unread; `channels` hold
+    the watermark back.
     """
 
     code: ReasonCode
     ms: int | None = None
     records: int | None = None
     channels: list[str] = []
+    over_ms: int | None = None
 
 
 class Verdict(Struct, frozen=True):
-    """Whether event time moves, over the last `horizon_ms` of processing time (semantics 11.1).
-
-    `since_ms` (processing time, epoch ms) is when its condition began; `speed` is event time per processing time.
-    """
+    """Whether the watermark moves (semantics 11.1); times are processing time (epoch ms), durations ms."""
 
     verdict: VerdictName = "unknown"
     since_ms: int | None = None
-    horizon_ms: int | None = None
+    """When its condition began."""
+    age_ms: int | None = None
+    """How long the watermark has not advanced."""
+    age_at_least: bool = False
+    """It was already frozen when it was first seen."""
+    pace_ms: int | None = None
+    """How often it usually advances; None: not known yet."""
+    patience_ms: int | None = None
+    """How long it may be frozen before that is a stall."""
     speed: float | None = None
+    """Event time per processing time, over the last `patience_ms`."""
     reason: Reason = Reason("not_judged")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
 
 from ..feed.messages import Change, Header
 from ..snapshot import Snapshot, SourceView
@@ -202,12 +201,12 @@ class Kind(Struct, frozen=True):
 
 
 class Follower(Generic[Facts]):
-    """Makes a target's snapshots under a name, each with its verdict over `horizon_ms`, the recorded past included."""
+    """Makes a target's snapshots under a name, each with its verdict, the recorded past included."""
 
-    def __init__(self, target: Target[Facts], name: str, horizon_ms: int | None = None) -> None:
+    def __init__(self, target: Target[Facts], name: str, verdict_after_ms: int | None = None) -> None:
         self._target = target
         self._name = name
-        self._judge = SnapshotJudge(horizon_ms)
+        self._judge = SnapshotJudge(verdict_after_ms)
         self.last: Snapshot | None = None
 
     def follow(self, pace: Pace) -> Generator[Snapshot]:
@@ -226,8 +225,8 @@ class Follower(Generic[Facts]):
         now_ms = time.time_ns() // 1_000_000
         seen = self._target.picture(self._name, facts, now_ms)
         if self.last is None:
-            self._judge.remember(self._target.past(facts, now_ms))
-        self.last = replace(seen, verdict=self._judge.verdict(seen))
+            self._judge.remember(self._target.past(facts, now_ms), seen)
+        self.last = self._judge.judge(seen)
         return self.last
 
 

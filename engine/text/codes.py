@@ -141,6 +141,13 @@ CAUSES: dict[Cause, CauseWords] = {
         "paused by --max-drift until slower partitions catch up",
         "the slower partitions catching up (--max-drift)",
     ),
+    "lateness_raised": CauseWords(
+        "lateness raised",
+        "waits: lateness was raised",
+        "wait: lateness was raised",
+        "no channel: lateness was raised, and event time has to catch up",
+        "event time catching up: lateness was raised",
+    ),
     "paused": CauseWords("source paused", "is paused", "are paused", "the source is paused", "resuming the source"),
     "in_flight": CauseWords(
         "records in a busy operator",

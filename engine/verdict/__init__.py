@@ -12,19 +12,18 @@ if TYPE_CHECKING:
     from .monitor_snapshot import snapshot_of
     from .preview import AppliedNow, applied_now
     from .recommendation import Advice, advice
-    from .verdict import Judge, RecordedPast, SnapshotJudge, VerdictInput, judge_monitor, verdict_of
+    from .verdict import Evidence, RecordedPast, SnapshotJudge, judged, verdict_of
 
 __all__ = [
     "Advice",
     "AppliedNow",
-    "Judge",
+    "Evidence",
     "RecordedPast",
     "SnapshotJudge",
     "Staircase",
-    "VerdictInput",
     "advice",
     "applied_now",
-    "judge_monitor",
+    "judged",
     "snapshot_of",
     "staircase",
     "verdict_of",

@@ -77,6 +77,9 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     back_pressured: float | None = None
     reason: ReasonCode | None = None
     """The reason of the verdict."""
+    age_ms: int | None = None
+    """How long the watermark had not advanced, and how long it may be frozen before that is a stall."""
+    patience_ms: int | None = None
 
 
 STALE_MS = 10_000
@@ -126,6 +129,8 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         busy=None if job is None else job.busiest(lambda task: task.busy),
         back_pressured=None if job is None else job.busiest(lambda task: task.back_pressured),
         reason=None if verdict is None else verdict.reason.code,
+        age_ms=None if verdict is None else verdict.age_ms,
+        patience_ms=None if verdict is None else verdict.patience_ms,
     )
 
 
@@ -162,11 +167,11 @@ def _most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | Non
 
 
 QUIET_MS = 120_000
-"""Shortest time (ms) between two alerts of one kind: twice the shortest horizon of a verdict, so that no two alerts
-rest on the same records. A change in between is alerted afterwards if it still holds.
+"""Shortest time (ms) between two alerts of one kind; for verdicts also twice their patience. A change in between is
+alerted afterwards if it still holds.
 """
 UNKNOWN_MS = 10_000
-"""How long (ms) the verdict must be `unknown` before an alert. The other verdicts have a holding time of their own."""
+"""How long (ms) the verdict must be `unknown` before an alert."""
 LOST_AFTER_MS = 15_000
 """Time (ms) without a snapshot after which an engine is lost; snapshots come once a second."""
 RECENT_MS = 60_000
@@ -260,11 +265,6 @@ class AlertRule:
         self._bursts: _Quiet[bool] = _Quiet(False)
         self._lost: EngineLost | None = None
         self._losses: _Quiet[bool] = _Quiet(False)
-        self._level: int | None = None
-        self._level_moved_ms: int | None = None
-        """When the watermark was last seen to advance (processing time); `_fastest`: that of the fastest channel."""
-        self._fastest: int | None = None
-        self._fastest_moved_ms: int | None = None
 
     @property
     def verdict(self) -> VerdictName | None:
@@ -279,7 +279,6 @@ class AlertRule:
         if last is not None and (point.wall_ms < last.wall_ms or point.records < last.records):
             self._forget()
         self._last = point
-        self._see_fastest(point)
         return [*self._back(point), *self._see_verdict(point), *self._see_late(point)]
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> list[Event]:
@@ -306,10 +305,10 @@ class AlertRule:
         changed = before is not None and verdict != before
         settled = self._settled(verdict, wall)
         alerted = self._verdicts.alerted
-        alert = settled and self._alerts_verdict(verdict, wall)
+        alert = settled and self._alerts_verdict(verdict, point)
         if not changed and not alert:
             return []
-        as_a_whole = self._is_frozen_as_a_whole(point)
+        is_raised = point.cause == "lateness_raised"
         return [
             VerdictChanged(
                 wall_ms=wall,
@@ -318,28 +317,11 @@ class AlertRule:
                 delayed=not changed,
                 verdict=verdict,
                 before=before if changed else alerted,
-                channel=None if as_a_whole else point.holder,
-                cause=None if as_a_whole else point.cause,
+                channel=None if is_raised else point.holder,
+                cause=point.cause,
                 reason=point.reason,
             )
         ]
-
-    def _see_fastest(self, point: HistoryPoint) -> None:
-        """Note when the watermark, and the fastest channel's, last advanced."""
-        level, behind = point.watermark_ms, point.behind_fastest_ms
-        if level is None or behind is None:
-            return
-        if self._level is not None and level > self._level:
-            self._level_moved_ms = point.now_ms
-        if self._fastest is not None and level + behind > self._fastest:
-            self._fastest_moved_ms = point.now_ms
-        self._level, self._fastest = level, level + behind
-
-    def _is_frozen_as_a_whole(self, point: HistoryPoint) -> bool:
-        """Whether a watermark is stalled with those of all channels, as after a raised lateness: no channel lags."""
-        if point.verdict != "stalled" or point.cause != "behind" or self._level_moved_ms is None:
-            return False
-        return (self._fastest_moved_ms or 0) <= self._level_moved_ms
 
     def _settled(self, verdict: VerdictName, wall: int) -> bool:
         if verdict != "unknown":
@@ -348,12 +330,12 @@ class AlertRule:
         self._unknown_ms = wall if self._unknown_ms is None else self._unknown_ms
         return wall - self._unknown_ms >= UNKNOWN_MS
 
-    def _alerts_verdict(self, verdict: VerdictName, wall: int) -> bool:
+    def _alerts_verdict(self, verdict: VerdictName, point: HistoryPoint) -> bool:
         """Whether to alert the new verdict: not for a run that starts well or is not judged yet."""
         if self._verdicts.alerted is None and verdict not in _BAD:
             self._verdicts.alerted = None if verdict == "unknown" else verdict
             return False
-        return self._verdicts.alerts(verdict, wall)
+        return self._verdicts.alerts(verdict, point.wall_ms, point.now_ms, 2 * (point.patience_ms or 0))
 
     def _see_late(self, point: HistoryPoint) -> list[Event]:
         recent = self._recent
@@ -392,12 +374,16 @@ class _Quiet(Struct, Generic[_T]):
 
     alerted: _T | None = None
     at_ms: int | None = None
+    processing_ms: int = 0
 
-    def alerts(self, state: _T, wall_ms: int) -> bool:
-        """Whether to alert `state` now: it differs from the last alerted one, and that alert is `QUIET_MS` old."""
-        if state == self.alerted or (self.at_ms is not None and wall_ms - self.at_ms < QUIET_MS):
+    def alerts(self, state: _T, wall_ms: int, now_ms: int = 0, apart_ms: int = 0) -> bool:
+        """Whether to alert `state` now: it differs from the last alerted one, and that alert is `QUIET_MS` of wall
+        clock and `apart_ms` of processing time old.
+        """
+        quiet = self.at_ms is None or (wall_ms - self.at_ms >= QUIET_MS and now_ms - self.processing_ms >= apart_ms)
+        if state == self.alerted or not quiet:
             return False
-        self.alerted, self.at_ms = state, wall_ms
+        self.alerted, self.at_ms, self.processing_ms = state, wall_ms, now_ms
         return True
 
 

@@ -25,7 +25,6 @@ from ..snapshot import (
     SourceView,
     SparkProgress,
     TimePoint,
-    Verdict,
     WhatIfIdle,
     Windows,
 )
@@ -193,7 +192,6 @@ def snapshot_of(
     unread: Unread | None = None,
     notes: list[Note] | None = None,
     points: list[TimePoint] | None = None,
-    verdict: Verdict | None = None,
     late_output: str | None = None,
     late_sample: list[LateRecord] | None = None,
 ) -> Snapshot:
@@ -216,7 +214,6 @@ def snapshot_of(
         settings=monitor.settings,
         source=source,
         level=level,
-        verdict=verdict or Verdict(),
         blockers=_blockers(monitor, now, stairs, around),
         channels=channel_views(monitor, known, now, rates or {}, unread),
         folded=monitor.folded.view(),
@@ -255,7 +252,7 @@ def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:
         behind_clock_ms=None if now is None else now - shown,
         holder=holder,
         idle=idle,
-        moved_ms=monitor.moved_ms,
+        moved_ms=monitor.history.moved_ms,
         at_zero_lateness_ms=monitor.shown(monitor.w0),
     )
 

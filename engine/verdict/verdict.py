@@ -1,151 +1,143 @@
-"""The verdict (semantics 11.1): whether event time moves, over a horizon of processing time, without flapping.
+"""The verdict (semantics 11.1): whether the watermark moves, by its age and its usual pace. Times are ms.
 
-The facts for it come from a monitor, or from the snapshots of an attached query (ms).
+One function judges own runs, attached targets, topics and recordings, from a snapshot and the history of its watermark.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from ..snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, WatermarkNode
-from ..snapshot.flink_job import FlinkJob
-from ..watermarks.operator_clock import staircase
-from ..watermarks.settings import Session, Settings
-from ..watermarks.watermark_history import WatermarkHistory
-
-if TYPE_CHECKING:
-    from ..watermarks.monitor import Monitor
+from ..snapshot import (
+    Blocker,
+    ConsumerGroup,
+    OwnRun,
+    Reason,
+    Snapshot,
+    SourcePosition,
+    SparkQuery,
+    Verdict,
+    VerdictName,
+    WatermarkNode,
+)
+from ..watermarks.watermark_history import Beat, WatermarkHistory
 
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
+MAX_NAMED = 3
+"""Channels that a reason names, at most."""
+_INCONCLUSIVE = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
+"""Notes about a query that may be healthy or not: unread records may only wait for the next trigger."""
 
 
-class VerdictInput(Struct, frozen=True, kw_only=True):
-    """What is known at processing time `now_ms`; `UNSET`: not known, None: none."""
+class Evidence(Struct, frozen=True, kw_only=True):
+    """What a verdict needs beside the snapshot and the history of its watermark."""
 
-    now_ms: int
-    advanced_ms: int | UnsetType | None
-    """When any channel's greatest event time last advanced."""
-    record_ms: int | UnsetType | None
-    """When a record with a usable time last came."""
     unread: int | None
     """Unread records; None: not known."""
-    window_ms: int | None = None
-    """The size of the windows, or the gap of sessions; None: not known, or no windows."""
+    record_ms: int | UnsetType | None
+    """When a record with a usable time last came; None: none ever; `UNSET`: not known."""
     bounded_backlog: bool = False
     """The source is read up to a fixed end: its remaining event time never grows."""
-    held_by: list[str] = []
-    """The channels that hold the watermark back."""
-    all_idle: bool = False
     lost: Lost | None = None
     """Why no newer state is known."""
-    ended: bool = False
 
 
-class Judge(Struct):
-    """The verdict in force, and the one that may replace it."""
-
-    current: Verdict | None = None
-    judged: bool = False
-    """There was a verdict other than unknown."""
-    candidate: VerdictName | None = None
-    candidate_since_ms: int = 0
-
-    def restart(self) -> None:
-        """Start over after a time without observation."""
-        self.current, self.candidate, self.judged = None, None, False
-
-    def verdict(self, history: WatermarkHistory, facts: VerdictInput) -> Verdict:
-        """The verdict at this moment; a new one only once its condition has held for a quarter of the horizon."""
-        now, horizon = facts.now_ms, history.horizon()
-        name, reason = _condition(history, facts, horizon)
-        known = name not in ("unknown", "ended")
-        speed = _speed(history, now, horizon) if known and horizon is not None else None
-        current = self.current
-        if current is None or self._changes(current, name, now, horizon or 0):
-            began = self.candidate_since_ms if self.candidate == name else now
-            self.candidate = None
-            current = Verdict(name, now if current is None else began, horizon, speed, reason)
-        elif current.verdict == name:
-            self.candidate = None
-            current = replace(current, horizon_ms=horizon, speed=speed, reason=reason)
-        else:
-            current = replace(current, horizon_ms=horizon, speed=speed)
-        self.judged = self.judged or known
-        self.current = current
-        return current
-
-    def _changes(self, current: Verdict, name: VerdictName, now: int, horizon: int) -> bool:
-        """Whether `name` replaces the verdict in force now; a lost or ended run changes it at once."""
-        if name == current.verdict:
-            return False
-        if self.candidate != name:
-            self.candidate, self.candidate_since_ms = name, now
-        if name in ("unknown", "ended") or not self.judged:
-            return True
-        return 4 * (now - self.candidate_since_ms) >= horizon
+def judged(snapshot: Snapshot, history: WatermarkHistory, evidence: Evidence) -> Snapshot:
+    """The snapshot with its verdict, the age of its watermark, and the cause if a raised lateness holds it."""
+    found = verdict(history, snapshot, evidence)
+    level = replace(snapshot.level, moved_ms=None if snapshot.level.watermark_ms is None else history.moved_ms)
+    if found.reason.code == "lateness_raised" and level.holder is not None:
+        level = replace(level, holder=replace(level.holder, cause="lateness_raised"))
+    return replace(snapshot, verdict=found, level=level)
 
 
-def _condition(history: WatermarkHistory, facts: VerdictInput, horizon: int | None) -> tuple[VerdictName, Reason]:
-    """The verdict whose condition holds now, and the reason."""
-    now = facts.now_ms
-    if facts.ended:
-        return "ended", Reason("ended")
-    if facts.lost is not None:
-        return "unknown", Reason(facts.lost)
-    observed = 0 if history.levels.began_ms is None else now - history.levels.began_ms
-    if horizon is None or observed < horizon:
-        return "unknown", Reason("too_short", ms=observed)
-    since = now - horizon
-    came, advanced = _within(facts.record_ms, since), _within(facts.advanced_ms, since)
-    if came is False and facts.unread == 0:
-        last = facts.record_ms if isinstance(facts.record_ms, int) else None
-        code = "all_idle" if facts.all_idle else "no_records"
-        return "waiting", Reason(code, ms=None if last is None else now - last)
-    if came is False and facts.unread is None:
+def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -> Verdict:
+    """The verdict at the snapshot's processing time; notes in the history since when it holds."""
+    now = snapshot.now_ms
+    if now is None:
+        return Verdict("unknown", reason=Reason(evidence.lost or "starting"))
+    patience = history.patience(snapshot.settings)
+    name, reason, began_ms = _condition(history, snapshot, evidence, now, patience)
+    if history.verdict != name:
+        history.verdict, history.verdict_since_ms = name, now
+    gained = history.gained(now - patience) if name not in ("unknown", "ended") else None
+    frozen_since = _frozen_since(history, now)
+    return Verdict(
+        verdict=name,
+        since_ms=history.verdict_since_ms if began_ms is None else began_ms,
+        age_ms=now - frozen_since,
+        age_at_least=history.moved_ms is None and snapshot.is_attached,
+        pace_ms=history.pace(),
+        patience_ms=patience,
+        speed=None if gained is None else gained / patience,
+        reason=reason,
+    )
+
+
+def _frozen_since(history: WatermarkHistory, now: int) -> int:
+    """When the watermark last advanced; when observation began if it never did."""
+    moved = history.moved_ms
+    return moved if moved is not None else now if history.began_ms is None else history.began_ms
+
+
+def _condition(
+    history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence, now: int, patience: int
+) -> tuple[VerdictName, Reason, int | None]:
+    """The verdict, its reason, and since when it holds (None: since it was first so)."""
+    if snapshot.ended or snapshot.state == "ended":
+        return "ended", Reason("ended"), None
+    if evidence.lost is not None:
+        return "unknown", Reason(evidence.lost), None
+    observed = now - (now if history.began_ms is None else history.began_ms)
+    if not history.has_advanced() and observed < patience:
+        return "unknown", Reason("too_short", ms=observed), None
+    frozen_since = _frozen_since(history, now)
+    if now - frozen_since > patience:
+        name, reason = _not_advancing(snapshot, evidence, now, patience)
+        return name, reason, None if name == "unknown" else frozen_since
+    behind = None if evidence.bounded_backlog else history.falling_behind(now, patience)
+    if behind is not None:
+        reason = Reason("losing_ground", ms=behind.ms, over_ms=behind.over_ms, channels=held_by(snapshot.blockers))
+        return "slow", reason, behind.since_ms
+    return "moving", Reason("advancing", ms=history.gained(now - patience)), None
+
+
+def _not_advancing(snapshot: Snapshot, evidence: Evidence, now: int, patience: int) -> tuple[VerdictName, Reason]:
+    """The verdict and reason for a watermark that is frozen for longer than `patience`."""
+    if snapshot.state == "paused":
+        return "waiting", Reason("paused")
+    holders, last, unread = held_by(snapshot.blockers), evidence.record_ms, evidence.unread
+    if isinstance(last, int) and now - last <= patience:
+        raised = _frozen_by_lateness_ms(snapshot, patience)
+        if raised is not None:
+            return "waiting", Reason("lateness_raised", ms=raised)
+        return "stalled", Reason("records_come", channels=holders)
+    if is_inconclusive(snapshot):
         return "unknown", Reason("not_known")
-    gained = history.levels.gained(since, now)
-    if gained == 0:
-        return _not_advanced(facts, advanced)
-    lost = None if facts.bounded_backlog else _lost_ground(history, now, horizon, facts.window_ms or 0)
-    if lost is not None:
-        return "slow", Reason("losing_ground", ms=lost, channels=facts.held_by)
-    return "moving", Reason("advancing", ms=gained)
-
-
-def _not_advanced(facts: VerdictInput, advanced: bool | None) -> tuple[VerdictName, Reason]:
-    """The verdict and reason for a watermark that has not advanced within the horizon."""
-    if advanced:
-        return "stalled", Reason("event_time_ahead", channels=facts.held_by)
-    if facts.unread:
-        return "stalled", Reason("unread_records", records=facts.unread, channels=facts.held_by)
-    if advanced is None or facts.unread is None:
+    if unread:
+        return "stalled", Reason("unread_records", records=unread, channels=holders)
+    if unread is None or isinstance(last, UnsetType):
         return "unknown", Reason("not_known")
-    # Records come, and none is newer than those before: nothing is behind.
-    return "moving", Reason("advancing", ms=0)
+    code = "all_idle" if snapshot.channels and all(view.idle for view in snapshot.channels) else "no_records"
+    return "waiting", Reason(code, ms=None if last is None else now - last)
 
 
-def _speed(history: WatermarkHistory, now: int, horizon: int) -> float | None:
-    gained = history.levels.gained(now - horizon, now)
-    return None if gained is None else gained / horizon
-
-
-def _lost_ground(history: WatermarkHistory, now: int, horizon: int, window_ms: int) -> int | None:
-    """The event time (ms) lost, if every third of the horizon lost some and the total is enough; else None."""
-    times = [now - horizon, now - 2 * horizon // 3, now - horizon // 3, now]
-    levels = [history.levels.at(time) for time in times]
-    behind = [time - level for time, level in zip(times, levels, strict=True) if level is not None]
-    if len(behind) < len(times) or any(after <= before for before, after in pairwise(behind)):
+def _frozen_by_lateness_ms(snapshot: Snapshot, patience: int) -> int | None:
+    """How far (event time) a raised lateness alone holds the watermark back; None: something else does."""
+    if snapshot.spark.frozen_ms:
+        return snapshot.spark.frozen_ms
+    level, lateness = snapshot.level.watermark_ms, snapshot.settings.lateness_ms
+    parts = [
+        (view.at_zero_lateness_ms, view.quiet_ms)
+        for view in snapshot.channels
+        if view.at_zero_lateness_ms is not None and (snapshot.one_clock or (view.aligned and not view.idle))
+    ]
+    if level is None or lateness is None or not parts:
         return None
-    lost = behind[-1] - behind[0]
-    return lost if lost > window_ms and 10 * lost > horizon else None
-
-
-def _within(time: int | UnsetType | None, since: int) -> bool | None:
-    """Whether `time` is after `since`; None: not known."""
-    return None if isinstance(time, UnsetType) else time is not None and time > since
+    reached, quiet_ms = max(parts) if snapshot.one_clock else min(parts)
+    short = level - (reached - lateness)
+    return short if short > 0 and quiet_ms is not None and quiet_ms <= patience else None
 
 
 def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: int | None = None) -> Verdict:
@@ -153,73 +145,24 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
 
     `lost`: why there is nothing newer than this snapshot, since `lost_since_ms`. An ended run stays ended.
     """
-    if snapshot.ended:
-        return snapshot.verdict if snapshot.verdict.verdict == "ended" else Verdict("ended", reason=Reason("ended"))
-    found = lost or lost_state(snapshot)
-    if found is None:
-        return snapshot.verdict
     own = snapshot.verdict
-    if lost is None and own.verdict == "unknown" and own.reason.code == found:
+    if snapshot.ended:
+        return own if own.verdict == "ended" else replace(own, verdict="ended", reason=Reason("ended"))
+    found = lost or lost_state(snapshot)
+    if found is None or (lost is None and own.verdict == "unknown" and own.reason.code == found):
         return own
-    return Verdict("unknown", lost_since_ms, own.horizon_ms, None, Reason(found))
-
-
-def reports_again(snapshot: Snapshot) -> bool:
-    """Whether a source answers again and the verdict has not changed yet: that takes a quarter of its horizon."""
-    verdict = snapshot.verdict
-    return verdict.verdict == "unknown" and verdict.reason.code == "source_silent" and lost_state(snapshot) is None
-
-
-def moves_again(snapshot: Snapshot) -> bool:
-    """A stalled watermark has advanced within the horizon: the verdict changes once that has lasted."""
-    verdict, moved, now = snapshot.verdict, snapshot.level.moved_ms, snapshot.now_ms
-    if verdict.verdict != "stalled" or moved is None or now is None:
-        return False
-    return now - moved < (verdict.horizon_ms or 0)
-
-
-INCONCLUSIVE_NOTES = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
-"""Notes about a query that may be healthy or not."""
+    return replace(own, verdict="unknown", since_ms=lost_since_ms, speed=None, reason=Reason(found))
 
 
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it allows one."""
-    if any(note.code in INCONCLUSIVE_NOTES for note in snapshot.notes):
-        return "not_known"  # unread records may only wait for the next trigger
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
     return states.get(snapshot.state)
 
 
-MAX_NAMED = 3
-
-
-def judge_monitor(
-    judge: Judge,
-    monitor: "Monitor",
-    now: int,
-    *,
-    unread: int | None,
-    lost: Lost | None = None,
-    bounded_backlog: bool = False,
-) -> Verdict:
-    """The verdict on an own run at processing time `now` (ms); `unread` records, None: not known."""
-    stairs = None if monitor.ended else staircase(monitor.clock)
-    steps = [] if stairs is None else stairs.steps()
-    return judge.verdict(
-        monitor.history,
-        VerdictInput(
-            now_ms=now,
-            advanced_ms=monitor.advanced_ms,
-            record_ms=monitor.record_ms,
-            unread=unread,
-            window_ms=window_of(monitor.settings),
-            bounded_backlog=bounded_backlog,
-            held_by=[monitor.channels[number].name for number in steps[0].channels[:MAX_NAMED]] if steps else [],
-            all_idle=bool(monitor.clock.idle) and len(monitor.clock.idle) == len(monitor.unfinished),
-            lost=lost,
-            ended=monitor.ended,
-        ),
-    )
+def is_inconclusive(snapshot: Snapshot) -> bool:
+    """Whether unread records say nothing: they may only wait for the query's next trigger."""
+    return any(note.code in _INCONCLUSIVE for note in snapshot.notes)
 
 
 class RecordedPast(Struct, frozen=True):
@@ -232,137 +175,126 @@ class RecordedPast(Struct, frozen=True):
 
 
 class SnapshotJudge:
-    """Judges an attached query by its snapshots, in the order in which they are taken."""
+    """Makes the history of an attached target from its snapshots, in the order in which they are taken."""
 
-    def __init__(self, horizon_ms: int | None = None) -> None:
-        self._judge, self._history = Judge(), WatermarkHistory(horizon_ms)
+    def __init__(self, verdict_after_ms: int | None = None) -> None:
+        self._history = WatermarkHistory(verdict_after_ms=verdict_after_ms)
         self._id: str | None = None
         """The id of the query or the job; None: not known."""
         self._batch: int | None = None
-        self._events: dict[str, int] = {}
-        self._tasks: dict[str, int] = {}
-        """The watermark that each task of a Flink job above the operator sends."""
-        self._nodes: dict[int, int] = {}
-        """The watermark of each of several inputs of a query, as far as it is known."""
-        self._level: int | None = None
+        self._reached: dict[str, int] = {}
+        """How far each channel, each task of a Flink job and each input of a query has come."""
+        self._committed: list[SourcePosition] | None = None
+        """The positions of a consumer group."""
         self._records: int | None = None
-        self._advanced_ms: int | None = None
-        self._record_ms: int | None = None
-        self._events_known_ms: int | None = None
-        """Since when event times of channels are known, and records are counted."""
         self._records_known_ms: int | None = None
+        """Since when event times of channels or records are counted."""
 
-    def remember(self, past: RecordedPast) -> None:
+    def remember(self, past: RecordedPast, snapshot: Snapshot) -> None:
         """Add the recorded past before the first snapshot to what was observed."""
         for number, begun in past.batches:
-            self._history.see_batch(begun)
+            self._history.see_beat(begun)
             self._batch = number
-        for time, level in past.levels:
-            self._history.see_level(time, level)
-            self._level = level
+        for place, (time, level) in enumerate(past.levels):
+            if place == 0:
+                self._history.begin(time, level)
+            self._history.see_level(time, level, snapshot.settings)
 
-    def verdict(self, snapshot: Snapshot) -> Verdict:
-        """The verdict at a snapshot; what its tap does not report stays unknown."""
-        now = snapshot.now_ms
+    def judge(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with its verdict; what its tap does not report stays unknown."""
+        now, level = snapshot.now_ms, snapshot.level.watermark_ms
         if now is None:
-            return Verdict("unknown", reason=snapshot.verdict.reason)
+            return replace(snapshot, verdict=Verdict("unknown", reason=snapshot.verdict.reason))
         self._identify(snapshot)
-        self._see(snapshot, now)
-        forgotten = snapshot.level.watermark_ms is None and self._level is not None
-        return self._judge.verdict(
-            self._history,
-            VerdictInput(
-                now_ms=now,
-                advanced_ms=self._advanced(now),
-                record_ms=self._last_record(snapshot, now),
-                unread=unread_of(snapshot),
-                window_ms=window_of(snapshot.settings),
-                held_by=held_by(snapshot.blockers),
-                all_idle=bool(snapshot.channels) and all(view.state == "idle" for view in snapshot.channels),
-                lost=lost_state(snapshot) or ("not_known" if forgotten else None),
-                ended=snapshot.ended or snapshot.state == "ended",
-            ),
-        )
+        lost = lost_state(snapshot) or ("not_known" if level is None and self._history.level is not None else None)
+        if lost is None or snapshot.state == "failed":
+            self._see(snapshot, now)
+        evidence = Evidence(unread=unread_of(snapshot), record_ms=self._last_record(snapshot, now), lost=lost)
+        return judged(snapshot, self._history, evidence)
 
     def _identify(self, snapshot: Snapshot) -> None:
-        """Begin again with another query of the same name: nothing was observed of it yet."""
-        now_id = snapshot.job.id or snapshot.spark.query_id
-        if None not in (now_id, self._id) and now_id != self._id:
-            self._restart()
-            self._batch = self._level = self._records = None
-            self._advanced_ms = self._record_ms = self._records_known_ms = None
+        """Begin again with another query of the same name, or one whose watermark was lost: it is not this one."""
+        now_id, level, before = snapshot.job.id or snapshot.spark.query_id, snapshot.level.watermark_ms, self._history
+        is_other = None not in (now_id, self._id) and now_id != self._id
         self._id = now_id or self._id
-
-    def _restart(self) -> None:
-        self._judge.restart()
-        self._history.restart()
-        self._events, self._tasks, self._nodes = {}, {}, {}
-        self._events_known_ms = None
+        if is_other or (level is not None and before.level is not None and level < before.level):
+            self._history = WatermarkHistory(verdict_after_ms=before.verdict_after_ms)
+            self._batch = self._records = self._records_known_ms = self._committed = None
+            self._reached = {}
 
     def _see(self, snapshot: Snapshot, now: int) -> None:
-        if snapshot.batch is not None:
-            if self._batch is not None and snapshot.batch > self._batch:
-                self._history.see_batch(now, snapshot.batch - self._batch)
-            self._batch = snapshot.batch
-        level, before = snapshot.level.watermark_ms, self._level
-        if level is not None and before is not None and level < before:  # recreated: this is another one
-            self._restart()
-        self._level = before if level is None else level
-        self._history.see_level(now, level)
-        began = not self._events
-        for view in snapshot.channels:
+        history, level = self._history, snapshot.level
+        history.beat_of = _beat_of(snapshot)
+        if history.began_ms is None:
+            history.begin(now, level.watermark_ms)
+        history.see_level(now, level.watermark_ms, snapshot.settings)
+        history.moved_ms = history.moved_ms if level.moved_ms is None else level.moved_ms
+        self._see_beat(snapshot, now)
+        if any([self._see_reached(snapshot), self._see_records(snapshot)]):
+            history.record_ms = now
+
+    def _see_beat(self, snapshot: Snapshot, now: int) -> None:
+        history, batch = self._history, snapshot.batch
+        if history.beat_of == "group":
+            committed, self._committed = self._committed, snapshot.sources
+            count = int(committed not in (None, snapshot.sources))
+        elif history.beat_of == "sample":
+            count = 1
+        else:
+            count = 0 if batch is None else 1 if self._batch is None else batch - self._batch
+            self._batch = batch if count > 0 else self._batch
+        if count > 0:
+            history.see_beat(now, count)
+
+    def _see_reached(self, snapshot: Snapshot) -> bool:
+        """Whether a channel, a task or an input has advanced: then records came."""
+        reached = {
             # An advancing watermark shows that event time advanced (Flink reports no event times).
-            event_ms = view.watermark_ms if view.max_event_ms is None else view.max_event_ms
-            if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
-                self._events[view.channel] = event_ms
-                self._advanced_ms = self._advanced_ms if began else now
-        self._see_tasks(snapshot.job, now)
-        self._see_nodes(snapshot.spark.nodes or [], now)
-        if self._events and self._events_known_ms is None:
-            self._events_known_ms = now
-        records = snapshot.totals.records
-        if records is not None:
-            if self._records is not None and records > self._records:
-                self._record_ms = now
-            self._records = records
-            if self._records_known_ms is None:
-                self._records_known_ms = now
+            f"channel {view.channel}": view.watermark_ms if view.max_event_ms is None else view.max_event_ms
+            for view in snapshot.channels
+        }
+        reached |= {f"task {id}": sent_ms for id, sent_ms in snapshot.job.sent_upstream().items()}
+        reached |= {f"input {place}": node.reached_ms for place, node in enumerate(_inputs(snapshot))}
+        known = {name: at_ms for name, at_ms in reached.items() if at_ms is not None}
+        if known and self._records_known_ms is None:
+            self._records_known_ms = snapshot.now_ms
+        came = any(at_ms > self._reached.get(name, at_ms) for name, at_ms in known.items())
+        self._reached |= known
+        return came
 
-    def _see_tasks(self, job: FlinkJob, now: int) -> None:
-        for id, sent_ms in job.sent_upstream().items():
-            if sent_ms > self._tasks.get(id, sent_ms):
-                self._advanced_ms = now  # also where a task on the way keeps it back
-            self._tasks[id] = sent_ms
-
-    def _see_nodes(self, nodes: Sequence[WatermarkNode], now: int) -> None:
-        for place, node in enumerate(nodes if len(nodes) > 1 else ()):
-            if (reached := node.reached_ms) is None:
-                continue
-            if reached > self._nodes.get(place, reached):
-                self._advanced_ms = now  # rows of this input are newer than those before
-            self._nodes[place] = reached
-
-    def _advanced(self, now: int) -> int | UnsetType | None:
-        """When any channel's event time last advanced; `UNSET`: not known, since it was not observed long enough."""
-        return UNSET if self._advanced_ms is None and self._unseen(self._events_known_ms, now) else self._advanced_ms
-
-    def _unseen(self, known_ms: int | None, now: int) -> bool:
-        """Whether observation since `known_ms` is shorter than a whole horizon."""
-        return known_ms is None or now - known_ms < (self._history.horizon() or 0)
+    def _see_records(self, snapshot: Snapshot) -> bool:
+        records, before = snapshot.totals.records, self._records
+        if records is None:
+            return False
+        if self._records_known_ms is None:
+            self._records_known_ms = snapshot.now_ms
+        self._records = records
+        return before is not None and records > before
 
     def _last_record(self, snapshot: Snapshot, now: int) -> int | UnsetType | None:
         """When a record last came: by the channels, else by the count of all records; `UNSET`: not known."""
-        quiet = [view.quiet_ms for view in snapshot.channels if view.quiet_ms is not None]
-        heard = [now - min(quiet)] if quiet else []
-        if self._record_ms is not None:
-            heard.append(self._record_ms)
-        if heard and self._advanced_ms is not None:
-            heard.append(self._advanced_ms)  # the channel that advanced may have no `quiet_ms`
+        heard = [now - view.quiet_ms for view in snapshot.channels if view.quiet_ms is not None]
+        if self._history.record_ms is not None:
+            heard.append(self._history.record_ms)
         if heard:
             return max(heard)
         if is_idle(snapshot):
             return snapshot.spark.batch_timestamp_ms  # no record since that batch
-        return UNSET if self._unseen(self._records_known_ms, now) else None
+        known_ms, patience = self._records_known_ms, self._history.patience(snapshot.settings)
+        return UNSET if known_ms is None or now - known_ms < patience else None
+
+
+def _inputs(snapshot: Snapshot) -> Sequence[WatermarkNode]:
+    """The inputs of a query that has several watermarks."""
+    return snapshot.spark.nodes or () if snapshot.has_several_inputs else ()
+
+
+def _beat_of(snapshot: Snapshot) -> Beat:
+    if isinstance(snapshot.target, OwnRun):
+        return "replay" if snapshot.source is not None and snapshot.source.kind == "replay" else "run"
+    if isinstance(snapshot.target, SparkQuery):
+        return "spark"
+    return "group" if isinstance(snapshot.target, ConsumerGroup) else "sample"
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:
@@ -389,11 +321,3 @@ def is_idle(snapshot: Snapshot) -> bool:
 def _is_seen_to_its_end(snapshot: Snapshot) -> bool:
     """Whether it is a topic without a reader: the newest record of each partition is what is shown of it."""
     return snapshot.state == "live" and snapshot.source is not None and snapshot.source.kind == "topic"
-
-
-def window_of(settings: Settings) -> int | None:
-    """The size of the windows (ms), or the gap of sessions; None: not known."""
-    spec = settings.window
-    if spec is None:
-        return None
-    return spec.gap_ms if isinstance(spec, Session) else spec.size_ms

@@ -34,14 +34,13 @@ def absorb_all(
     emitted_at_once: Mapping[str, int],
     sequences: Mapping[str, Sequence],
     now: int,
-) -> tuple[dict[int, int], bool]:
+) -> dict[int, int]:
     """Pass a batch's records to the channels at processing time `now` (ms); `numbers` has the numbers of their names,
     `events` and `emitted_at_once` are its `greatest_times`.
 
-    Returns by number what each channel emitted at once (ms, `MIN`: nothing), and whether any greatest time has grown.
+    Returns by number what each channel emitted at once (ms, `MIN`: nothing).
     """
     sent: dict[int, int] = {}
-    advanced = False
     for name, event_ms in events.items():  # for each channel of each batch: nothing is called for speed
         number = numbers[name]
         channel = channels[number]
@@ -62,8 +61,7 @@ def absorb_all(
         known_ms = channel.max_event_ms
         if known_ms is None or event_ms > known_ms:
             channel.max_event_ms = event_ms
-            advanced = True
-    return sent, advanced
+    return sent
 
 
 def emit_all(channels: list[Channel], sent: Mapping[int, int], *, periodic: bool) -> dict[int, int]:

@@ -47,13 +47,6 @@ class Monitor(Struct, kw_only=True, dict=True):
     """Rows read, malformed ones included."""
     holder: int | None = None
     holder_since_ms: int = 0
-    noted_level: int = MIN
-    moved_ms: int | None = None
-    """When (processing time) the watermark last advanced."""
-    advanced_ms: int | None = None
-    """When (processing time) a channel's greatest event time last advanced."""
-    record_ms: int | None = None
-    """When (processing time) a record with a usable time last came."""
     history: WatermarkHistory = msgspec.field(default_factory=WatermarkHistory)
     last_future: Offender | None = None
     last_malformed: Offender | None = None
@@ -103,7 +96,7 @@ class Monitor(Struct, kw_only=True, dict=True):
                 continue
             now = self._pass_time(now)
             self.timers.add(self._new_channel(name, now))
-            self._note_level(now)
+            self.history.see_level(now, None if self.level == MIN else self.level, self.settings)
             self._note_holder(now)
 
     def finish_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
@@ -188,7 +181,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             usable = sum(group.records for group in observation.groups if group.start_ms is not None)
             self.explain.add(observation.values, usable, observation.late)
         watermarks = self._absorb(observation, now)
-        self.history.see_batch(now)
+        self.history.see_beat(now)
         return self._noted(firings + self._emit(now, watermarks))
 
     def take_points(self) -> list[TimePoint]:
@@ -304,7 +297,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.rows += count_groups(self.counts, observation.groups)
         by_channel = panes_of(observation.groups)
         if by_channel:
-            self.record_ms = self.now_ms
+            self.history.record_ms = self.now_ms
         panes = {pane: sum(records.values()) for pane, records in by_channel.items()}
         if self.whatif:
             self.whatif.count(observation.behind, panes, self.settings, self.w0, self.now_ms or 0)
@@ -327,9 +320,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self._clocks.wake(numbers[name] for name in events if name in numbers)
         for name in new:
             self._new_channel(name, now)
-        heard, advanced = absorb_all(self.channels, numbers, events, emitted_at_once, sequences, now)
-        if advanced:
-            self.advanced_ms = now
+        heard = absorb_all(self.channels, numbers, events, emitted_at_once, sequences, now)
         self.timers.activity(heard)
         return heard
 
@@ -353,13 +344,8 @@ class Monitor(Struct, kw_only=True, dict=True):
         if self.whatif:
             self.whatif.delays.advance(self.w0, now)
         self._note_holder(now)
-        self._note_level(now)
+        self.history.see_level(now, None if self.level == MIN else self.level, self.settings)
         return self.operator.advance(self.level, self.shown(self.level), self.batch)
-
-    def _note_level(self, now: int) -> None:
-        if self.level != self.noted_level:
-            self.noted_level, self.moved_ms = self.level, now
-        self.history.see_level(now, None if self.level == MIN else self.level)
 
     def _note_holder(self, now: int) -> None:
         holder = self.clock.holder()

@@ -1,95 +1,173 @@
-"""When the watermark advanced and batches were applied, in bounded memory: what a verdict is computed from (ms)."""
+"""When the watermark advanced, batches were applied and records came, in bounded memory: what a verdict is computed
+from (semantics 11.1). All times are processing time of the run (ms).
+"""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from operator import itemgetter
+from typing import Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-MAX_MARKS = 2_000
-SLOTS = 600
-"""Slots that a horizon is divided into if it has more marks; only the last mark of each slot is kept."""
+from .settings import Session, Settings
 
-BATCHES = 10
-"""Batches that the default horizon covers, at least."""
-MIN_HORIZON_MS = 60_000
-"""Wall time (ms) that the default horizon covers, at least."""
+GAPS = 50
+"""Gaps between advances, and between batches, that are kept."""
+MIN_GAP_MS = 10_000
+"""An advance that comes sooner after the last counted one is not counted."""
+MIN_GAPS = 5
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+GROUP_PATIENCE_MS = 600_000
+"""The patience (ms) with a consumer group before two of its commits are known."""
+SLICES, LOOKBACK = 5, 10
+"""`slow` compares 5 slices of the last 10 x patience."""
+MAX_MARKS, SLOTS = 2_000, 600
+"""Advances kept, at most; then only the last one of each of 600 slots."""
 
-_FEW = 64
+Beat = Literal["run", "replay", "spark", "group", "sample"]
+"""What a beat is: the gap between batches of an own run or a replay, between batches of an attached Spark query,
+between a consumer group's commits, or between samples.
+"""
 
 
-class LevelHistory(Struct):
-    """Marks (processing time, watermark), one for each advance; the first is where observation began."""
+class FallingBehind(NamedTuple):
+    """The watermark falls further behind: by `ms` over the last `over_ms`, since `since_ms`."""
 
-    began_ms: int | None = None
-    marks: list[tuple[int, int]] = []
+    ms: int
+    over_ms: int
+    since_ms: int
 
-    def see(self, now: int, level: int | None, horizon: int, keep_from: int) -> None:
-        """Note the watermark at `now` (None: none yet); of the marks before `keep_from` (ms) only the last is kept."""
-        if self.began_ms is None:
-            self.began_ms = now
-        if level is None or (self.marks and level <= self.marks[-1][1]):
-            return
-        if self.marks and self.marks[-1][0] == now:
-            self.marks[-1] = (now, level)
-        else:
-            self.marks.append((now, level))
-        marks = self.marks
-        if len(marks) > MAX_MARKS or (len(marks) > _FEW and marks[len(marks) // 2][0] < keep_from):
-            self._forget(horizon, keep_from)
 
-    def at(self, time: int) -> int | None:
-        """The watermark at `time`; None before the first watermark and before observation began."""
-        place = bisect_right(self.marks, time, key=itemgetter(0))
-        return self.marks[place - 1][1] if place else None
-
-    def gained(self, since: int, until: int) -> int | None:
-        """How far the watermark advanced between two times (ms); None if there was none at the first."""
-        before, after = self.at(since), self.at(until)
-        if after is None:
-            return 0
-        return None if before is None else after - before
-
-    def _forget(self, horizon: int, keep_from: int) -> None:
-        first = max(0, bisect_right(self.marks, keep_from, key=itemgetter(0)) - 1)
-        marks = self.marks[first:]
-        if len(marks) > MAX_MARKS // 2:
-            slot = max(1, horizon // SLOTS)
-            marks = list({time // slot: (time, level) for time, level in marks}.values())
-        self.marks = marks[-MAX_MARKS // 2 :] if len(marks) > MAX_MARKS else marks
+def cap_ms(settings: Settings) -> int:
+    """The longest stall that the settings themselves allow: an hour, a window or the idle timeout."""
+    spec = settings.window
+    window_ms = 0 if spec is None else spec.gap_ms if isinstance(spec, Session) else spec.size_ms
+    return max(HOUR_MS, window_ms, settings.idle_after_ms or 0)
 
 
 class WatermarkHistory(Struct):
-    """The advances of the watermark and the times of batches, over a horizon (processing time, ms)."""
+    """The advances of the watermark, and the beats of its source."""
 
-    horizon_ms: int | None = None
-    """`--verdict-after` (ms); None: the larger of `least_ms` and 10 batches."""
-    least_ms: int | None = MIN_HORIZON_MS
-    """1 min of wall time, in processing time; None: 10 batches alone decide (`--batch-rows`, `--speed max`)."""
-    levels: LevelHistory = field(default_factory=LevelHistory)
-    batches: list[int] = []
-    """When the last 11 batches were applied."""
+    beat_of: Beat = "run"
+    verdict_after_ms: int | None = None
+    """`--verdict-after`; None: patience follows pace and beat."""
+    began_ms: int | None = None
+    """When observation last began: at the start, or when the run resumed."""
+    level: int | None = None
+    """The watermark; None: none yet."""
+    moved_ms: int | None = None
+    """When it last advanced, also before observation last began."""
+    record_ms: int | None = None
+    """When a record with a usable time last came."""
+    counted_ms: int | None = None
+    """When the last counted advance was."""
+    gaps: list[int] = []
+    """The last gaps between counted advances that were at most `cap_ms` long."""
+    longest_gap_ms: int = 0
+    beats: list[int] = []
+    """When the last batches were applied."""
+    marks: list[tuple[int, int]] = []
+    """Times of advances, and the watermark from then on; the first is where observation began."""
+    verdict: str = ""
+    verdict_since_ms: int | None = None
+    """The last verdict (none: empty), and since when it holds."""
 
-    def see_level(self, now: int, level: int | None) -> None:
-        """Note the watermark (None: none yet) at processing time `now`."""
-        batches = self.batches
-        horizon = self.horizon() or 0
-        self.levels.see(now, level, horizon, min(now - horizon, batches[0] if batches else now))
+    def begin(self, now: int, level: int | None = None) -> None:
+        """Begin to observe at `now`, with a watermark that may have been there before (None: none)."""
+        self.began_ms, self.level = now, level
+        self.marks = [] if level is None else [(now, level)]
 
-    def see_batch(self, now: int, count: int = 1) -> None:
-        """Note that `count` batches were applied, the last one at processing time `now` (ms)."""
-        self.batches = [*self.batches, *[now] * min(count, BATCHES + 1)][-BATCHES - 1 :]
+    def see_level(self, now: int, level: int | None, settings: Settings) -> None:
+        """Note the watermark (None: none yet) at `now`."""
+        if self.began_ms is None:
+            self.begin(now, self.level)
+        if level is None or (self.level is not None and level <= self.level):
+            return
+        self.level, self.moved_ms = level, now
+        if self.marks and self.marks[-1][0] == now:
+            self.marks.pop()
+        self.marks.append((now, level))
+        if len(self.marks) > MAX_MARKS:
+            self._forget(now - LOOKBACK * self.patience(settings))
+        self._count_advance(now, settings)
+
+    def _count_advance(self, now: int, settings: Settings) -> None:
+        gap = None if self.counted_ms is None else now - self.counted_ms
+        if gap is not None and gap < MIN_GAP_MS:
+            return
+        self.counted_ms = now
+        if gap is not None:
+            self.longest_gap_ms = max(self.longest_gap_ms, gap)
+            if gap <= cap_ms(settings):
+                self.gaps = [*self.gaps, gap][-GAPS:]
+
+    def see_beat(self, now: int, count: int = 1) -> None:
+        """Note that `count` batches (commits, samples) were seen, the last one at `now`."""
+        self.beats = [*self.beats, *[now] * min(count, GAPS + 1)][-GAPS - 1 :]
 
     def restart(self) -> None:
-        """Start over after a time without observation."""
-        self.levels, self.batches = LevelHistory(), []
+        """Begin again after a time without observation, which counts as no gap."""
+        self.began_ms = self.counted_ms = None
+        self.marks, self.beats = [], []
 
-    def horizon(self) -> int | None:
-        """The horizon (ms) that a verdict covers now; None before there are enough batches."""
-        if self.horizon_ms is not None:
-            return self.horizon_ms
-        batches = self.batches
-        if self.least_ms is None:
-            return max(1, batches[-1] - batches[0]) if len(batches) > BATCHES else None
-        # Too few batches so far: assume that they continue to take as long as usual.
-        span = (batches[-1] - batches[0]) * BATCHES // (len(batches) - 1) if len(batches) > 1 else 0
-        return max(self.least_ms, span)
+    def has_advanced(self) -> bool:
+        """Whether the watermark has advanced since observation began."""
+        return self.moved_ms is not None and (self.began_ms is None or self.moved_ms >= self.began_ms)
+
+    def pace(self) -> int | None:
+        """How often the watermark usually advances (ms); None: not known yet."""
+        return _percentile_90(self.gaps) if len(self.gaps) >= MIN_GAPS else None
+
+    def patience(self, settings: Settings) -> int:
+        """How long (ms) the watermark may be frozen before that is a stall."""
+        if self.verdict_after_ms is not None:
+            return self.verdict_after_ms
+        cap, pace = cap_ms(settings), self.pace()
+        least = max(MINUTE_MS, 3 * _percentile_90([after - before for before, after in pairwise(self.beats)]))
+        if pace is not None:
+            return max(least, min(3 * pace, cap))
+        if len(self.beats) < 2 and self.beat_of in ("spark", "group"):
+            return cap if self.beat_of == "spark" else GROUP_PATIENCE_MS
+        usual = {"run": 0, "replay": cap}.get(self.beat_of, min(3 * self.longest_gap_ms, cap))
+        return max(least, usual)
+
+    def gained(self, since: int) -> int | None:
+        """How far (ms) the watermark has advanced since; None: it had none then."""
+        before = self._at(since)
+        return None if before is None or self.level is None else self.level - before
+
+    def falling_behind(self, now: int, patience: int) -> FallingBehind | None:
+        """Whether the least distance to the clock grew in each slice of the last 10 x `patience`, and by enough."""
+        span = LOOKBACK * patience
+        since = max(now - span, self.marks[0][0] if self.marks else now)
+        part = now - since
+        if 2 * part < span:
+            return None
+        edges = [since + part * number // SLICES for number in range(SLICES + 1)]
+        least = [self._least_behind(start, end) for start, end in pairwise(edges)]
+        lost = least[-1] - least[0]
+        if any(after <= before for before, after in pairwise(least)) or SLICES * lost <= part:
+            return None
+        return FallingBehind(lost, part, edges[1])
+
+    def _least_behind(self, start: int, end: int) -> int:
+        """The least distance between clock and watermark from `start` until `end`."""
+        first = bisect_right(self.marks, start, key=itemgetter(0))
+        last = bisect_left(self.marks, end, key=itemgetter(0))
+        return min([start - self.marks[first - 1][1], *(time - level for time, level in self.marks[first:last])])
+
+    def _at(self, time: int) -> int | None:
+        place = bisect_right(self.marks, time, key=itemgetter(0))
+        return self.marks[place - 1][1] if place else None
+
+    def _forget(self, keep_from: int) -> None:
+        marks = self.marks[max(0, bisect_right(self.marks, keep_from, key=itemgetter(0)) - 1) :]
+        if len(marks) > MAX_MARKS // 2:
+            slot = max(1, (marks[-1][0] - keep_from) // SLOTS)
+            marks = list({time // slot: (time, level) for time, level in marks}.values())
+        self.marks = marks
+
+
+def _percentile_90(values: list[int]) -> int:
+    """The 90th percentile by nearest rank; 0 of nothing."""
+    return sorted(values)[-(-9 * len(values) // 10) - 1] if values else 0

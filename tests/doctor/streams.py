@@ -5,14 +5,13 @@ from random import Random
 from typing import Any
 
 from wmtop.engine.doctor import Finding, diagnose
-from wmtop.engine.snapshot import EngineState, Offender, Reason, Snapshot, SourceView, SparkProgress, Verdict
+from wmtop.engine.snapshot import EngineState, Offender, Snapshot, SourceView, SparkProgress
 from wmtop.engine.verdict.history import HistoryPoint, history_point
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.verdict.verdict import Judge, judge_monitor
+from wmtop.engine.verdict.verdict import Evidence, judged, lost_state
 from wmtop.engine.watermarks.channels import Unread
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings, Tumbling
-from wmtop.engine.watermarks.watermark_history import MIN_HORIZON_MS
 
 from tests.snapshots import replace
 
@@ -47,8 +46,7 @@ class Stream:
         self.snapshot: Snapshot | None = None
         self.published: list[Snapshot] = []
         self.bounded = False
-        self.judge = Judge()
-        self.monitor.history.least_ms = round(MIN_HORIZON_MS * (speed or 1))
+        self.monitor.history.beat_of = "run" if speed is None else "replay"
 
     @property
     def wall(self) -> int:
@@ -77,7 +75,7 @@ class Stream:
     def publish(self) -> None:
         """A snapshot as it is now."""
         unread = Unread(sum(self.backlog.values()), self.backlog, self.held_back) if self._knows_backlog else None
-        self.snapshot = snapshot_of(
+        snapshot = snapshot_of(
             self.monitor,
             name="events",
             state=self.state,
@@ -86,19 +84,22 @@ class Stream:
             source=self.source,
             unread=unread,
             spark=SparkProgress(batch_ms=self.batch_ms, input_rows_per_second=self.rows_in),
-            verdict=self._verdict(unread),
         )
+        self.snapshot = self._judged(snapshot, unread)
         self.published.append(self.snapshot)
         point = history_point(self.snapshot)
         if point is not None:
             self.past = [p for p in self.past if p.wall_ms > point.wall_ms - 15 * MINUTE] + [point]
 
-    def _verdict(self, unread: Unread | None) -> Verdict:
+    def _judged(self, snapshot: Snapshot, unread: Unread | None) -> Snapshot:
         """As the pipeline's query asks for it."""
-        if self.state in ("failed", "stale"):
-            return Verdict(reason=Reason("failed" if self.state == "failed" else "source_silent"))
-        known = 0 if unread is None else unread.records
-        return judge_monitor(self.judge, self.monitor, self.now, unread=known, bounded_backlog=self.bounded)
+        evidence = Evidence(
+            unread=0 if unread is None else unread.records,
+            record_ms=self.monitor.history.record_ms,
+            bounded_backlog=self.bounded,
+            lost=lost_state(snapshot),
+        )
+        return judged(snapshot, self.monitor.history, evidence)
 
     @property
     def _knows_backlog(self) -> bool:

@@ -137,9 +137,18 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
     )  # fmt: skip
     stairs = blockers_of(views)
     windows = replace(windows, open=[waiting(window, stairs) for window in windows.open])
-    reason = Reason("event_time_ahead", channels=stairs[0].channels if stairs else [])
-    stalled_verdict = Verdict("stalled", NOW - 26 * MINUTE, 10 * MINUTE, 0.0, reason)
-    moving_verdict = Verdict("moving", NOW - 3 * HOUR, 10 * MINUTE, 1.0, Reason("advancing", ms=10 * MINUTE))
+    reason = Reason("records_come", channels=stairs[0].channels if stairs else [])
+    stalled_verdict = Verdict(
+        "stalled", NOW - 26 * MINUTE, age_ms=26 * MINUTE, patience_ms=10 * MINUTE, speed=0.0, reason=reason
+    )
+    moving_verdict = Verdict(
+        "moving",
+        NOW - 3 * HOUR,
+        age_ms=0,
+        patience_ms=10 * MINUTE,
+        speed=1.0,
+        reason=Reason("advancing", ms=10 * MINUTE),
+    )
     known_parts: dict[str, Any] = {
         "name": "flights",
         "state": "live",

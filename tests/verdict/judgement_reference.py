@@ -1,8 +1,11 @@
 """Section 11 once more, from its text: lists of everything that was seen, searched again for each answer."""
 
+import itertools
+import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
+
+MINUTE, HOUR = 60_000, 3_600_000
 
 
 @dataclass
@@ -20,94 +23,139 @@ class Moment:
     unread: int | None = 0
     ended: bool = False
     lost: bool = False
+    window: int = 0
+    idle_after: int | None = None
+    raised: bool = False
+    """A raised lateness alone holds the watermark back."""
+
+    @property
+    def cap(self) -> int:
+        return max(HOUR, self.window, self.idle_after or 0)
 
 
 @dataclass
 class VerdictReference:
     """11.1 over a list of all moments."""
 
-    window: int
     fixed: int | None = None
     """`--verdict-after`."""
-    least: int | None = None
-    """A minute of wall time in processing time; None: batches alone."""
+    kind: str = "run"
     moments: list[Moment] = field(default_factory=list[Moment])
+    attached: bool = False
     shown: str | None = None
     since: int = 0
-    pending: tuple[str, int] | None = None
-    had_one: bool = False
 
-    def see(self, moment: Moment) -> tuple[str, int]:
-        """The verdict after this moment, and since when."""
+    def see(self, moment: Moment) -> tuple[str, int, int]:
+        """The verdict after this moment, since when, and the age."""
         self.moments.append(moment)
-        raw = self.raw(moment)
-        if self.shown is None:
-            self.shown, self.since = raw, moment.now
-        elif raw == self.shown:
-            self.pending = None
-        else:
-            if self.pending is None or self.pending[0] != raw:
-                self.pending = (raw, moment.now)
-            at_once = raw in ("unknown", "ended") or not self.had_one
-            if at_once or moment.now - self.pending[1] >= (self.horizon() or 0) / 4:
-                self.shown, self.since = self.pending
-                self.pending = None
-        self.had_one = self.had_one or raw not in ("unknown", "ended")
-        return self.shown, self.since
+        name, since = self.raw(moment)
+        if name != self.shown:
+            self.shown, self.since = name, moment.now
+        return name, self.since if since is None else since, self.age(moment)
 
-    def horizon(self) -> int | None:
-        if self.fixed is not None:
-            return self.fixed
-        times: list[int] = []
-        for before, after in zip([None, *self.moments], self.moments, strict=False):
-            times += [after.now] * (after.batches - (before.batches if before else 0))
-        times = times[-11:]
-        if self.least is None:
-            return max(1, times[-1] - times[0]) if len(times) == 11 else None
-        per_batch = 0 if len(times) < 2 else (times[-1] - times[0]) * 10 // (len(times) - 1)
-        return max(self.least, per_batch)
-
-    def at(self, time: float) -> Moment | None:
-        found = None
-        for moment in self.moments:
-            if moment.now <= time:
-                found = moment
+    def advances(self) -> list[Moment]:
+        found, highest = [], None
+        for place, moment in enumerate(self.moments):
+            if moment.level is None or (highest is not None and moment.level <= highest):
+                continue
+            if place or not self.attached:  # an attached target's first watermark was there before
+                found.append(moment)
+            highest = moment.level
         return found
 
-    def raw(self, moment: Moment) -> str:
+    def age(self, moment: Moment) -> int:
+        last = self.advances()
+        return moment.now - (last[-1].now if last else self.moments[0].now)
+
+    def gaps(self, *, all_of_them: bool = False) -> list[int]:
+        """Between counted advances: those that were at most cap long, or all."""
+        gaps, counted = [], None
+        for moment in self.advances():
+            if counted is None or moment.now - counted >= 10_000:
+                if counted is not None and (all_of_them or moment.now - counted <= moment.cap):
+                    gaps.append(moment.now - counted)
+                counted = moment.now
+        return gaps
+
+    def pace(self) -> int | None:
+        gaps = self.gaps()[-50:]
+        return percentile(gaps) if len(gaps) >= 5 else None
+
+    def beats(self) -> list[int]:
+        if self.kind == "sample":
+            times = [moment.now for moment in self.moments]
+        else:
+            times, before = [], 0
+            for moment in self.moments:
+                times += [moment.now] * (moment.batches - before)
+                before = moment.batches
+        return [later - sooner for sooner, later in itertools.pairwise(times)][-50:]
+
+    def patience(self) -> int:
+        if self.fixed is not None:
+            return self.fixed
+        cap, pace, beats = self.moments[-1].cap, self.pace(), self.beats()
+        least = max(MINUTE, 3 * percentile(beats) if beats else 0)
+        if pace is not None:
+            return max(least, min(3 * pace, cap))
+        if not beats and self.kind in ("spark", "group"):
+            return cap if self.kind == "spark" else 10 * MINUTE
+        if self.kind == "replay":
+            return max(least, cap)
+        if self.attached:
+            return max(least, min(3 * max(self.gaps(all_of_them=True), default=0), cap))
+        return least
+
+    def level_at(self, time: float) -> int | None:
+        found = None
+        for moment in self.moments:
+            if moment.now <= time and moment.level is not None:
+                found = moment.level if found is None else max(found, moment.level)
+        return found
+
+    def raw(self, moment: Moment) -> tuple[str, int | None]:
         if moment.ended:
-            return "ended"
-        horizon = self.horizon()
-        if moment.lost or horizon is None or moment.now - self.moments[0].now < horizon:
-            return "unknown"
-        then = self.at(moment.now - horizon)
-        assert then is not None
-        if moment.records == then.records:
-            if moment.unread == 0:
-                return "waiting"
-            if moment.unread is None:
-                return "unknown"
-        if moment.level == then.level:
-            since = [then, *(one for one in self.moments if one.now > moment.now - horizon)]
-            newer = any(  # also of a channel that has left since
-                time > before.event_times.get(name, time - 1)
-                for before, after in pairwise(since)
-                for name, time in after.event_times.items()
-            )
-            if newer or moment.unread:
-                return "stalled"
-            return "moving" if moment.unread == 0 else "unknown"
-        ends = [
-            self.at(moment.now - horizon + third) for third in (0, horizon - 2 * horizon // 3, horizon - horizon // 3)
-        ]
-        levels = [end.level if end else None for end in [*ends, moment]]
-        times = [moment.now - horizon, moment.now - 2 * horizon // 3, moment.now - horizon // 3, moment.now]
-        if None not in levels:
-            behind = [time - level for time, level in zip(times, levels, strict=True)]  # type: ignore[operator]
-            grew = behind[0] < behind[1] < behind[2] < behind[3]
-            if grew and behind[3] - behind[0] > max(self.window, horizon / 10):
-                return "slow"
-        return "moving"
+            return "ended", None
+        patience, age = self.patience(), self.age(moment)
+        if moment.lost or (not self.advances() and moment.now - self.moments[0].now < patience):
+            return "unknown", None
+        if age > patience:
+            frozen_since = moment.now - age
+            first = self.moments[0].records if self.attached else 0
+            before = [first, *(one.records for one in self.moments)]
+            came = [one.now for one, had in zip(self.moments, before, strict=False) if one.records > had]
+            heard = came[-1] if came else None
+            if heard is not None and moment.now - heard <= patience:
+                return ("waiting" if moment.raised else "stalled"), frozen_since
+            if moment.unread:
+                return "stalled", frozen_since
+            return ("unknown", None) if moment.unread is None else ("waiting", frozen_since)
+        slow_since = self.falls_behind(moment.now, patience)
+        return ("moving", None) if slow_since is None else ("slow", slow_since)
+
+    def falls_behind(self, now: int, patience: int) -> int | None:
+        known = [moment.now for moment in self.moments if moment.level is not None]
+        if not known:
+            return None
+        first = max(now - 10 * patience, known[0])
+        part = now - first
+        if part < 5 * patience:
+            return None
+        edges = [first + part * number // 5 for number in range(6)]
+        times = sorted({*edges[:-1], *(one.now for one in self.moments)})
+        least = []
+        for start, end in itertools.pairwise(edges):
+            behind = [
+                time - level for time in times if start <= time < end and (level := self.level_at(time)) is not None
+            ]
+            least.append(min(behind))
+        grows = all(later > sooner for sooner, later in itertools.pairwise(least))
+        return edges[1] if grows and least[-1] - least[0] > part / 5 else None
+
+
+def percentile(values: list[int]) -> int:
+    """The 90th, nearest rank."""
+    return sorted(values)[math.ceil(0.9 * len(values)) - 1]
 
 
 def expected_blockers(clock: Any, level: int, no_level: int) -> list[tuple[list[str], int | None, int]]:

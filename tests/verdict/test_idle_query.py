@@ -21,10 +21,10 @@ def seen(notes: list[Note], **more: Any) -> Snapshot:
 
 
 def verdict_after(notes: list[Note], seconds: int) -> str:
-    judge, last = SnapshotJudge(), ""
+    judge, last = SnapshotJudge(60 * SECOND), ""
     for second in range(seconds):
         now = NOW + second * SECOND
-        last = judge.verdict(seen(notes, now_ms=now, wall_ms=now)).verdict
+        last = judge.judge(seen(notes, now_ms=now, wall_ms=now)).verdict.verdict
     return last
 
 

@@ -52,6 +52,8 @@ def shown(moment: Moment, quiet_ms: int | None = None) -> Snapshot:
         channels=channels,
         totals=Totals(records=moment.records),
         sources=[SourcePosition("s", None, moment.unread)],
+        spark=SparkProgress(query_id="q"),
+        origin={"batch": "event log"},
         ended=moment.ended,
     )
 
@@ -74,86 +76,119 @@ def history(dice: Random) -> list[Moment]:
     return found
 
 
+def judge_of(after: int | None = None) -> SnapshotJudge:
+    return SnapshotJudge(after)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_snapshots_are_judged_as_the_text_says(seed: int) -> None:
     dice = Random(seed)
-    horizon = dice.choice([None, 20 * SECOND, 3 * MINUTE])
-    judge, reference = SnapshotJudge(horizon), VerdictReference(WINDOW, horizon, MINUTE)
-    moments = history(dice)
-    # The judge learns of batches that begin while it looks on; the reference counts from the first moment.
-    first = moments[0].batches
-    last_record = None
+    after = dice.choice([None, 20 * SECOND, 3 * MINUTE])
+    judge, reference = SnapshotJudge(after), VerdictReference(after, "spark", attached=True)
+    last_record, moments = None, history(dice)
     for before, moment in zip([moments[0], *moments], moments, strict=False):
         last_record = moment.now if moment.records > before.records else last_record
         quiet = None if last_record is None else moment.now - last_record
-        verdict = judge.verdict(shown(moment, quiet))
-        expected = reference.see(replaced(moment, moment.batches - first))
-        assert (verdict.verdict, verdict.since_ms) == expected, moment
+        found = judge.judge(shown(moment, quiet))
+        verdict = found.verdict
+        # The first look sees one batch, however many there were.
+        reference_moment = replaced(moment, moment.batches - moments[0].batches + 1)
+        expected = reference.see(reference_moment)
+        if verdict.reason.code != "not_known":
+            assert (verdict.verdict, verdict.since_ms, verdict.age_ms) == expected, moment
+        assert (verdict.pace_ms, verdict.patience_ms) == (reference.pace(), reference.patience())
+        assert verdict.age_at_least == (not reference.advances())
+        assert found.level.moved_ms == (None if verdict.age_at_least else moment.now - (verdict.age_ms or 0))
 
 
 def replaced(moment: Moment, batches: int) -> Moment:
-    return Moment(moment.now, moment.level, batches, moment.event_times, moment.records, moment.unread)
+    return Moment(moment.now, moment.level, batches, moment.event_times, moment.records, moment.unread, window=WINDOW)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: int) -> None:
     """At the moment of attaching: what the reference says that saw everything, or unknown; and often not unknown."""
     moments = history(Random(seed))
-    reference = VerdictReference(WINDOW, None, MINUTE)
+    reference = VerdictReference(None, "spark", attached=True)
     sure = 0
     for place, moment in enumerate(moments):
-        reference.moments.append(moment)
-        judge = SnapshotJudge()
         seen = moments[: place + 1]
+        reference.moments.append(replaced(moment, moment.batches - moments[0].batches + 1))
+        judge = SnapshotJudge()
         begun = [
             (now.batches, now.now)
             for before, now in zip([None, *seen], seen, strict=False)
-            if now.batches > (before.batches if before else 0)
+            if now.batches > (before.batches if before else -1)
         ]
-        judge.remember(RecordedPast(tuple((one.now, one.level) for one in seen), tuple(begun)))
+        past = RecordedPast(tuple((one.now, one.level) for one in seen), tuple(begun))
         quiet = [moment.now - one.now for before, one in pairwise(seen) if one.records > before.records]
-        found = judge.verdict(shown(moment, min(quiet, default=None))).verdict
-        if found != "unknown":
+        snapshot = shown(moment, min(quiet, default=None))
+        judge.remember(past, snapshot)
+        found = judge.judge(snapshot).verdict
+        if found.verdict != "unknown":
             sure += 1
-            assert found == reference.raw(moment), moment
+            assert found.verdict == reference.raw(reference.moments[-1])[0], moment
+            assert found.age_ms == reference.age(moment)
     assert sure > 20
 
 
-def test_what_the_past_does_not_have_is_not_reported() -> None:
-    """The watermark stood for a minute; whether event time advanced meanwhile was not seen: not "nothing is behind"."""
-    past = RecordedPast(tuple((NOW - MINUTE - SECOND * n, NOW) for n in (9, 0)), ((1, NOW - 2 * MINUTE),))
-    still = Moment(NOW, NOW, 1, {"a": NOW}, 5, 0)
-    judge = SnapshotJudge()
-    judge.remember(past)
-    assert judge.verdict(shown(still, quiet_ms=SECOND)).verdict == "unknown"
-    assert judge.verdict(replace(shown(still, quiet_ms=SECOND), now_ms=NOW + 30 * SECOND)).verdict == "unknown"
+def test_a_watermark_that_is_frozen_at_the_first_look_has_an_age_of_at_least_that() -> None:
+    still = shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0))
+    judge = judge_of(MINUTE)
+    first = judge.judge(still).verdict
+    assert (first.verdict, first.age_ms, first.age_at_least) == ("unknown", 0, True)
+    for seconds in range(5, 71, 5):
+        now = NOW + seconds * SECOND
+        later = judge.judge(replace(still, now_ms=now, totals=Totals(records=5 + seconds)))
+    assert (later.verdict.verdict, later.verdict.age_ms, later.verdict.age_at_least) == ("stalled", 70 * SECOND, True)
+    assert later.level.moved_ms is None
+    moved = judge.judge(shown(Moment(NOW + 80 * SECOND, NOW + 1, 9, {"a": NOW + 1}, 90, 0))).verdict
+    assert (moved.verdict, moved.age_ms, moved.age_at_least) == ("moving", 0, False)
 
 
-def test_a_short_past_is_too_short() -> None:
-    judge = SnapshotJudge()
-    judge.remember(RecordedPast(((NOW - 20 * SECOND, NOW - MINUTE), (NOW - SECOND, NOW)), ((1, NOW - 20 * SECOND),)))
-    verdict = judge.verdict(shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0), quiet_ms=0))
+def test_without_an_advance_too_short_a_time_gives_no_verdict() -> None:
+    judge = SnapshotJudge(MINUTE)
+    snapshot = shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0), quiet_ms=0)
+    judge.remember(RecordedPast(((NOW - 20 * SECOND, NOW),), ((1, NOW - 20 * SECOND),)), snapshot)
+    verdict = judge.judge(snapshot).verdict
     assert (verdict.verdict, verdict.reason.code, verdict.reason.ms) == ("unknown", "too_short", 20 * SECOND)
+
+
+def test_the_time_during_which_a_source_was_silent_is_no_stall() -> None:
+    """The watermark went on meanwhile: the first answer shows it."""
+    judge = SnapshotJudge()
+    for second in range(90):
+        now = NOW + second * SECOND
+        snapshot = shown(Moment(now, now, second, {"a": now}, second), quiet_ms=0)
+        snapshot = replace(snapshot, level=Level(NOW + 9 * SECOND)) if 10 <= second < 80 else snapshot
+        verdict = judge.judge(replace(snapshot, state="stale" if 10 <= second < 80 else "live")).verdict
+        if 10 <= second < 80:
+            assert (verdict.verdict, verdict.reason.code) == ("unknown", "source_silent")
+        elif second:
+            assert verdict.verdict == "moving"
 
 
 @pytest.mark.parametrize(("kind", "verdict"), [("topic", "waiting"), ("group", "unknown")])
 def test_a_topic_without_a_reader_has_nothing_unread(kind: str, verdict: str) -> None:
-    judge, found = SnapshotJudge(horizon_ms=MINUTE), "unknown"
+    judge, found = SnapshotJudge(MINUTE), "unknown"
     for seconds in range(0, 200, 5):
         still = shown(Moment(NOW + seconds * SECOND, NOW, 1, {"0": NOW}, 5, 0))
         channels = [replace(view, backlog=None) for view in still.channels]
         sources = [SourcePosition("t", None, None)]
-        still = replace(still, source=SourceView(kind, "orders"), channels=channels, sources=sources)
-        found = judge.verdict(still).verdict
+        source = SourceView(kind, "orders")
+        still = replace(still, source=source, channels=channels, sources=sources, spark=SparkProgress())
+        found = judge.judge(still).verdict.verdict
     assert found == verdict
 
 
 def test_a_query_that_was_recreated_is_observed_from_then_on() -> None:
     judge = SnapshotJudge()
     for second in range(70):
-        verdict = judge.verdict(shown(Moment(NOW + second * SECOND, NOW + second * SECOND, second, {"a": NOW}, second)))
+        verdict = judge.judge(
+            shown(Moment(NOW + second * SECOND, NOW + second * SECOND, second, {"a": NOW}, second))
+        ).verdict
     assert verdict.verdict == "moving"
-    again = judge.verdict(shown(Moment(NOW + 71 * SECOND, NOW, 71, {"a": NOW}, 71)))
+    again = judge.judge(shown(Moment(NOW + 71 * SECOND, NOW, 71, {"a": NOW}, 71))).verdict
     assert (again.verdict, again.reason.code) == ("unknown", "too_short")
 
 
@@ -163,26 +198,31 @@ def test_another_query_of_the_same_name_is_observed_from_then_on() -> None:
     moments = [Moment(NOW + n * SECOND, NOW + n * SECOND, n, {"a": NOW + n * SECOND}, n) for n in range(75)]
     for moment in moments[:70]:
         snapshot = shown(moment, quiet_ms=0)
-        verdict = judge.verdict(replace(snapshot, spark=replace(snapshot.spark, query_id="1")))
+        verdict = judge.judge(replace(snapshot, spark=replace(snapshot.spark, query_id="1"))).verdict
     assert verdict.verdict == "moving"
     for moment in moments[70:]:
         ahead = Moment(moment.now, NOW + 60 * MINUTE, moment.batches - 70, moment.event_times, moment.records)
         snapshot = shown(ahead, quiet_ms=0)
-        verdict = judge.verdict(replace(snapshot, spark=replace(snapshot.spark, query_id="2")))
+        verdict = judge.judge(replace(snapshot, spark=replace(snapshot.spark, query_id="2"))).verdict
         assert (verdict.verdict, verdict.reason.code, verdict.speed) == ("unknown", "too_short", None)
 
 
-def test_a_judge_that_restarts_after_a_pause_says_too_short() -> None:
-    """What a live resume does: the time it was down was not observed."""
+def test_a_resumed_run_is_observed_from_then_on() -> None:
+    """The time it was down was not observed, and is nobody's gap; the age goes on."""
     history = WatermarkHistory()
     for second in range(70):
-        history.see_level(NOW + second * SECOND, NOW + second * SECOND)
+        history.see_level(NOW + second * SECOND, NOW + second * SECOND, SETTINGS)
     history.restart()
-    history.see_level(NOW + 100 * MINUTE, NOW + 70 * SECOND)
-    assert history.levels.began_ms == NOW + 100 * MINUTE
+    history.see_level(NOW + 100 * MINUTE, NOW + 69 * SECOND, SETTINGS)
+    assert (history.began_ms, history.moved_ms) == (NOW + 100 * MINUTE, NOW + 69 * SECOND)
+    assert not history.has_advanced()
+    gaps = list(history.gaps)
+    history.see_level(NOW + 101 * MINUTE, NOW + 70 * SECOND, SETTINGS)
+    assert history.has_advanced()
+    assert history.gaps == gaps
 
 
-MOVING = Verdict("moving", NOW, MINUTE, 1.0, Reason("advancing"))
+MOVING = Verdict("moving", NOW, age_ms=0, speed=1.0, reason=Reason("advancing"))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +268,7 @@ def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(
             name="q", state="live", batch=second, now_ms=now, wall_ms=now, settings=SETTINGS, level=Level(level),
             totals=Totals(None, None, None, None, None, None), spark=SparkProgress(nodes=nodes),
         )  # fmt: skip
-        last = judge.verdict(one)
+        last = judge.judge(one).verdict
     assert last.verdict == verdict
 
 
@@ -243,7 +283,7 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
             tasks = [
                 FlinkVertex(id, id, 1, "RUNNING", inputs, output_ms=now if id == moves else NOW) for id, inputs in ids
             ]
-            found = judge.verdict(
+            found = judge.judge(
                 snapshot_for(
                     name="q",
                     state="live",
@@ -255,7 +295,7 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
                     flink=FlinkJob("1", "q", "RUNNING", "w", tasks),
                     totals=Totals(None, None, None, None, None, None),
                 )
-            )
+            ).verdict
         return found.verdict
 
     assert verdict("s") == "stalled"

@@ -9,7 +9,7 @@ from ...engine.doctor import Diagnosis, accounts_for
 from ...engine.snapshot import FlinkJob, VerdictName
 from ...engine.text import formatting as f
 from .fail_if import CheckInput, Value, shown
-from .verdict import WORDS, WORST, speed
+from .verdict import WORDS, WORST, age_words, lost_an_hour, usually
 
 BAD = ("slow", "stalled")
 
@@ -46,7 +46,7 @@ _REASONS = {
     "moving": "The watermark advances",
     "waiting": "No record has come lately, and nothing is unread",
     "ended": "The stream has ended",
-    "slow": "Event time loses ground",
+    "slow": "The watermark falls behind",
     "stalled": "The watermark does not advance",
     "unknown": "Too little is known for a verdict",
 }
@@ -67,12 +67,11 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
         job = given.snapshot.target
         return f"The job is {job.state}" if isinstance(job, FlinkJob) else "The query was stopped"
     level, verdict = given.snapshot.level, given.snapshot.verdict
-    if given.verdict == "moving" and verdict.speed == 0:  # nothing is behind, or it has just stopped
-        serious = (one.title for one in said if one.severity != "info")
-        return next(serious, f"The watermark has not advanced in the last {f.duration(verdict.horizon_ms or 0)}")
     numbers: list[str] = []
-    if verdict.speed is not None and given.verdict in ("moving", *BAD):
-        numbers.append(f"speed ×{speed(verdict.speed)}")
+    if given.verdict == "slow":
+        numbers.append(f"by {f.duration(lost_an_hour(verdict))} an hour")
+    elif given.verdict in ("stalled", "waiting") and (age := age_words(verdict)) is not None:
+        numbers.append(f"for {age}{'' if (usual := usually(verdict)) is None else f' ({usual})'}")
     if level.behind_fastest_ms is not None and given.verdict != "ended":
         numbers.append(f"{f.duration(level.behind_fastest_ms)} behind the fastest channel")
     if level.behind_clock_ms is not None and given.verdict != "ended":

@@ -42,34 +42,14 @@ def _late_share_recent(given: CheckInput) -> Value:
     return share(last.late - first.late, max(last.records - first.records, 0))
 
 
-def _stalled_for(given: CheckInput) -> Value:
-    """How long the watermark has not advanced; 0 unless it is stalled, or will be once that has lasted."""
-    if given.verdict == "unknown":
-        return None
-    if given.verdict != "stalled" and not _is_frozen(given.snapshot):
-        return 0
-    now, level = given.snapshot.now_ms, given.snapshot.level
-    since = level.moved_ms
-    for point in reversed(given.past):
-        if point.watermark_ms != level.watermark_ms:
-            break
-        since = point.now_ms if since is None else min(since, point.now_ms)
-    return None if now is None or since is None else max(now - since, 0)
+def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
+    def take(given: CheckInput) -> Value:
+        """The age of the watermark under that verdict; 0 under another known one."""
+        if given.verdict == "unknown":
+            return None
+        return given.snapshot.verdict.age_ms if given.verdict == verdict else 0
 
-
-def _is_frozen(snapshot: Snapshot) -> bool:
-    """Whether the watermark has not advanced in a whole horizon while data comes, under an older verdict.
-
-    A new verdict is in force only after a quarter of the horizon.
-    """
-    verdict = snapshot.verdict
-    if verdict.verdict not in ("moving", "slow") or verdict.speed != 0:
-        return False
-    if verdict.verdict == "moving" and not verdict.reason.ms:
-        return False  # records come, and none is newer than those before
-    horizon = verdict.horizon_ms or 0
-    views = snapshot.channels
-    return any(view.backlog or (view.quiet_ms is not None and view.quiet_ms < horizon) for view in views)
+    return take
 
 
 def _in_state(state: str) -> Callable[[CheckInput], Value]:
@@ -97,7 +77,9 @@ FACTS: dict[str, Fact] = {
     "late_share": Fact("share", lambda given: share(given.snapshot.totals.late, given.snapshot.totals.records)),
     "late_share_recent": Fact("share", _late_share_recent),
     "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
-    "stalled_for": Fact("duration", _stalled_for),
+    "age": Fact("duration", lambda given: given.snapshot.verdict.age_ms),
+    "stalled_for": Fact("duration", _age_while("stalled")),
+    "waiting_for": Fact("duration", _age_while("waiting")),
     "idle": Fact("count", _in_state("idle")),
     "catching_up": Fact("count", _in_state("catching_up")),
     "backlog": Fact("count", lambda given: backlog(given.snapshot)),

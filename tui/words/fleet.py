@@ -18,7 +18,7 @@ from .check import BAD
 from .fail_if import FACTS, CheckInput
 from .progress import lags_of, sparkline
 from .spans import Part, Span, clip, part
-from .verdict import MOVES_AGAIN, STYLES, WORDS, WORST, blame, is_over
+from .verdict import STYLES, WORDS, WORST, blame, style_of
 from .watermark import is_close
 
 SILENT_MS = 10_000
@@ -47,6 +47,11 @@ class FleetRow(Struct, frozen=True, kw_only=True):
     lost: str | None = None
     lags: tuple[int | None, ...] = ()
     """The lag of the last minutes, the newest last."""
+
+    @property
+    def style(self) -> str:
+        """The style of its verdict and findings."""
+        return style_of(self.verdict, [level for level, count in (self.findings or {}).items() if count])
 
     @property
     def lag_ms(self) -> int | None:
@@ -89,19 +94,18 @@ def held_back_by(snapshot: Snapshot) -> str | None:
     than it may be, or is itself the fastest, or records wait in a busy operator.
     """
     holder = snapshot.level.holder
-    if holder is None or holder.cause == "in_flight" or is_close(snapshot):
+    if holder is None or holder.cause in ("in_flight", "lateness_raised") or is_close(snapshot):
         return None
     return None if snapshot.blockers == [] and holder.cause == "behind" else holder.channel
 
 
 def _reason(given: CheckInput) -> str:
     """Why the verdict is not good: the blockers of the watermark, else the doctor's finding."""
-    if given.verdict == "stalled" and is_over(given.snapshot, given.findings):
-        return MOVES_AGAIN
     if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
+    critical = next((one for one in given.findings if one.severity == "critical"), None)
     if given.verdict not in (*BAD, "unknown"):
-        return ""
+        return "" if critical is None else explain(critical, given.snapshot, UTC).title
     found = next((one for one in given.findings if accounts_for(one, given.verdict)), None)
     return "" if found is None else explain(found, given.snapshot, UTC).title
 
@@ -201,7 +205,7 @@ def _age(row: FleetRow) -> str:
 
 
 COLUMNS: tuple[FleetColumn, ...] = (
-    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", style=lambda row: STYLES[row.verdict]),
+    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", style=lambda row: row.style),
     FleetColumn("target", 16, lambda row: f.clean(row.target), style=lambda row: "strong"),
     FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim"),
     FleetColumn("lag", 7, lambda row: _duration(row.lag_ms), right=True),

@@ -273,10 +273,8 @@ def log_of(points: Iterable[HistoryPoint | None], last: Snapshot) -> EventLog:
 
 
 def brief_ms(snapshot: Snapshot) -> int:
-    """How long (processing time) a channel must hold back the watermark to be an event: as long as a verdict
-    must hold.
-    """
-    return (snapshot.verdict.horizon_ms or 0) // 4
+    """How long (processing time) a channel must hold back the watermark to be an event: a quarter of a stall."""
+    return (snapshot.verdict.patience_ms or 0) // 4
 
 
 Severity = Literal["information", "warning", "error"]
@@ -370,7 +368,9 @@ def alert_severity(event: Event) -> Severity:
 def _why(event: VerdictChanged) -> str:
     if event.reason in REASONS:
         return REASONS[event.reason]
-    if event.channel is None and event.reason == "event_time_ahead":
+    if event.reason == "lateness_raised":
+        return "lateness was raised"
+    if event.channel is None and event.reason == "records_come":
         return AS_A_WHOLE
     if event.channel is None or event.verdict not in ("slow", "stalled"):
         return ""

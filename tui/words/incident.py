@@ -17,7 +17,7 @@ from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
-from .verdict import verdict_line
+from .verdict import age_words, usually, verdict_line
 from .watermark import kind_words, late_drops, watermark_parts
 from .windows import steps
 
@@ -118,8 +118,12 @@ def _verdict(case: Case) -> str:
     lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, case.findings, lost=case.lost))}**", ""]
     if verdict.since_ms is not None:
         lines.append(f"- since {_at(verdict.since_ms)} (processing time)")
-    if verdict.horizon_ms is not None:
-        lines.append(f"- judged over {f.duration(verdict.horizon_ms)}")
+    if (age := age_words(verdict)) is not None:
+        lines.append(
+            f"- the watermark last advanced {age} ago{'' if (usual := usually(verdict)) is None else f', {usual}'}"
+        )
+    if verdict.patience_ms is not None:
+        lines.append(f"- a stall takes more than {f.duration(verdict.patience_ms)}")
     lines += [f"- {_text(watermark)}", *([f"- {_text(holder)}"] if holder else [])]
     if case.lost is not None:
         lines.append(f"- {_text(case.lost)}")

@@ -1,11 +1,11 @@
 """The verdict in words: whether event time moves, since when, which channels block it, and what to do. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate, takewhile
 
 from msgspec import Struct
 
-from ...engine.doctor import Finding, accounts_for
+from ...engine.doctor import Finding, Severity, accounts_for
 from ...engine.doctor.blocking import Lagging, SilentChannels
 from ...engine.doctor.flink import OperatorKeepsBack
 from ...engine.doctor.progress import Stalled
@@ -14,10 +14,10 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
 from ...engine.verdict.preview import ProposedSetting, now_gain_ms
-from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
+from ...engine.verdict.verdict import lost_state, verdict_of
 from .keys import hint
-from .spans import Part, Span, lay, part
-from .watermark import ahead_elsewhere, end_words, raised_words
+from .spans import Part, lay, part
+from .watermark import ahead_elsewhere, end_words
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""
@@ -34,7 +34,10 @@ STYLES: dict[VerdictName, str] = {
 }  # fmt: skip
 
 
-MOVES_AGAIN = "the watermark moves again"
+FEW_SECONDS_MS = 12_000
+"""Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
+SLOW_SPEED = 0.8
+"""Event time per processing time below which the speed is worth a word."""
 AS_A_WHOLE = "event time advances, the watermark does not"
 """A stall for which no channel is to blame."""
 REASONS: dict[str | None, str] = {
@@ -42,7 +45,8 @@ REASONS: dict[str | None, str] = {
     "all_idle": "all channels are idle, no records: check the producers",
     "starting": "the engine is starting",
     "source_silent": "nothing new is reported",
-    "not_known": "what a verdict needs is not known from here",
+    "paused": "the source is paused",
+    "not_known": "whether it stalls is not known from here",
 }
 """The reasons of a verdict whose words need no numbers."""
 
@@ -88,28 +92,46 @@ def verdict_parts(
     `headline` is the first finding in words.
     """
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
-    style = STYLES["slow" if _is_frozen(verdict) else verdict.verdict]
-    since = _age(snapshot, verdict)
-    head: list[Span] = [(f" ● {WORDS[verdict.verdict]}", style)]
-    if verdict.verdict == "moving" and verdict.speed:
-        head.append((f" ×{speed(verdict.speed)}", style))
-    elif since is not None:
-        head.append((f" {since}", style))
-    parts = [part(*head)]
+    style = style_of(verdict.verdict, {found.severity for found in findings})
+    age = age_words(verdict) if verdict.verdict in ("stalled", "waiting") else None
+    parts = [part((f" ● {WORDS[verdict.verdict]}", style), *([(f" {age}", style)] if age else []))]
     text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     for place, text in enumerate(reasons):
         parts.append(part((text, text_style), rank=place, gap=" · " if place else "  "))
-    if is_over(snapshot, findings):
-        return parts
+    usual = usually(verdict)
+    if age is not None and usual is not None:
+        parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
         words = f.counted(len(findings), "finding")
-        parts.append(part((words, "stale"), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=2, gap=" · "))
         if headline is not None and headline not in reasons:
-            parts.append(part((f": {headline}", "stale"), rank=3, gap=""))
+            place = 0 if findings[0].severity == "critical" else 2
+            parts.append(part((headline, style), rank=place, gap=" · "))
+        parts.append(part((words, style), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=3, gap=" · "))
     return parts
+
+
+def style_of(verdict: VerdictName, severities: Collection[Severity]) -> str:
+    """The style of a verdict: the worst of the verdict and its findings' severities."""
+    if verdict == "stalled" or "critical" in severities:
+        return STYLES["stalled"]
+    return STYLES["slow"] if "warning" in severities else STYLES[verdict]
+
+
+def age_words(verdict: Verdict) -> str | None:
+    """How long the watermark has not advanced: `2h27m`, `≥ 5m`; None: not known, or less than a second."""
+    if verdict.age_ms is None or verdict.age_ms < f.SECOND:
+        return None
+    return f"{'≥ ' if verdict.age_at_least else ''}{f.duration(verdict.age_ms)}"
+
+
+def usually(verdict: Verdict) -> str | None:
+    """How often the watermark usually advances; None: not known yet."""
+    if verdict.pace_ms is None:
+        return None
+    return f"usually every {'few seconds' if verdict.pace_ms <= FEW_SECONDS_MS else f.duration(verdict.pace_ms)}"
 
 
 def verdict_line(
@@ -144,8 +166,8 @@ def blame(snapshot: Snapshot) -> str | None:
     steps = snapshot.blockers
     if not steps:
         return None
-    if (raised := raised_words(snapshot)) is not None:
-        return raised
+    if snapshot.verdict.reason.code == "lateness_raised":
+        return None
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
@@ -162,11 +184,6 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
     count = len(silent.channels)
     cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
     return f"{_named_shortly(silent.channels, count)} {does(cause, count)}"
-
-
-def is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
-    """Whether a stall has ended, but not yet its verdict; False if the doctor finds channels without data now."""
-    return moves_again(snapshot) and _silent_in(findings) is None
 
 
 def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
@@ -196,44 +213,18 @@ def _named_shortly(channels: Sequence[str], count: int) -> str:
     return named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
 
 
-def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
-    """The age of the state, from a second on; for a stall, since the watermark last advanced; for waiting, since the
-    last record.
-    """
-    since, now, moved = verdict.since_ms, snapshot.now_ms, snapshot.level.moved_ms
-    if since is None or now is None or verdict.verdict in ("unknown", "ended"):
-        return None
-    if verdict.verdict == "stalled" and moved is not None:
-        since = min(since, moved)
-    if verdict.verdict == "waiting" and verdict.reason.ms is not None:
-        since = min(since, now - verdict.reason.ms)
-    return f.duration(now - since) if now - since >= 1_000 else None
-
-
 def _reason(
     snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None, headline: str | None
 ) -> list[str]:
     """The reasons, the most important first."""
-    who = _blamed(snapshot, findings)
+    reason, critical = verdict.reason, bool(findings) and findings[0].severity == "critical"
+    who = headline if headline is not None and findings and _says_who(findings[0]) else _blamed(snapshot, findings)
     if verdict.verdict == "moving":
-        behind = snapshot.level.behind_fastest_ms
-        if _is_frozen(verdict) and behind:
-            return [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}", *([who] if who else [])]
-        if ahead_elsewhere(snapshot):
-            return []  # nothing is behind: the finding names who is ahead
-        return [f"{f.duration(behind)} behind fastest"] if behind else []
-    reason = verdict.reason
-    if headline is not None and _says_who(findings[0]):
-        who = headline
+        return _moving(snapshot, verdict, headline if critical else None)
     if verdict.verdict == "slow":
-        horizon = f.duration(verdict.horizon_ms or 0)
-        lost = f"{f.duration(reason.ms or 0)} lost in {horizon}"
-        if verdict.speed == 0:  # no longer: the next verdict has to last before it is in force
-            lost = f"not advanced in the last {horizon}"
+        lost = f"falls behind by {f.duration(lost_an_hour(verdict))} an hour"
         return [lost] if who is None else [lost, who]
     if verdict.verdict == "stalled":
-        if is_over(snapshot, findings):
-            return [MOVES_AGAIN]
         if who is not None:
             return [who]
         if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):
@@ -247,13 +238,13 @@ def _reason(
         if silent_ms is not None:
             gone = f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
         return [gone] if accounted is None else [accounted, gone]
-    if reports_again(snapshot):
-        return [f"data comes again, a verdict needs {f.duration((verdict.horizon_ms or 0) // 4)} of it"]
-    needs = "10 batches" if verdict.horizon_ms is None else f.duration(verdict.horizon_ms)
+    needs = "" if verdict.patience_ms is None else f", or {f.duration(verdict.patience_ms)} without one"
+    left = f.duration(reason.ms or 0)
     return [
         {
             **REASONS,
-            "too_short": f"observed for {f.duration(reason.ms or 0)}, a verdict needs {needs}",
+            "too_short": f"watched for {left}: a verdict needs an advance of the watermark{needs}",
+            "lateness_raised": f"lateness was raised: moves again after {left} of event time",
             "source_silent": accounted or REASONS["source_silent"],
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "not_known": accounted or REASONS["not_known"],
@@ -263,14 +254,27 @@ def _reason(
     ]
 
 
+def _moving(snapshot: Snapshot, verdict: Verdict, critical: str | None) -> list[str]:
+    """What a watermark that moves is worth a word for; the headline of a critical finding comes first."""
+    behind, texts = snapshot.level.behind_fastest_ms, [critical] if critical is not None else []
+    if verdict.age_ms is not None and verdict.age_ms >= f.MINUTE:
+        usual = usually(verdict)
+        texts.append(f"advanced {f.duration(verdict.age_ms)} ago{'' if usual is None else f' ({usual})'}")
+    elif verdict.speed is not None and verdict.speed < SLOW_SPEED:
+        texts.append(f"advances at {speed(verdict.speed)} of real time")
+    if behind and not ahead_elsewhere(snapshot):  # else nothing is behind: the finding names who is ahead
+        texts.append(f"{f.duration(behind)} behind fastest")
+    return texts
+
+
+def lost_an_hour(verdict: Verdict) -> int:
+    """How much further (ms) a slow watermark falls behind in an hour."""
+    return round((verdict.reason.ms or 0) * f.HOUR / (verdict.reason.over_ms or f.HOUR))
+
+
 def _says_who(finding: Finding) -> bool:
     """Whether a finding's title says who holds back the watermark, and how."""
     return isinstance(finding, OperatorKeepsBack) or (isinstance(finding, Lagging) and finding.stuck_ms is not None)
-
-
-def _is_frozen(verdict: Verdict) -> bool:
-    """Whether the verdict is still moving, but the watermark has not advanced: not good news."""
-    return verdict.verdict == "moving" and verdict.speed == 0
 
 
 def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:

@@ -10,7 +10,6 @@ from ...engine.snapshot import Cause, FlinkJob, Other, OtherFact, OwnRun, Snapsh
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords, busy_after, kept_back
 from ...engine.text.formatting import name
-from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding
 from .barrel import fastest_view, holding_view
 from .notes import note_text
@@ -261,13 +260,13 @@ def is_close(snapshot: Snapshot) -> bool:
         return False
     if level.behind_fastest_ms > (snapshot.settings.lateness_ms or 0):
         return False
-    if verdict.verdict not in ("moving", "unknown") and not moves_again(snapshot):
+    if verdict.verdict not in ("moving", "unknown"):
         return False
-    if level.holder.cause == "quiet":  # a small part of the verdict's horizon, as between two batches
+    if level.holder.cause == "quiet":  # a small part of what a stall takes, as between two batches
         view = holding_view(snapshot)
-        if view is None or view.quiet_ms is None or verdict.horizon_ms is None:
+        if view is None or view.quiet_ms is None or verdict.patience_ms is None:
             return False
-        return _BRIEF * view.quiet_ms <= verdict.horizon_ms
+        return _BRIEF * view.quiet_ms <= verdict.patience_ms
     return level.holder.cause == "behind"
 
 
@@ -285,8 +284,6 @@ def cause(snapshot: Snapshot) -> str:
     behind = None if level.behind_fastest_ms is None else f.duration(level.behind_fastest_ms)
     if holder.cause == "behind" and behind is not None and is_close(snapshot):
         return f"{behind} behind in event time, as lateness allows"
-    if holder.cause == "behind" and (raised := raised_words(snapshot)) is not None:
-        return raised
     view = holding_view(snapshot)
     fastest = fastest_view(snapshot) if holder.cause == "future_elsewhere" else None
     if isinstance(snapshot.target, FlinkJob):
@@ -325,23 +322,6 @@ def held_for(snapshot: Snapshot) -> str:
     """` for 38s`, ` for ≥ 38s`: how long the channel has held back the watermark; empty if that is not known."""
     holder, held = snapshot.level.holder, held_ms(snapshot)
     return "" if holder is None or held is None else f" for {'≥ ' if holder.at_least else ''}{f.duration(held)}"
-
-
-def raised_words(snapshot: Snapshot) -> str | None:
-    """For how long the watermark is frozen because lateness was raised; None: another reason.
-
-    The slowest channel's event time has to catch up with the watermark that it sent before; no channel is to blame.
-    """
-    settings, level, holder = snapshot.settings, snapshot.level, snapshot.level.holder
-    view = None if holder is None or holder.cause != "behind" else holding_view(snapshot)
-    if view is None or view.watermark_ms is None or view.max_event_ms is None or settings.lateness_ms is None:
-        return None
-    left_ms = view.watermark_ms - (view.max_event_ms - settings.lateness_ms - 1)
-    if settings.strategy not in ("bounded", "bounded-legacy") or left_ms <= 1:
-        return None
-    if (level.behind_fastest_ms or 0) > left_ms + settings.lateness_ms:
-        return None  # it is much further behind than that
-    return f"lateness was raised; frozen for another {f.duration(left_ms)} of event time"
 
 
 def window(settings: Settings) -> str:

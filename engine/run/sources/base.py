@@ -175,12 +175,6 @@ class Source(ABC):
     def describe(self) -> SourceView:
         """The source as a screen shows it."""
 
-    def pace(self) -> float | None:
-        """Processing time over wall time; None: only records move it. What the source is fed at does not count."""
-        if self.clock is None:
-            return 1
-        return self.describe().speed or 1 if self.ticks else None
-
     def prepare(self, report: Callable[[str], None]) -> None:  # noqa: B027 (most sources have nothing to prepare)
         """Do the slow work that needs no Spark (staging); `report` gets a short text as it proceeds."""
 

@@ -324,7 +324,7 @@ class _RunRecorder:
             now_ms=now_ms,
             before=self._before,
         )
-        self._writer.append(replace(self._before, verdict=self._judge.verdict(self._before)))
+        self._writer.append(self._judge.judge(self._before))
         self.count += 1
 
     def end(self) -> None:

@@ -14,9 +14,9 @@ from wmtop.engine.snapshot import Reason, Verdict
 from wmtop.engine.system.errors import RunError
 from wmtop.tui.cli.engines import watch_alerts
 
-from ..canned import HOUR, NOW, WALL, header, live
+from ..canned import NOW, WALL, header, live
 
-MOVING, STALLED = (Verdict(name, NOW, HOUR, 1.0, Reason("advancing")) for name in ("moving", "stalled"))
+MOVING, STALLED = (Verdict(name, NOW, speed=1.0, reason=Reason("advancing")) for name in ("moving", "stalled"))
 
 
 def seen(tmp_path: Path, why: str | None) -> list[dict[str, object]]:

@@ -25,7 +25,9 @@ def judged(second: int, name: VerdictName, holder: str = "F9", **more: object) -
     """A snapshot so many seconds (of a replay: minutes) after the first, with a verdict."""
     snapshot = live(now_ms=NOW + second * MINUTE, wall_ms=WALL + second * 1_000, **more)
     level = replace(snapshot.level, holder=Holder(holder, NOW, "quiet"))
-    return replace(snapshot, level=level, verdict=Verdict(name, NOW, 8 * MINUTE, 1.0, Reason("advancing")))
+    return replace(
+        snapshot, level=level, verdict=Verdict(name, NOW, patience_ms=8 * MINUTE, speed=1.0, reason=Reason("advancing"))
+    )
 
 
 def timeline() -> list[Snapshot]:

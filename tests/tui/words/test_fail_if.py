@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
-from wmtop.engine.snapshot import Reason, Totals, Verdict, VerdictName
+from wmtop.engine.snapshot import Totals, Verdict, VerdictName
 from wmtop.tui.words.fail_if import FACTS, CheckInput, Value, evaluate, facts_of, parse_fail_if
 
 from ...doctor.patients import SECOND, before, channel, healthy
@@ -106,21 +106,17 @@ def test_what_is_not_known_is_none_and_never_zero() -> None:
         assert facts[name] is None
 
 
-H = 60 * SECOND
-
-
-def judged(verdict: VerdictName, speed: float, ms: int | None, quiet_ms: int, moved_ago: int = 65 * SECOND) -> Value:
-    """`stalled_for` with a verdict in force, a speed over the last minute, and a channel with data `quiet_ms` ago."""
-    views = [channel("a", quiet_ms=quiet_ms), channel("b", 90 * SECOND, quiet_ms=300 * SECOND)]
-    snapshot = healthy(views, verdict=Verdict(verdict, 0, H, speed, Reason("advancing", ms=ms)))
-    assert snapshot.now_ms is not None
-    snapshot = replace(snapshot, level=replace(snapshot.level, moved_ms=snapshot.now_ms - moved_ago))
-    return facts_of(CheckInput(snapshot, [], verdict, []))["stalled_for"]
-
-
-def test_a_stall_counts_from_the_last_advance_also_while_an_older_verdict_is_in_force() -> None:
-    for verdict in ("slow", "moving", "stalled"):
-        assert judged(verdict, 0, 5_000, SECOND) == 65 * SECOND
-    assert judged("slow", 0.1, 5_000, SECOND) == 0  # it advances
-    assert judged("moving", 0, 0, SECOND) == 0  # records come, none newer than those before: nothing is behind
-    assert judged("slow", 0, 5_000, 2 * H) == 0  # no data any more: this will be waiting, not stalled
+@pytest.mark.parametrize(
+    ("verdict", "facts"),
+    [
+        ("stalled", (65 * SECOND, 65 * SECOND, 0)),
+        ("waiting", (65 * SECOND, 0, 65 * SECOND)),
+        ("moving", (65 * SECOND, 0, 0)),
+        ("ended", (65 * SECOND, 0, 0)),
+        ("unknown", (65 * SECOND, None, None)),
+    ],
+)
+def test_the_age_counts_for_the_verdict_in_force(verdict: VerdictName, facts: tuple[Value, Value, Value]) -> None:
+    snapshot = replace(SNAPSHOT, verdict=Verdict(verdict, age_ms=65 * SECOND))
+    found = facts_of(CheckInput(snapshot, [], verdict, []))
+    assert (found["age"], found["stalled_for"], found["waiting_for"]) == facts

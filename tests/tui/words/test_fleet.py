@@ -19,7 +19,13 @@ def test_a_verdict_that_is_not_good_has_a_reason(build: Callable[[], Snapshot]) 
 
 
 def test_what_is_lost_is_worse_than_what_has_been_watched_for_too_short_a_time() -> None:
-    young = fleet_row("a", "", replace(canned.live(), verdict=Verdict(reason=Reason("too_short", ms=5_000))), (), None)
+    young = fleet_row(
+        "a",
+        "",
+        replace(canned.live(), verdict=Verdict(patience_ms=60_000, reason=Reason("too_short", ms=5_000))),
+        (),
+        None,
+    )
     assert "5s" in young.reason
     rows = ordered([young, fleet_row("b", "", None, (), "no broker answers")])
     assert [(row.target, row.verdict) for row in rows] == [("b", "unknown"), ("a", "unknown")]

@@ -174,7 +174,10 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
 def test_a_job_of_one_task_is_not_advised_to_wait() -> None:
     """No task receives a watermark in it, now or later."""
     of = replace(
-        job(), level=Level(), channels=[], verdict=Verdict("unknown", NOW_MS, 60_000, None, Reason("not_known"))
+        job(),
+        level=Level(),
+        channels=[],
+        verdict=Verdict("unknown", NOW_MS, patience_ms=60_000, reason=Reason("not_known")),
     )
     alone = replace(of, flink=replace(of.job, vertices=of.job.vertices[:1], operator=None))
     [finding] = diagnose(alone, [])
@@ -374,7 +377,9 @@ def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen()
         channels=[ChannelView("in-1", LEVEL_MS, None, "active")],
         level=replace(of.level, behind_fastest_ms=0, moved_ms=NOW_MS - 90_000),
         flink=replace(of.job, held_in="s", vertices=[source, *of.job.vertices[1:]]),
-        verdict=Verdict("stalled", NOW_MS - 90_000, 60_000, 0.0, Reason("event_time_ahead")),
+        verdict=Verdict(
+            "stalled", NOW_MS - 90_000, age_ms=90_000, patience_ms=60_000, speed=0.0, reason=Reason("records_come")
+        ),
     )
     line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.spans)
     assert line == " lookup sends a watermark 5.6s behind what it takes in"

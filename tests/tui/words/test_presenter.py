@@ -97,7 +97,7 @@ def test_a_channel_within_the_lateness_does_not_hold_back_a_watermark_that_moves
 
 def in_front(behind_ms: int) -> Snapshot:
     """F9 is so far behind the fastest channel, and the watermark moves."""
-    snapshot = live(verdict=Verdict("moving", 0, 60_000, 1.0, Reason("advancing")))
+    snapshot = live(verdict=Verdict("moving", 0, age_ms=0, patience_ms=60_000, speed=1.0, reason=Reason("advancing")))
     level = replace(snapshot.level, behind_fastest_ms=behind_ms, holder=Holder("F9", 0, "behind"))
     return replace(snapshot, level=level)
 
