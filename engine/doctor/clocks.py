@@ -186,7 +186,7 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
 
 @rule(Malformed, accounts_for=("stalled", "unknown"))
 def malformed(facts: DiagnosisInput) -> Malformed | None:
-    totals, last = facts.snapshot.totals, facts.snapshot.last_malformed
+    totals, last = facts.snapshot.totals, facts.snapshot.malformed_example or facts.snapshot.last_malformed
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
     if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MIN_MALFORMED:
@@ -278,7 +278,9 @@ def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
                 meant_ms=max(meant),
                 unit=read,
                 better=better,
-                fixes=(Fix("set-time-unit", convert if facts.is_attached or is_typed else f"Set --time-unit {better}"),),
+                fixes=(
+                    Fix("set-time-unit", convert if facts.is_attached or is_typed else f"Set --time-unit {better}"),
+                ),
             )
     return None
 

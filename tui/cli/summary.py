@@ -52,6 +52,9 @@ def summary(snapshot: Snapshot) -> str:
         f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, "
         f"{count(windows.late_firings)} late firings",
     ]
+    source = snapshot.source
+    if source is not None and source.time_unit is not None:
+        lines.insert(1, f"event time {clean(source.time_column or '')}: {clean(source.time_unit)}")
     notes = [note_text(note) for note in snapshot.notes if note.code in ("channels_folded", "one_batch")]
     nothing = any(note.code == "one_batch" for note in snapshot.notes)  # a recommendation would rest on nothing
     return "\n".join([*lines, *notes, *([] if nothing else _recommended(snapshot))])
