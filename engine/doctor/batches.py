@@ -197,7 +197,7 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
         windows = [] if self.windows is None else [n(self.windows, "open window") + expected]
         bytes_ = context.snapshot.spark.state_bytes
         memory = [] if bytes_ is None else [f"{bytes_ / 1_048_576:,.0f} MiB of memory"]
-        cause = "Records open new windows while the watermark does not follow, so that no old one closes."
+        cause = "Records open new windows faster than the watermark closes old ones."
         if not self.watermark:
             cause = "Without a watermark no state is ever released."
         return Explanation(

@@ -204,7 +204,7 @@ def _left_out(facts: DiagnosisInput) -> int | None:
 
 
 class SourcePaused(Finding, frozen=True, kw_only=True, tag="source-paused"):
-    """The source is paused on purpose: nothing is read, and the watermark is frozen.
+    """The source is paused on purpose: nothing is read, and the watermark waits.
 
     Recognised by: the engine reports the state `paused`.
 
@@ -214,16 +214,16 @@ class SourcePaused(Finding, frozen=True, kw_only=True, tag="source-paused"):
     def words(self, context: Context) -> Explanation:
         return Explanation(
             "The source is paused",
-            "The watermark is frozen",
+            "The watermark waits until the source is resumed",
             "Reading was paused; the pause does not count towards the idle timeout.",
             ["State: paused", *age(context)],
             ("Progress",),
         )
 
 
-@rule(SourcePaused, accounts_for=("stalled", "unknown"), before_data=True)
+@rule(SourcePaused, accounts_for=("unknown",), before_data=True)
 def source_paused(facts: DiagnosisInput) -> SourcePaused | None:
-    """A pause is intentional, but it freezes the watermark."""
+    """A pause is intentional, but the watermark waits meanwhile."""
     if facts.snapshot.state != "paused":
         return None
     return SourcePaused(severity="info", fixes=(Fix("resume-source", "Resume the source when it may be read again"),))

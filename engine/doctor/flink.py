@@ -290,7 +290,7 @@ def _stuck_ms(facts: DiagnosisInput, task: FlinkVertex) -> int | None:
     """How long a task's watermark has not moved, from a minute on, if the shown operator's has."""
     if task.input_ms is None or task.since_ms is None or facts.now_ms is None:
         return None
-    stuck_ms, shown_ms = facts.now_ms - task.since_ms, facts.frozen_ms
+    stuck_ms, shown_ms = facts.now_ms - task.since_ms, facts.snapshot.verdict.age_ms
     return stuck_ms if stuck_ms >= MINUTE and shown_ms is not None and shown_ms < MINUTE // 2 else None
 
 
@@ -328,9 +328,9 @@ def operator_keeps_back(facts: DiagnosisInput) -> OperatorKeepsBack | None:
     job, holder = facts.running_job, facts.snapshot.level.holder
     if job is None or holder is None or holder.cause != "kept_back":
         return None
-    stuck_ms = facts.frozen_ms or 0
+    stuck_ms = facts.frozen_ms
     task = next((task for task in job.vertices if task.id == job.held_in), None)
-    if task is None or (stuck_ms < MINUTE and facts.snapshot.verdict.verdict != "stalled"):
+    if task is None or stuck_ms is None:
         return None
     return OperatorKeepsBack(
         severity="critical",

@@ -38,7 +38,7 @@ result.
 
 
 class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
-    """No channel receives data. The watermark is frozen until new data arrives.
+    """No channel receives data. The watermark waits until new data arrives.
 
     Recognised by: the newest record of all channels is older than a result normally takes (at least a minute), and no
     record is unread.
@@ -71,7 +71,7 @@ class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
         if self.windows and self.end_ms is not None:
             end = f.second(self.end_ms, context.zone)
             evidence.append(f"The window until {end} is {span(self.short_ms)} of event time short")
-        impact = "The watermark is frozen until new data arrives"
+        impact = "The watermark waits until new data arrives"
         if self.windows:
             impact = f"{n(self.windows, 'window')} ({n(self.records, 'record')}) cannot fire until new data arrives"
         cause = "A watermark advances only with records."

@@ -245,9 +245,9 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
         spark = context.snapshot.spark
         cause = "They came after the watermark had passed the end of their window."
         if self.restarted:
-            cause = "After the restart with a longer delay the watermark stays where the shorter one had put it."
+            cause = "The watermark is still the one that the shorter delay before the restart gave."
             if spark.frozen_ms:
-                cause += f" It advances again when event time has caught up by {span(spark.frozen_ms)}."
+                cause += f" Event time has to catch up by {span(spark.frozen_ms)}."
         behind_ms = spark.dropped_behind_ms
         behind = [] if behind_ms is None else [f"The earliest was {span(behind_ms)} behind the newest event time"]
         return Explanation(

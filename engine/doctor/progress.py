@@ -1,10 +1,24 @@
 """Whether event time advances: records that repeat their times, and findings for verdicts that no other explains."""
 
-from ..snapshot import ChannelView, FlinkJob
+from ..snapshot import ChannelView, FlinkJob, Snapshot
 from ..text import formatting as f
-from ..text.codes import NO_LINKS, busiest_task
+from ..text.codes import CAUSES, NO_LINKS, busiest_task
 from ..verdict.verdict import is_idle, is_inconclusive, lost_state
-from .finding import SEE_OPERATORS, WAIT, Context, Explanation, Finding, Fix, n, names, only, span
+from .finding import (
+    ADD_READERS,
+    SEE_OPERATORS,
+    WAIT,
+    Context,
+    Explanation,
+    Finding,
+    Fix,
+    check_channels,
+    n,
+    names,
+    only,
+    span,
+    verb,
+)
 from .rules import MINUTE, SECOND, DiagnosisInput, rule
 
 STUCK_MS = 75 * SECOND
@@ -17,11 +31,15 @@ CANNOT_TELL = "Cannot tell yet"
 
 
 SEE_PROGRESS = Fix("see-progress", "See where the time of a batch goes (Progress, key g)")
+TAP_EVENTS = Fix("tap-events", "To see its event time, put a tap (one line) on its input")
 
 
 def _check_event_time(facts: DiagnosisInput) -> Fix:
-    flink = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
-    where = flink if isinstance(facts.snapshot.target, FlinkJob) else "at the column given to withWatermark"
+    where = "at the time column"
+    if isinstance(facts.snapshot.target, FlinkJob):
+        where = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
+    elif facts.is_attached:
+        where = "at the column given to withWatermark"
     return Fix("check-event-time", f"Look at the timestamps of new records, and {where}")
 
 
@@ -98,13 +116,13 @@ def _has_data(facts: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
 def _read_per_second(facts: DiagnosisInput, frozen_ms: int) -> float | None:
     """What a Flink job reads, or a Spark query whose newest records so far set its watermark."""
     level, spark = facts.snapshot.level, facts.snapshot.spark
+    if facts.watermark_ms is None or facts.watermark_ms > (facts.now_ms or 0):
+        return None  # a timestamp in the future set it
     if isinstance(facts.snapshot.target, FlinkJob):
         job = facts.running_job
         held = level.holder is not None and level.holder.cause in ("behind", "stuck")
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
         return job.read_per_second if job is not None and held and none_ahead else None
-    if facts.watermark_ms is None or facts.watermark_ms > (facts.now_ms or 0):
-        return None  # a timestamp in the future set it
     if is_idle(facts.snapshot):
         return None  # the rate is that of its last batch
     if _clock_of(facts, frozen_ms) != facts.watermark_ms or not _unmoved_by_its_last_rows(facts, frozen_ms):
@@ -153,22 +171,41 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
         return Explanation(
             f"The watermark is stalled{by}",
             "No window fires",
-            "Data comes, but the watermark does not advance.",
+            _why_stalled(context.snapshot),
             [f"Unchanged for {span(self.frozen_ms)}", *behind],
             ("Blockers", "Windows"),
             self.channels[0] if self.channels else None,
         )
 
 
+def _why_stalled(snapshot: Snapshot) -> str:
+    """The cause by the channel that holds the watermark back, or why no channel does."""
+    holder, reason = snapshot.level.holder, snapshot.verdict.reason
+    if holder is not None:
+        return (
+            f"The watermark is the minimum over the channels, and {f.name(holder.channel)} {CAUSES[holder.cause].one}."
+        )
+    if reason.code == "unread_records":
+        return f"No channel is known to hold it back: {n(reason.records, 'record')} unread."
+    if snapshot.one_clock and snapshot.channels:
+        return "No channel holds it back: no record is newer than the newest before it."
+    return "The cause is not known: the event times of its records, and which input is behind, are not known from here."
+
+
 @rule(Stalled, last_resort="stalled")
 def watermark_stalled(facts: DiagnosisInput) -> Stalled:
-    holder = facts.snapshot.level.holder
+    snapshot, holder = facts.snapshot, facts.snapshot.level.holder
+    fixes = [Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)")]
+    if snapshot.verdict.reason.code == "unread_records":
+        fixes = [ADD_READERS, SEE_PROGRESS]
+    elif holder is None:
+        fixes = [_check_event_time(facts) if snapshot.one_clock and snapshot.channels else TAP_EVENTS]
     return Stalled(
         severity="critical",
         size=float(facts.frozen_ms or 0),
         channels=() if holder is None else (holder.channel,),
         frozen_ms=facts.frozen_ms,
-        fixes=(Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)"),),
+        fixes=tuple(fixes),
     )
 
 
@@ -182,19 +219,33 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
     """
 
     def words(self, context: Context) -> Explanation:
+        snapshot, reason, title = context.snapshot, context.snapshot.verdict.reason, "Event time loses ground"
+        cause = "No channel alone holds it back: all event times advance more slowly than the clock"
+        if self.channels:
+            who = names(self.channels)
+            title += f": {who} {verb(self.channels, 'holds', 'hold')} back the watermark"
+            cause = f"The event time of {who} advances more slowly than the clock"
+        elif not snapshot.channels:
+            cause = "The watermark advances more slowly than the clock; no channel of the target is known"
+        lost = [f"{span(reason.ms)} further behind the clock than {span(reason.over_ms)} ago"]
         return Explanation(
-            "Event time loses ground",
+            title,
             "Results come later and later",
-            f"The watermark advances more slowly than the clock{busiest_task(context.snapshot)}.",
-            [f"Now {span(context.snapshot.level.behind_clock_ms)} behind the clock"],
+            f"{cause}{busiest_task(snapshot)}.",
+            [f"Now {span(snapshot.level.behind_clock_ms)} behind the clock", *(lost if reason.ms is not None else [])],
             ("Progress", "History"),
+            only(self.channels),
         )
 
 
 @rule(Slow, last_resort="slow")
 def watermark_slow(facts: DiagnosisInput) -> Slow:
-    fix = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
-    return Slow(severity="warning", fixes=(fix,))
+    level, reason = facts.snapshot.level, facts.snapshot.verdict.reason
+    alone = 2 * (level.behind_fastest_ms or 0) >= (reason.ms or 0)  # else all of them fall behind the clock
+    channels = tuple(reason.channels) if alone else ()
+    check = [check_channels(channels, ("is behind", "are behind"))] if channels else []
+    see = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
+    return Slow(severity="warning", channels=channels, fixes=(*check, see))
 
 
 class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advancing"):
@@ -302,11 +353,10 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
 def cannot_tell(facts: DiagnosisInput) -> CannotTell:
     bare, job = facts.snapshot.spark.has_watermark is False, facts.running_job
     alone = job is not None and bool(job.vertices) and not job.has_links
-    tap_events = Fix("tap-events", "To see its event time, put a tap (one line) on its input")
     return CannotTell(
         severity="info",
         without_links=alone,
         watched_ms=facts.watched_ms,
         without_watermark=bare,
-        fixes=(SEE_PROGRESS if alone else tap_events if bare else WAIT,),
+        fixes=(SEE_PROGRESS if alone else TAP_EVENTS if bare else WAIT,),
     )

@@ -78,6 +78,12 @@ class RecordingReader:
         for frame in range(len(self.index)):
             yield from self.snapshots(frame)
 
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """The processing times (epoch ms) of its first snapshot and of its latest; None: its snapshots have none."""
+        times = [point.now_ms for point in self.points if point is not None]
+        return (times[0], max(times)) if times else None
+
     def snapshots(self, frame: int) -> list[Snapshot]:
         """The snapshots of frame number `frame` of the index."""
         return [self._snapshot(line, frame) for line in self._lines(frame)]

@@ -27,6 +27,11 @@ def first_line(error: BaseException | str) -> str:
     return line if line or isinstance(error, str) else type(error).__name__
 
 
+def unexpected(error: BaseException) -> str:
+    """One line about an error that no code foresees."""
+    return f"unexpected {type(error).__name__}: {first_line(error)}"
+
+
 def one_line(text: str, limit: int = _LINE_LIMIT) -> str:
     """`text` on one line, without control characters that a terminal would obey, at most `limit` characters."""
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * limit])

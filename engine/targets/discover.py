@@ -1,4 +1,4 @@
-"""Finds what can be attached to: Spark's checkpoints and event logs in directories, and names like a wrong one."""
+"""Finds what can be attached to: what a name means, Spark's checkpoints and event logs, and names like a wrong one."""
 
 import os
 import time
@@ -11,8 +11,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ..feed import run_directory
-from ..system.errors import one_line
-from .own import known_as
+from ..system.errors import UsageError, one_line
+from .own import is_path, known_as, running_engine
 from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .spark.files import UnreadableError, names
 from .spark.reports import list_published
@@ -54,6 +54,27 @@ def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WIT
             continue
         waiting.extend((below, level + 1) for below in _below(directory))
     return sorted(found.values(), key=lambda one: -one.changed_ms)
+
+
+def address_of(target: str, *, runs: bool = True) -> str:
+    """The address of what a user names: a running engine (with `runs`) or a published query, else a path.
+
+    UsageError where a name is that of both.
+    """
+    path = Path(target)
+    if is_path(target) or not path.exists():
+        return target
+    engine = running_engine(target) if runs else None
+    if engine is not None:
+        what, other = "a running engine", f"{engine.socket} for the engine"
+    elif any(job.publication.alive and target in job.names for job in list_published()):
+        what, other = "a published query", "another directory to run this in for the query"
+    else:
+        return f"./{target}"
+    kind = "directory" if path.is_dir() else "file"
+    raise UsageError(
+        f"{one_line(target)} is {what} and a {kind} here: give ./{one_line(target)} for the {kind}, {other}"
+    )
 
 
 def nothing_there(address: str) -> str:

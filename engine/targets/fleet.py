@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..feed.messages import Header
 from ..snapshot import Snapshot
-from ..system.errors import RunError, UsageError, first_line
+from ..system.errors import RunError, UsageError, first_line, unexpected
 from ..verdict.history import HistoryPoint, history_point
 from . import READER_THREAD
 from .target import Message, OpenedTarget, Pace
@@ -156,7 +156,7 @@ class TargetWatch:
         except OSError as error:
             return f"it cannot be read: {error.strerror or first_line(error)}"
         except Exception as error:  # noqa: BLE001 - one broken target must not end the watching of it, or look fine
-            return f"unexpected {type(error).__name__}: {first_line(error)}"
+            return unexpected(error)
         finally:
             with self._lock:
                 self._pace = None
@@ -247,8 +247,9 @@ class Watcher:
             try:
                 self._adopt(self._discover())
                 self._trouble = None
-            except (UsageError, RunError, OSError) as error:
-                self._trouble = first_line(error)
+            except Exception as error:  # noqa: BLE001 - targets that are added later must still be found
+                known = isinstance(error, (UsageError, RunError, OSError))
+                self._trouble = first_line(error) if known else unexpected(error)
 
     def _adopt(self, targets: Iterable[WatchTarget]) -> None:
         for target in targets:

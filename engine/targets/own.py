@@ -15,7 +15,7 @@ from ..feed import run_directory
 from ..feed.messages import FromEngine, Header
 from ..feed.recording_reader import RecordingReader
 from ..snapshot import Snapshot
-from ..system.errors import UsageError, one_line
+from ..system.errors import RunError, UsageError, one_line
 from .target import Message, Pace
 
 _NAMELESS = re.compile(
@@ -165,30 +165,39 @@ class Recording(Struct, frozen=True):
             yield last
 
 
+def is_path(address: str) -> bool:
+    """Whether the address is a path or a URI; else it is the name of a run or of a published query."""
+    return "/" in address
+
+
 def is_recording(address: str) -> bool:
-    """Whether the address (a path, or its `file:` URI) is that of a recording."""
+    """Whether the address (a path, or its `file:` URI) is that of a recording, also of one that cannot be read here."""
+    if not is_path(address) or is_remote(address):
+        return False
     try:
-        if is_remote(address) or not (path := local_path(address)).is_file():
+        if not (path := local_path(address)).is_file():
             return False
         with RecordingReader(path):
             return True
-    except UsageError:
-        return False
+    except UsageError as error:
+        return error.code == "version"
+    except RunError:  # it is damaged: whoever reads it says where
+        return True
 
 
 def running_engine(address: str) -> RunningEngine | None:
     """The running engine that the address names, as its socket's path or by its name; None: no engine."""
-    path = Path(address)
-    with suppress(OSError, ValueError):
-        if stat.S_ISSOCK(path.stat().st_mode):
-            return RunningEngine(path, None)
-    if "/" in address or path.exists():
+    if is_path(address):
+        path = Path(address)
+        with suppress(OSError, ValueError):
+            if stat.S_ISSOCK(path.stat().st_mode):
+                return RunningEngine(path, None)
         return None
     runs = [run for run in run_directory.list_runs() if run.name == address]
     return RunningEngine(runs[0].socket, runs[0].id) if runs else None
 
 
-def own_run(address: str, *, runs: bool) -> RunningEngine | Recording | None:
+def own_run(address: str, *, runs: bool = True) -> RunningEngine | Recording | None:
     """The running engine (only with `runs`) or the recording at an address; None: neither."""
     engine = running_engine(address) if runs else None
     return Recording(local_path(address)) if engine is None and is_recording(address) else engine

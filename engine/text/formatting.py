@@ -12,6 +12,7 @@ from ..system import errors
 from ..watermarks.observation import MalformedRecord
 
 DURATION_HOW = "a duration is written like 250ms, 45s, 30m, 1h30m, 2d"
+MOMENT_HOW = "a time is written like 14:30, 14:30:05, 02-08 14:30, 2013-02-08T14:30Z, +10m or -1h"
 NO_DATA = "no data yet"
 UNKNOWN = "–"
 ELSEWHERE = "not known from here"
@@ -26,6 +27,7 @@ MONTH, YEAR = 30 * DAY, 365 * DAY
 
 _UNITS = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _NUMBER = re.compile(r" (#\d+)$")
+_SHORT_DATE = re.compile(r"\d\d-\d\d")
 _DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NAME = 4_096
@@ -94,6 +96,34 @@ def parse_duration(text: str) -> int:
     if total > 36_500 * DAY:
         raise ValueError("longer than a hundred years")
     return total
+
+
+def parse_moment(text: str, now_ms: int, zone: tzinfo | None, within: tuple[int, int] | None = None) -> int:
+    """A typed time (epoch ms), read in `zone` (None: local) at `now_ms`; ValueError with one line.
+
+    A time of day is that of the same day, or of the day before or after if only that is `within` (first and last ms).
+    """
+    text = text.strip()
+    if text[:1] in ("+", "-", "−"):
+        length = parse_duration(text[1:])
+        return now_ms + (length if text[0] == "+" else -length)
+    if re.fullmatch(r"\d{9,}", text):
+        return int(text)
+    here = at(now_ms, zone)
+    of_day = re.fullmatch(r"\d\d?:\d\d(:\d\d(\.\d+)?)?", text) is not None
+    if of_day:
+        text = f"{here.date().isoformat()} {'0' * (text[1] == ':')}{text}"
+    elif _SHORT_DATE.match(text) and not re.match(r"\d{4}", text):
+        text = f"{here.year}-{text}"
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None and zone is not None:
+            moment = moment.replace(tzinfo=zone)
+        days = [moment + timedelta(days=by) for by in (0, -1, 1)] if of_day and within else [moment]
+        times = [int(day.timestamp() * 1000 // 1) for day in days]
+    except (ValueError, OverflowError):
+        raise ValueError(MOMENT_HOW) from None
+    return next((time for time in times if within and within[0] <= time <= within[1]), times[0])
 
 
 def at(ms: int, zone: tzinfo | None) -> datetime:

@@ -90,7 +90,7 @@ def _condition(
     if evidence.lost is not None:
         return "unknown", Reason(evidence.lost), None
     observed = now - (now if history.began_ms is None else history.began_ms)
-    if not history.has_advanced() and observed < patience:
+    if not history.has_advanced() and observed <= patience:
         return "unknown", Reason("too_short", ms=observed), None
     frozen_since = _frozen_since(history, now)
     if now - frozen_since > patience:

@@ -10,11 +10,13 @@ from wmtop.engine.snapshot import (
     Level,
     OpenWindow,
     Reason,
+    ReasonCode,
     Snapshot,
     SourceView,
     SparkProgress,
     Totals,
     Verdict,
+    VerdictName,
     WhatIf,
     WhatIfIdle,
     Windows,
@@ -32,6 +34,20 @@ SCALE = LATENESS + WINDOW
 """How long a result takes when nothing is wrong."""
 
 HOLDER = Holder("d", NOW - 400, "behind")
+
+
+def judged(
+    verdict: VerdictName,
+    age_ms: int,
+    patience_ms: int = MINUTE,
+    *,
+    speed: float | None = 1.0,
+    reason: ReasonCode | None = None,
+) -> Verdict:
+    """A verdict for a watermark of that age; `reason` None: the one that goes with it."""
+    usual: dict[VerdictName, ReasonCode] = {"moving": "advancing", "stalled": "records_come", "unknown": "not_known"}
+    known = Reason(reason or usual[verdict], ms=MINUTE)
+    return Verdict(verdict, NOW - age_ms, age_ms=age_ms, patience_ms=patience_ms, speed=speed, reason=known)
 
 
 def channel(name: str, behind_ms: int = 0, **more: Any) -> ChannelView:
@@ -76,7 +92,7 @@ def healthy(channels: list[ChannelView] | None = None, **more: Any) -> Snapshot:
         "wall_ms": NOW + 20,
         "settings": SETTINGS,
         "source": SourceView("kafka", "events at localhost:9092", reader="connector", time_column="$.ts"),
-        "verdict": Verdict("moving", NOW - 5 * MINUTE, MINUTE, 1.0, Reason("advancing", ms=MINUTE)),
+        "verdict": judged("moving", 0),
         "level": Level(level, max(marks, default=0) - (level or 0), NOW - (level or NOW), HOLDER),
         "channels": views,
         "windows": Windows(

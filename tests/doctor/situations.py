@@ -494,6 +494,12 @@ def the_source_is_paused() -> Stream:
 
 @ill("cannot-tell-yet")
 def the_start_of_a_run() -> Stream:
+    return Stream().wait(30 * SECOND)
+
+
+@healthy
+def the_first_records_of_a_run() -> Stream:
+    """An advance shows that the watermark moves: nothing else has to be awaited."""
     return Stream().run(5, traffic(ABCD))
 
 

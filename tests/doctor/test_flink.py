@@ -15,16 +15,16 @@ from wmtop.engine.doctor.flink import (
 )
 from wmtop.engine.doctor.idleness import NoData
 from wmtop.engine.doctor.progress import EventTimeStuck
-from wmtop.engine.snapshot import Cause, ChannelView, Holder, Level, Reason, Snapshot, SourceView, Totals, Verdict
+from wmtop.engine.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
 
 from tests.snapshots import replace, snapshot_for
 
+from .patients import NOW, judged
 from .streams import HOUR, MINUTE, SECOND
 
-NOW = 1_700_000_000_000
 LEVEL = NOW - 5 * SECOND
 SOURCE = FlinkVertex("s", "Source: in", 1, "RUNNING", [], output_ms=LEVEL, taken_per_second=50.0)
 WINDOW = FlinkVertex(
@@ -48,7 +48,7 @@ def snapshot(job: FlinkJob = JOB, level: int | None = LEVEL, cause: Cause = "beh
         level=Level(level, None if level is None else 10, None, Holder("#0", NOW, cause), moved_ms=level),
         channels=[ChannelView("#0", level, None, "active")],
         totals=Totals(None, None, sum(one.late or 0 for one in job.vertices), None, None, None),
-        verdict=Verdict("moving", NOW, MINUTE, 1.0),
+        verdict=judged("moving", 0),
         flink=job,
         origin={"level": "flink"},
     )
@@ -113,10 +113,10 @@ def test_a_job_that_runs_between_two_failures_is_not_healthy(
 
 def test_a_source_without_watermarks_is_no_matter_of_waiting() -> None:
     of = snapshot(replace(JOB, vertices=[replace(SOURCE, output_ms=None), WINDOW]), None, "no_watermark")
-    of = replace(of, verdict=Verdict("unknown", NOW))
+    of = replace(of, verdict=judged("unknown", 0))
     assert [one.code for one in diagnose(of, [])] == ["source-without-watermark"]
     assert found(of)[SourceSendsNoWatermark].severity == "critical"
-    stalled = replace(of, verdict=Verdict("stalled", NOW, MINUTE, 0.0, Reason("event_time_ahead")))
+    stalled = replace(of, verdict=judged("stalled", 2 * MINUTE))
     assert list(found(stalled)) == [SourceSendsNoWatermark], "another source advances: the fix is that of this one"
     fires = replace(of, flink=replace(JOB, vertices=[SOURCE, replace(WINDOW, sent_per_second=3.0)]))
     assert found(fires)[SourceSendsNoWatermark].severity == "info"
@@ -141,7 +141,7 @@ def test_a_job_that_does_not_catch_up_with_its_backlog_is_no_all_clear(
 ) -> None:
     job = replace(JOB, vertices=[replace(SOURCE, pending=pending), WINDOW])
     of = snapshot(job, NOW - behind, cause)
-    of = replace(of, level=replace(of.level, behind_clock_ms=behind), verdict=Verdict("moving", NOW, MINUTE, speed))
+    of = replace(of, level=replace(of.level, behind_clock_ms=behind), verdict=judged("moving", 0, speed=speed))
     finding = found(of).get(ReadsTooSlowly)
     assert (finding is not None) == is_found
     if isinstance(finding, ReadsTooSlowly):
@@ -156,7 +156,7 @@ def test_a_job_that_does_not_catch_up_with_its_backlog_is_no_all_clear(
 
 def test_records_that_repeat_their_timestamp_are_found() -> None:
     frozen = NOW - 3 * MINUTE
-    of = replace(snapshot(level=frozen), verdict=Verdict("unknown", NOW))
+    of = replace(snapshot(level=frozen), verdict=judged("unknown", 3 * MINUTE))
     past = points([0] * 12, level=frozen)
     finding = found(of, past)[EventTimeStuck]
     assert isinstance(finding, EventTimeStuck)
@@ -187,7 +187,7 @@ def test_an_operator_further_down_without_a_watermark_is_found() -> None:
 def test_a_watermark_a_year_ahead_is_critical_and_no_longer_delay_helps() -> None:
     ahead = NOW + 365 * 24 * HOUR
     of = snapshot(replace(JOB, vertices=[SOURCE, replace(WINDOW, late=500)]), ahead, "stuck")
-    unknown = replace(of, verdict=Verdict("unknown", NOW, MINUTE, None, Reason("not_known")))
+    unknown = replace(of, verdict=judged("unknown", 3 * MINUTE))
     findings = diagnose(unknown, points([0, 100, 200, 300, 400, 500], level=ahead))
     assert isinstance(findings[0], FutureTimestamps)
     assert (findings[0].severity, findings[0].drags) == ("critical", True)
@@ -197,28 +197,25 @@ def test_a_watermark_a_year_ahead_is_critical_and_no_longer_delay_helps() -> Non
 
 def test_an_operator_that_keeps_the_watermark_back_for_a_minute_is_critical() -> None:
     of = snapshot(cause="kept_back")
-    held = replace(of, flink=replace(JOB, held_in="s"), level=replace(of.level, moved_ms=NOW - 2 * MINUTE))
+    held = replace(of, flink=replace(JOB, held_in="s"), verdict=judged("unknown", 2 * MINUTE))
     finding = found(held)[OperatorKeepsBack]
     assert isinstance(finding, OperatorKeepsBack)
     assert (finding.severity, finding.task, finding.stuck_ms) == ("critical", "Source: in", 2 * MINUTE)
-    recent = replace(held, level=replace(of.level, moved_ms=NOW - SECOND))
-    assert OperatorKeepsBack not in found(recent)
-    stalled = found(replace(recent, verdict=Verdict("stalled", NOW, 10 * SECOND, 0.0, Reason("event_time_ahead"))))
+    assert OperatorKeepsBack not in found(replace(held, verdict=judged("moving", MINUTE)))
+    stalled = found(replace(held, verdict=judged("stalled", 11 * SECOND, 10 * SECOND)))
     assert list(stalled) == [OperatorKeepsBack]
 
 
 def test_a_source_whose_records_repeat_their_times_is_stuck_also_without_offsets() -> None:
     of = snapshot(cause="stuck")
-    frozen = replace(of, level=replace(of.level, moved_ms=NOW - 2 * MINUTE))
-    assert EventTimeStuck in found(frozen)
+    assert EventTimeStuck in found(replace(of, verdict=judged("stalled", 2 * MINUTE)))
+    assert EventTimeStuck not in found(replace(of, verdict=judged("moving", 2 * MINUTE, 3 * MINUTE)))
 
 
 def test_no_data_accounts_for_a_verdict_that_is_not_known() -> None:
     of = snapshot(cause="quiet")
     quiet = replace(
-        of,
-        channels=[ChannelView("#0", LEVEL, None, "active", quiet_ms=2 * HOUR)],
-        verdict=Verdict("unknown", NOW, MINUTE, None, Reason("not_known")),
+        of, channels=[ChannelView("#0", LEVEL, None, "active", quiet_ms=2 * HOUR)], verdict=judged("unknown", 2 * HOUR)
     )
     assert list(found(quiet)) == [NoData]
 
@@ -226,11 +223,11 @@ def test_no_data_accounts_for_a_verdict_that_is_not_known() -> None:
 def test_a_later_window_operator_that_is_stuck_while_the_shown_one_advances_is_critical() -> None:
     later = replace(WINDOW, id="v", name="second", input_ms=LEVEL - 90 * SECOND, since_ms=NOW - 90 * SECOND)
     of = snapshot(replace(JOB, vertices=[SOURCE, WINDOW, later]))
-    moving = replace(of, level=replace(of.level, moved_ms=NOW - SECOND))
+    moving = replace(of, verdict=judged("moving", SECOND))
     finding = found(moving)[OperatorBehind]
     assert isinstance(finding, OperatorBehind)
     assert (finding.severity, finding.tasks, finding.stuck_ms) == ("critical", ("second",), 90 * SECOND)
-    frozen = replace(of, level=replace(of.level, moved_ms=NOW - 90 * SECOND))
+    frozen = replace(of, verdict=judged("stalled", 90 * SECOND))
     assert OperatorBehind not in found(frozen)  # the verdict is about both
     advanced = replace(later, since_ms=NOW)
     assert OperatorBehind not in found(replace(moving, flink=replace(JOB, vertices=[SOURCE, WINDOW, advanced])))

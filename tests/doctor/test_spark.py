@@ -35,7 +35,7 @@ from wmtop.engine.snapshot import (
 
 from tests.snapshots import replace
 
-from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy
+from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy, judged
 
 UNKNOWN = Totals(None, None, None, None, None, None)
 MOVING = Level(NOW - 10 * SECOND, None, 10 * SECOND)
@@ -106,8 +106,10 @@ def test_a_watermark_ahead_of_the_clock_is_critical_though_no_channel_is_known(s
 
 
 def test_a_restart_with_a_longer_delay_freezes_the_watermark() -> None:
-    finding = found(query(frozen_ms=2 * HOUR))[FrozenByLateness]
+    raised = Verdict("waiting", NOW, reason=Reason("lateness_raised", ms=2 * HOUR))
+    finding = found(replace(query(frozen_ms=2 * HOUR), verdict=raised))[FrozenByLateness]
     assert (finding.left_ms, finding.severity) == (2 * HOUR, "warning")
+    assert FrozenByLateness not in found(query(frozen_ms=2 * HOUR)), "before patience is over"
 
 
 def test_state_without_a_watermark_is_never_released() -> None:
@@ -159,7 +161,7 @@ def test_totals_by_key_without_a_watermark_are_often_meant() -> None:
 
 
 def test_a_query_without_a_watermark_is_not_asked_to_wait() -> None:
-    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    unknown = judged("unknown", 3 * MINUTE)
     bare = replace(query(Level(), has_watermark=False, nodes=[], operators=[]), verdict=unknown)
     finding = found(bare)[CannotTell]
     assert finding.without_watermark
@@ -218,7 +220,7 @@ def test_an_input_that_holds_the_others_back_is_named(verdict: Any, gain: int, s
     of = query(Level(level, None, NOW - level), nodes=nodes, policy="min", operators=[JOIN])
     of = replace(
         of,
-        verdict=Verdict(verdict, NOW, MINUTE, 1.0, Reason("event_time_ahead")),
+        verdict=judged(verdict, 2 * MINUTE if verdict == "stalled" else 0),
         sources=[SourcePosition("views", None), SourcePosition("clicks", None)],
     )
     finding = found(of).get(InputHoldsBack)
@@ -268,7 +270,7 @@ def test_rows_that_are_no_newer_than_those_before_do_not_need_time() -> None:
         "max_event_ms": NOW - 10 * MINUTE + 30 * SECOND, "input_rows_per_second": 4.0,
         "batch_timestamp_ms": NOW - SECOND,
     }  # fmt: skip
-    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    unknown = judged("unknown", 3 * MINUTE)
     of = replace(query(frozen, **seen), verdict=unknown)
     assert [type(one) for one in found(of).values()] == [EventTimeStuck]
     last = replace(of, spark=replace(of.spark, batch_timestamp_ms=NOW - 170 * SECOND))
@@ -284,7 +286,7 @@ def stuck(**more: Any) -> Snapshot:
         "max_event_ms": NOW - 10 * MINUTE + 30 * SECOND, "input_rows_per_second": 4.0, "batches_unmoved": 40,
         "in_flight": True, "batch_timestamp_ms": NOW - SECOND,
     }  # fmt: skip
-    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    unknown = judged("unknown", 3 * MINUTE)
     return replace(query(frozen, **(known | more)), verdict=unknown)
 
 
@@ -347,17 +349,16 @@ def test_a_checkpoint_shows_that_batches_read_and_the_watermark_does_not_advance
     pause = [Note(NOW, "pause_unknown")]
     assert NotAdvancing not in found(replace(of, state="partial", notes=pause)), "its newest record may have come first"
     soon = replace(of.level, moved_ms=NOW - 40 * SECOND)
-    past = before(of, watermark_ms=lambda ago: NOW - 10 * MINUTE - (ago > 40))
-    assert CannotTell in found(replace(of, level=soon), past)
-    moving = Verdict("moving", NOW, MINUTE, 1.0, Reason("advancing", ms=MINUTE))
+    assert CannotTell in found(replace(of, level=soon, verdict=judged("unknown", 40 * SECOND)))
+    moving = judged("moving", 0)
     assert NotAdvancing not in found(replace(of, verdict=moving))
 
 
 @pytest.mark.parametrize(
-    ("quiet", "horizon", "left"), [(9, MINUTE, True), (40, MINUTE, False), (40, 10 * MINUTE, True)]
+    ("quiet", "patience", "left"), [(9, MINUTE, True), (40, MINUTE, False), (40, 10 * MINUTE, True)]
 )
-def test_a_channel_that_can_only_be_late_is_named_between_batches_too(quiet: int, horizon: int, left: bool) -> None:
+def test_a_channel_that_can_only_be_late_is_named_between_batches_too(quiet: int, patience: int, left: bool) -> None:
     """With a trigger of a minute its newest record is often older than ten seconds."""
     slow = [channel("a"), channel("c", 2 * HOUR, late=None, quiet_ms=quiet * SECOND)]
-    moving = Verdict("moving", NOW, horizon, 1.0, Reason("advancing", ms=MINUTE))
+    moving = judged("moving", 0, patience)
     assert (LeftBehind in found(replace(query(), channels=slow, verdict=moving))) is left

@@ -117,7 +117,7 @@ class VerdictReference:
         if moment.ended:
             return "ended", None
         patience, age = self.patience(), self.age(moment)
-        if moment.lost or (not self.advances() and moment.now - self.moments[0].now < patience):
+        if moment.lost or (not self.advances() and moment.now - self.moments[0].now <= patience):
             return "unknown", None
         if age > patience:
             frozen_since = moment.now - age

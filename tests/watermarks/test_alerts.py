@@ -207,17 +207,21 @@ def test_a_command_gets_the_facts() -> None:
     }
 
 
-def stalls(channels_advance: bool) -> VerdictChanged:
-    """The event of a stall with data: the watermark advances for a minute, and then not."""
-    past = []
-    for second, given in enumerate(verdicts((60, "moving"), (90, "stalled"))):
-        level = min(second, 30) * SECOND
-        behind = 2 * SECOND + max(second - 30, 0) * SECOND * channels_advance
-        past.append(replace(given, watermark_ms=level, behind_fastest_ms=behind, cause="behind"))
-    return next(event for event in run(past) if isinstance(event, VerdictChanged) and event.verdict == "stalled")
+def test_a_raised_lateness_blames_no_channel() -> None:
+    past = verdicts((60, "moving"), (90, "waiting"))
+    [raised] = run(replace(each, cause="lateness_raised") for each in past)
+    assert isinstance(raised, VerdictChanged)
+    assert (raised.verdict, raised.channel, raised.cause) == ("waiting", None, "lateness_raised")
+    [lagging] = run(replace(each, cause="behind") for each in past)
+    assert isinstance(lagging, VerdictChanged)
+    assert (lagging.channel, lagging.cause) == ("a", "behind")
 
 
-def test_a_stall_of_all_channels_names_none() -> None:
-    """As after a raised lateness: the slowest channel is no further behind than before."""
-    assert (stalls(False).channel, stalls(False).cause) == (None, None)
-    assert (stalls(True).channel, stalls(True).cause) == ("a", "behind")
+def test_alerts_are_twice_their_patience_apart() -> None:
+    """In processing time: a replay at 600 passes 10 minutes in a second."""
+    turns: list[tuple[int, VerdictName]] = [(60, "moving"), *[(15, "stalled"), (16, "moving")] * 40]
+    patience = 90 * SECOND * 600
+    events = run(replace(each, patience_ms=patience) for each in verdicts(*turns))
+    times = [at for at, _ in alerts(events)]
+    assert len(times) > 3
+    assert all((b - a) * SECOND * 600 >= 2 * patience for a, b in itertools.pairwise(times))

@@ -3,7 +3,6 @@
 import json as std_json
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,10 +10,10 @@ import typer
 
 from ...engine.doctor import diagnose
 from ...engine.doctor.lateness import LateCause
-from ...engine.feed import run_directory
 from ...engine.feed.client import first_snapshot
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError
+from ...engine.targets.own import Recording, is_recording, own_run
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import NO_DATA, clean, duration, setting, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
@@ -33,7 +32,7 @@ from .options import (
     target_argument,
     with_target_options,
 )
-from .targets import Look, Member, look_at, member_of, recording_at
+from .targets import Look, Member, look_at, member_of, recording_at, what_was_read
 
 CANNOT_TELL = 3
 DEFAULT_FOR_MS = 10_000
@@ -66,7 +65,8 @@ def advise(
     def decided(look: Look) -> bool:
         return look.snapshot.state != "starting" and bool(known_horizons(look.snapshot))
 
-    snapshot = look_at(member, decided, look_for, at, options).snapshot
+    look = look_at(member, decided, look_for, at, options)
+    snapshot = look.snapshot
     found = _advice(snapshot, target, share, horizon)
     if found is None:
         why = _no_evidence(member, snapshot)
@@ -74,9 +74,9 @@ def advise(
         raise typer.Exit(CANNOT_TELL)
     lines = _lines_for(snapshot, found)
     if json:
-        print(std_json.dumps(_advice_json(target, snapshot, found, lines)))
+        print(std_json.dumps({**_advice_json(target, snapshot, found, lines), "read": look.read}))
     else:
-        print("\n".join(_text(target, snapshot, found, lines)))
+        print("\n".join(_text(f"{clean(target)} ({clean(look.read)})", snapshot, found, lines)))
     if found.lateness is None:
         raise typer.Exit(CANNOT_TELL)
 
@@ -123,8 +123,8 @@ def _causes(snapshot: Snapshot) -> list[LateCause]:
     return [finding for finding in diagnose(snapshot, []) if isinstance(finding, LateCause)]
 
 
-def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:
-    yield f"{clean(target)}:"
+def _text(title: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:
+    yield f"{title}:"
     yield from advice_lines(found)
     for cause in _causes(snapshot):
         yield from cause_lines(cause)
@@ -166,7 +166,7 @@ def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
             f"{reported}: no what-if: the strategy {strategy} has no lateness. "
             "Run the same input with --strategy bounded"
         ]
-    recorded = Path(target).is_file()
+    recorded = is_recording(target)
     return [f"{reported}: no records yet{'' if recorded else '; try again later'}"]
 
 
@@ -182,8 +182,7 @@ def preview(
         raise UsageError("--lateness and --idle-after: preview one setting at a time")
     if lateness is None and idle_after is None:
         raise UsageError("preview what? Give --lateness D or --idle-after D|off, e.g. --idle-after 2h")
-    target = member_of(target).target
-    snapshot = _snapshot(target, at)
+    snapshot, read = _snapshot(member_of(target), at)
     try:
         if lateness is not None:
             now = applied_now(snapshot, lateness_ms=lateness)
@@ -198,23 +197,29 @@ def preview(
         raise RunError(
             f"{clean(target)} does not contain what the next emit depends on: its valve or its delay is not known"
         )
-    whole = {**msgspec.to_builtins(now), "from_start": None if then is None else msgspec.to_builtins(then)}
-    print(std_json.dumps(whole) if json else _line(snapshot, now))
+    whole = {
+        **msgspec.to_builtins(now),
+        "from_start": None if then is None else msgspec.to_builtins(then),
+        "read": read,
+    }
+    print(std_json.dumps(whole) if json else f"{_line(snapshot, now)}  ({clean(read)})")
 
 
-def _snapshot(target: str, at: int | None) -> Snapshot:
-    """A recording's snapshot at a time, its last one, or the newest of a running engine."""
-    if not Path(target).is_file():
-        if "/" in target:
-            raise UsageError(
-                f"there is no recording {clean(target)}; preview takes one, or the name of a running engine"
-            )
-        if at is not None:
-            raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
-        run = run_directory.find_run(target)
-        return first_snapshot(run.socket, run_id=run.id)
-    with recording_at(Path(target), at) as (reader, number):
-        return reader.at(number)
+def _snapshot(member: Member, at: str | None) -> tuple[Snapshot, str]:
+    """A recording's snapshot at a time, its last one, or the newest of a running engine; and what was read."""
+    target = clean(member.name)
+    opened = own_run(member.target)
+    if opened is None:
+        where = "" if "/" in member.target else "run or "
+        raise UsageError(f"there is no {where}recording {target}; preview takes one, or the name of a running engine")
+    if isinstance(opened, Recording):
+        with recording_at(opened.path, at) as (reader, number):
+            snapshot = reader.at(number)
+            return snapshot, what_was_read(opened, snapshot, reader)
+    if at is not None:
+        raise UsageError(f"--at is for a recording, and {target} is not one")
+    snapshot = first_snapshot(opened.socket, run_id=opened.run_id)
+    return snapshot, what_was_read(opened, snapshot)
 
 
 def _line(snapshot: Snapshot, now: AppliedNow) -> str:

@@ -14,7 +14,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
-from ...engine.targets.own import is_remote, local_path
+from ...engine.targets.own import is_path, is_remote, local_path
 from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import DAY
 from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
@@ -81,7 +81,8 @@ def attach(
 
     member = member_of(target)
     on_screen = not (headless or once or json)
-    if on_screen and not is_remote(member.target) and list_inside(local_path(member.target)):
+    is_local = is_path(member.target) and not is_remote(member.target)
+    if on_screen and is_local and list_inside(local_path(member.target)):
         return
     options = replace(
         options.over(member.options),
@@ -111,7 +112,7 @@ def attach(
         return
     assert isinstance(opened, AttachedTarget)
     inputs = [] if options.kafka_config is None else [options.kafka_config]
-    inputs += [] if is_remote(member.target) else [local_path(member.target)]
+    inputs += [local_path(member.target)] if is_local else []
     check_outputs({"--record": record}, inputs=inputs, force=force)
     if on_screen and has_terminal():
         opened.target.close()  # the engine that is started now opens its own

@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time as clock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from functools import partial
 from typing import Annotated
@@ -18,14 +18,15 @@ import typer
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
-from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, cut, duration
 from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of
+from ..words.fail_if import FACTS, AtLeast, CheckInput, Expression, Outcome, evaluate, facts_of
 from ..words.fleet import held_back_by
 from .options import (
+    FAIL_ON,
     OF_CHECKS,
     AllTargets,
     AtTime,
@@ -33,9 +34,11 @@ from .options import (
     flag,
     option,
     parse_condition,
+    parse_severities,
     target_argument,
     with_target_options,
 )
+from .process import log
 from .targets import Look, Member, look_at, some_members
 
 NO_ANSWER = "no answer within"
@@ -63,19 +66,26 @@ def check(
     ] = None,
     every: AllTargets = False,
     fail_if: Annotated[
-        str | None, option("EXPR", "exit 1 if it is true, e.g. 'level_lag > 10m or late_share > 1%'")
+        str | None, option("EXPR", "exit 1 only if it is true, e.g. 'level_lag > 10m or late_share > 1%'")
+    ] = None,
+    fail_on: Annotated[
+        Collection[str] | None,
+        option("critical|warning|never", "exit 1 for a finding at least that severe", parse=parse_severities),
     ] = None,
     look_for: Annotated[int, duration_option("how long to wait for a verdict (30s)", "--for")] = DEFAULT_FOR_MS,
     at: AtTime = None,
     options: TargetOptions = NO_OPTIONS,
     json: Annotated[bool, flag("--json", "print one JSON object a target")] = False,
 ) -> None:
-    """Check a target: exit 0 fine, 1 slow, stalled or EXPR is true, 2 unusable input, 3 cannot tell."""
+    """Check a target: exit 0 fine, 1 slow, stalled or a finding, 2 unusable input, 3 cannot tell.
+
+    With --fail-if EXPR it is 1 if EXPR is true, and for the findings of a given --fail-on; the verdict does not count.
+    """
     expression = _parsed(fail_if)
     found = some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
-    check_one = partial(_check, expression=expression, for_ms=look_for, at=at, options=options)
+    check_one = partial(_check, expression=expression, fail_on=fail_on, for_ms=look_for, at=at, options=options)
     results: list[Checked] = []
     refused: list[UsageError] = []
     for result in _check_all(found, check_one, hangs_after_s(look_for)):
@@ -115,7 +125,7 @@ def _check_all(
     def look(member: Member) -> None:
         try:
             outcomes[member.name] = check_one(member, seen)
-        except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
+        except Exception as error:  # noqa: BLE001 - the thread that waits reports it
             outcomes[member.name] = error
 
     threads = {
@@ -129,7 +139,8 @@ def _check_all(
         thread.join(max(until - clock.monotonic(), 0))
         outcome = outcomes.get(name)
         if isinstance(outcome, Exception) and not isinstance(outcome, UsageError):
-            raise outcome
+            log.error("unexpected error", exc_info=outcome)
+            outcome = _unknown(name, unexpected(outcome))
         yield outcome or seen.get(name) or _unknown(name, f"{NO_ANSWER} {duration(limit_s * 1_000)}")
 
 
@@ -143,18 +154,18 @@ def _check(
     seen: dict[str, Checked],
     *,
     expression: Expression | None,
+    fail_on: Collection[str] | None,
     for_ms: int,
-    at: int | None,
+    at: str | None,
     options: TargetOptions,
 ) -> Checked:
     """Check one target; `seen` gets what was found so far, in case its next poll takes too long."""
     expression = _parsed(member.fail_if) if expression is None else expression
 
     def decided(look: Look) -> bool:
-        given = look.given()
-        if _decided(given, expression):
+        if _decided(look.given(), expression):
             return True
-        seen[member.name] = _result(member.name, given, expression)
+        seen[member.name] = _result(member.name, look, expression, fail_on)
         return False
 
     try:
@@ -165,7 +176,7 @@ def _check(
         if not member.forgiving:
             raise
         return _unknown(member.name, first_line(error))
-    return _result(member.name, look.given(), expression)
+    return _result(member.name, look, expression, fail_on)
 
 
 def _decided(given: CheckInput, expression: Expression | None) -> bool:
@@ -188,14 +199,11 @@ def _unknown(target: str, reason: str) -> Checked:
     return Checked(target, "unknown", reason, [], dict.fromkeys(FACTS), CANNOT_TELL)
 
 
-def _result(target: str, given: CheckInput, expression: Expression | None) -> Checked:
+def _result(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
+    given = look.given()
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
-    exit_code = MET if given.verdict in BAD else CANNOT_TELL if given.verdict == "unknown" else FINE
-    met = not_known = None
-    if expression is not None:
-        outcome = evaluate(expression, given)
-        exit_code = {True: MET, False: FINE, None: CANNOT_TELL}[outcome.met]
-        met, not_known = (outcome.words if outcome.met else None), (outcome.words if outcome.met is None else None)
+    facts = facts_of(given)
+    outcome = None if expression is None else evaluate(expression, given)
     return Checked(
         target=target,
         verdict=given.verdict,
@@ -212,12 +220,29 @@ def _result(target: str, given: CheckInput, expression: Expression | None) -> Ch
             )
             for one in said
         ],
-        facts=facts_of(given),
-        exit=exit_code,
-        met=met,
-        not_known=not_known,
+        facts={name: float(value) if isinstance(value, AtLeast) else value for name, value in facts.items()},
+        at_least=[name for name, value in facts.items() if isinstance(value, AtLeast)],
+        exit=exit_code(given, outcome, fail_on),
+        met=outcome.words if outcome is not None and outcome.met else None,
+        not_known=outcome.words if outcome is not None and outcome.met is None else None,
+        not_met=outcome.words if outcome is not None and outcome.met is False else None,
         held_back_by=held_back_by(given.snapshot),
+        read=look.read,
     )
+
+
+def exit_code(given: CheckInput, outcome: Outcome | None, fail_on: Collection[str] | None) -> int:
+    """The exit code for a target: by the outcome of `--fail-if` if there is one, else by the verdict; and by findings.
+
+    `fail_on` are the severities that count, by default critical ones; beside `--fail-if` none.
+    """
+    if fail_on is None:
+        fail_on = () if outcome is not None else FAIL_ON["critical"]
+    is_met = given.verdict in BAD if outcome is None else outcome.met
+    if is_met or any(finding.severity in fail_on for finding in given.findings):
+        return MET
+    is_known = given.verdict != "unknown" if outcome is None else outcome.met is not None
+    return FINE if is_known else CANNOT_TELL
 
 
 def finding_codes(incomplete: str) -> list[str]:

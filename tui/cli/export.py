@@ -19,7 +19,7 @@ from ..words.fleet import RECORDING, SILENT_MS, kind_of
 from ..words.metrics import alert_rules, dashboard
 from .fleet import age_ms, facts_input, print_lines, watching
 from .options import AllTargets, flag, option, target_argument
-from .targets import Member, member_of, members
+from .targets import Member, existing, member_of, members
 
 _VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
 _SUFFIXES = {"gauge": "", "counter": "_total", "info": "_info"}
@@ -74,6 +74,7 @@ def serve_metrics(watcher: Watcher, host: str, port: int) -> int:
 
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LOOK_S = 0.5
 FIRST_LOOK_S = 10.0
 """Longest wait (s) of `--once` for the first snapshots."""
 
@@ -100,7 +101,7 @@ def export(
     address = None if prometheus is None else _address(prometheus)
     if not every and not targets:
         raise UsageError("export what? Give a TARGET (a run, a configured target, …) or --all")
-    named = [member_of(target) for target in targets or []]
+    named = [existing(member_of(target)) for target in targets or []]
 
     def found() -> list[Member]:
         return [*named, *(members() if every else [])]  # with --all also those that appear later
@@ -115,10 +116,23 @@ def export(
 
         for number in () if once else (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, stop)
+        threading.Thread(target=_report_lost, args=(watcher, stopping), name="wmtop-lost", daemon=True).start()
         if json or once:
             print_lines(watcher, FIRST_LOOK_S if once else None, stopping)
         else:
             stopping.wait()
+
+
+def _report_lost(watcher: Watcher, stopping: threading.Event) -> None:
+    """Write a line for each target that is lost, once until it is back."""
+    reported: set[str] = set()
+    while not stopping.wait(LOOK_S):
+        for status in (watch.status for watch in watcher.watches()):
+            if status.lost is None:
+                reported.discard(status.name)
+            elif status.name not in reported and not status.has_ended:
+                reported.add(status.name)
+                typer.echo(f"wmtop: {clean(status.name)} is lost: {clean(status.lost)}; trying again", err=True)
 
 
 def _address(text: str) -> tuple[str, int]:

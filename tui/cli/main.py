@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.system.errors import RunError, UsageError, unexpected
 from ...engine.targets import READER_THREAD
 from .complete import epilog, words_to_complete
-from .process import loading, log, set_log, versions
+from .process import discard_output, loading, log, prepare_output, set_log, unwritten, versions
 
 COMMANDS = {
     "demo": ".run:demo",
@@ -40,6 +41,8 @@ COMMANDS = {
 STORE = "wmtop.engine.targets.spark.store"
 """A module that may have a request in progress once it is loaded."""
 LOOKS_END_WITHIN_S = 1.0
+FAILED, UNUSABLE, CANNOT_TELL, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes: the run failed, unusable input, no answer."""
 VALUED = ("--config", "--log-file", "--log-level")
 """Options before the command that take a value."""
 HELP = "top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost."
@@ -116,8 +119,18 @@ def main_command(
 
 
 def main() -> None:
-    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1."""
-    code = _run_command()
+    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1; of `check`, whose 1
+    is an answer, 3.
+    """
+    prepare_output()
+    failed = CANNOT_TELL if _command_in(sys.argv[1:]) == "check" else FAILED
+    code = _run_command(failed)
+    error = unwritten()
+    if error is not None:
+        discard_output()
+        code = failed
+        if not isinstance(error, BrokenPipeError):
+            _say(f"cannot write standard output: {error.strerror}; free some space, or print elsewhere", code)
     if STORE in sys.modules and _a_look_hangs():
         _leave(code)
     sys.exit(code)
@@ -142,31 +155,34 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _run_command() -> int:
+def _run_command(failed: int) -> int:
+    """Run the command that the arguments name; returns its exit code, `failed` if something went wrong."""
     asked = words_to_complete()
     if asked is not None:
         command_line(asked)(prog_name="wmtop")
         return 0
     try:
         with loading():
-            command = command_line(sys.argv[1:])
-        code = command(prog_name="wmtop", standalone_mode=False)
+            command = typer.main.get_command(command_line(sys.argv[1:]))
+        with command.make_context("wmtop", sys.argv[1:]) as context:
+            code = command.invoke(context)
+    except typer.Exit as over:
+        return over.exit_code
     except typer.TyperException as error:
-        return _say(_usage_words(error), 2)
+        return _say(_usage_words(error), UNUSABLE)
     except UsageError as error:
-        return _say(str(error), 2)
+        return _say(str(error), UNUSABLE)
     except RunError as error:
-        return _say(str(error), 1)
+        return _say(str(error), failed)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
-    except Exception as error:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - no stack trace is printed, and no exit code 1 of `check`
+        if isinstance(error, OSError) and unwritten() is not None:
+            return failed  # `main` says why
         log.exception("unexpected error")
         if os.environ.get("WMTOP_TRACE"):
-            raise
-        return _say(f"unexpected {type(error).__name__}: {first_line(error)} (WMTOP_TRACE=1 shows where)", 1)
+            traceback.print_exc()
+        return _say(f"{unexpected(error)} (WMTOP_TRACE=1 shows where)", failed)
     return code if isinstance(code, int) else 0
 
 

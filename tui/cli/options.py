@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
     from ..words.fail_if import Expression
 
+FAIL_ON = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}
+"""The severities of the findings that count, by `--fail-on`."""
+_LEAP_YEAR_MS = 946_684_800_000
 _STRATEGIES: dict[str, StrategyName] = {name: name for name in get_args(StrategyName) if name != "custom"}
 
 
@@ -50,6 +53,13 @@ def parse_condition(text: str) -> "Expression":
     from ..words.fail_if import parse_fail_if
 
     return parse_fail_if(text, plugins() if "." in text else ())
+
+
+def parse_severities(text: str) -> Collection[str]:
+    """The severities that `--fail-on` names."""
+    if text not in FAIL_ON:
+        raise ValueError(f"'{text}' is not a severity; use {', '.join(FAIL_ON)}")
+    return FAIL_ON[text]
 
 
 def parse_duration_or_off(text: str) -> int:
@@ -90,6 +100,15 @@ def parse_time(text: str) -> int:
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return int(time.timestamp() * 1000 // 1)
+
+
+def checked_moment(text: str) -> str:
+    """A time as the screen of a recording takes it, which is read once the recording is known."""
+    try:
+        formatting.parse_moment(text, _LEAP_YEAR_MS, UTC)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a time, e.g. 14:30, 02-08 14:30, 2013-02-08T14:30Z or +10m") from None
+    return text
 
 
 def parse_speed(text: str) -> float | None:
@@ -146,13 +165,15 @@ def target_argument(help: str, metavar: str = "TARGET") -> Any:
     return typer.Argument(metavar=metavar, autocompletion=target_names, help=help)
 
 
-AtTime = Annotated[int | None, option("TIME", "a recording: that moment (its end)", parse=parse_time)]
+AtTime = Annotated[
+    str | None, option("TIME", "a recording: that moment (its end), e.g. 14:30 or +10m", parse=checked_moment)
+]
 AllTargets = Annotated[bool, flag("--all", "all that runs, is configured or is published")]
 Force = Annotated[bool, flag("--force", "overwrite output files that exist")]
 Headless = Annotated[bool, flag("--headless", "no screen")]
 Record = Annotated[Path | None, option("FILE", "record every snapshot")]
 RecordKeep = Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")]
-VerdictAfter = Annotated[int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")]
+VerdictAfter = Annotated[int | None, duration_option("frozen for longer is a stall (by its usual pace)")]
 OnAlert = Annotated[str | None, option("CMD", "run CMD (no shell) at each alert, with the alert as JSON on its stdin")]
 DEFAULT_IDLE_AFTER_MS = 7_200_000
 

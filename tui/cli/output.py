@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
+from ...engine.text.formatting import counted
 from ...engine.watermarks.counts import RateMeter
 from ..words.progress import bar, progress
 
@@ -207,7 +208,7 @@ class SnapshotPrinter:
         else:
             self._writer.flush()
         if self._writer.dropped:
-            say(f"--json: the reader was too slow for {self._writer.dropped:,} snapshots, which were not printed")
+            say(f"--json: the reader was too slow; not printed: {counted(self._writer.dropped, 'snapshot')}")
         if self._error is not None and not isinstance(self._error, BrokenPipeError):
             say(f"cannot write standard output: {self._error.strerror}; free some space, or print elsewhere")
             return 1

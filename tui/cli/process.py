@@ -1,6 +1,8 @@
-"""This process: its log (`--log-file`, `--log-level`), its imports, and the versions of what it runs on."""
+"""This process: its log (`--log-file`, `--log-level`), its output, its imports, and the versions of what it runs on."""
 
+import codecs
 import gc
+import io
 import json
 import logging
 import os
@@ -11,8 +13,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...engine.system.errors import UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 FILE_VARIABLE, LEVEL_VARIABLE = "WMTOP_LOG_FILE", "WMTOP_LOG_LEVEL"
 LEVELS = ("debug", "info", "warning", "error")
@@ -61,6 +67,65 @@ class _JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
         return json.dumps(line, ensure_ascii=False)
+
+
+class _StandardOutput(io.FileIO):
+    """Standard output, which remembers that it could not be written."""
+
+    error: OSError | None = None
+
+    def write(self, data: "Buffer") -> int | None:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def prepare_output() -> None:
+    """Make standard output and standard error usable.
+
+    One that the parent process has closed takes no file of this process: what is printed there fails. A character that
+    cannot be encoded is shown as in JSON (`\\u00d7`); an encoding other than UTF-8 gets ASCII only.
+    """
+    codecs.register_error("wmtop", _escaped)
+    for descriptor, name, mode in ((1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, mode), descriptor)
+            os.set_inheritable(descriptor, True)  # also where the file got that number at once
+            setattr(sys, name, _text(io.FileIO(descriptor, "w", closefd=False), "utf-8"))
+    if sys.stdout is sys.__stdout__:  # not a test's
+        raw = _StandardOutput(sys.stdout.fileno(), "w", closefd=False)
+        sys.stdout = _text(raw, sys.stdout.encoding, by_lines=bool(sys.stdout.line_buffering))
+
+
+def _text(raw: io.FileIO, encoding: str, *, by_lines: bool = True) -> io.TextIOWrapper:
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), "utf-8" if is_utf8 else "ascii", errors="wmtop", line_buffering=by_lines
+    )
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What is written instead of characters that cannot be encoded, for `codecs`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def unwritten() -> OSError | None:
+    """Why standard output cannot be written; None: all that was printed is written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    raw = getattr(sys.stdout.buffer, "raw", None)
+    return raw.error if isinstance(raw, _StandardOutput) else None
+
+
+def discard_output() -> None:
+    """Drop what is printed from now on, and what waits to be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 @contextmanager

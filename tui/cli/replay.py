@@ -14,22 +14,25 @@ from ...engine.feed.redaction import redact as write_redacted
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
-from ...engine.text.formatting import count, stamp
-from .options import Force, flag, option, parse_speed, parse_time
+from ...engine.text.formatting import counted, stamp
+from .options import Force, checked_moment, flag, option, parse_speed, target_argument
 from .running import has_terminal, show_app
-from .targets import number_at
+from .targets import member_of, moment_in, number_at, recording_path
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.targets.spark.kind import FinishedLog
 
 
 def replay(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="a file written by --record or R")],
+    recording: Annotated[str, target_argument("a file written by --record or R", "RECORDING")],
     speed: Annotated[
         float | None, option("X|max", "replay speed multiplier", parse=parse_speed, show_default="1")
     ] = 1.0,
     at: Annotated[
-        int | None, option("TIME", "start paused at this time; with --once: the moment to print", parse=parse_time)
+        str | None,
+        option(
+            "TIME", "start paused at this time (14:30, +10m); with --once: the moment to print", parse=checked_moment
+        ),
     ] = None,
     once: Annotated[bool, flag("--once", "print the summary of one snapshot: the last, or the one at --at")] = False,
     json: Annotated[bool, flag("--json", "print every snapshot (with --once: one) as a JSON line")] = False,
@@ -43,22 +46,23 @@ def replay(
         raise UsageError("--redact writes a copy and prints nothing else; leave out --once and --json")
     if at is not None and json and not once:
         raise UsageError("--at with --json prints one snapshot; add --once")
-    with RecordingReader(recording) as reader:
+    path = recording_path(member_of(recording))
+    with RecordingReader(path) as reader:
         if not len(reader):
-            raise UsageError(f"{recording} has no snapshots")
+            raise UsageError(f"{path} has no snapshots")
         if redact is not None:
-            check_outputs({"--redact": redact}, inputs=[recording], force=force)
-            _say_truncated(reader, recording)
+            check_outputs({"--redact": redact}, inputs=[path], force=force)
+            _say_truncated(reader, path)
             with progress_bar("snapshots") as step:
                 step(len(reader))
                 channels = write_redacted(reader, redact, lambda number: step(len(reader) - number), force=force)
-            print(f"{redact}: {count(len(reader))} snapshots, {count(channels)} channels renamed")
+            print(f"{redact}: {counted(len(reader), 'snapshot')}, {counted(channels, 'channel')} renamed")
         elif once or json:
-            print_snapshots(reader, recording, once=once, json=json, at_ms=at)
+            print_snapshots(reader, path, once=once, json=json, at=at)
         elif not has_terminal():
             raise UsageError("the screen needs a terminal; without one, use --json, --once or --redact OUT")
         else:
-            play(reader, speed, at, playing=at is None)
+            play(reader, speed, None if at is None else moment_in(reader, at), playing=at is None)
 
 
 def play(
@@ -73,13 +77,13 @@ def play(
     return show_app(app, read_only=False, of_fleet=of_fleet)
 
 
-def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at_ms: int | None = None) -> None:
-    """Print every snapshot, or with `once` the last one at or before `at_ms` (None: the end); as JSON or a summary.
+def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at: str | None = None) -> None:
+    """Print every snapshot, or with `once` the last one at or before `at` (None: the end); as JSON or a summary.
 
-    UsageError if the recording starts after `at_ms`.
+    UsageError if the recording starts later.
     """
     _say_truncated(reader, path)
-    number = len(reader) - 1 if at_ms is None else number_at(reader, path, at_ms)
+    number = number_at(reader, path, at)
     if not json:
         from .summary import summary
 

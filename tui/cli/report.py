@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ...engine.system.errors import UsageError
 from ...engine.targets.own import is_recording, is_remote, known_as, local_path, name_of
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
-from ...engine.text.formatting import clean, stamp
+from ...engine.text.formatting import clean, counted, stamp
 from ...engine.verdict.history import history_point
 from ...engine.verdict.verdict import verdict_of
 from .options import OF_CHECKS, AtTime, Force, duration_option, flag, target_argument, with_target_options
@@ -66,7 +66,7 @@ def report(
         _say("")
     last = incident.snapshots[-1]
     moment = "" if last.now_ms is None else f", {stamp(last.now_ms, None)}"
-    print(f"{out}: {verdict_of(last).verdict.upper()}{moment}, {len(incident.snapshots):,} snapshots")
+    print(f"{out}: {verdict_of(last).verdict.upper()}{moment}, {counted(len(incident.snapshots), 'snapshot')}")
 
 
 def _say(step: str) -> None:
@@ -75,7 +75,7 @@ def _say(step: str) -> None:
         print("\r\x1b[K" + (f"{step} …" if step else ""), end="", file=sys.stderr, flush=True)
 
 
-def _recorded(path: Path, at: int | None) -> "Incident":
+def _recorded(path: Path, at: str | None) -> "Incident":
     from ..screens.incident_report import incident_of
 
     with recording_at(path, at) as (reader, number):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from ...engine.system.errors import RunError, UsageError
-from ...engine.targets.own import is_recording, known_as, local_path, running_engine
-from .config import config
+from ...engine.targets.own import is_path, is_recording, is_remote, known_as, local_path
 from .options import flag, option, target_argument
+from .targets import existing, member_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -44,23 +44,17 @@ def serve(
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
-    from ...engine.targets.discover import nothing_there
-    from ...engine.targets.spark.checkpoint import check
-    from ...engine.targets.spark.event_log import is_log
-    from ...engine.targets.spark.reports import is_published
-
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
-    if target in config().targets:
-        return [*wmtop, "attach", target, *([] if allow_changes else ["--read-only"])]
-    path = Path(target)
-    if is_recording(target):
-        return [*wmtop, "replay", str(local_path(target).absolute())]
-    if not path.exists() and "://" not in target and running_engine(target) is None and not is_published(target):
-        raise UsageError(nothing_there(target))
-    if path.exists() and not is_log(path) and running_engine(target) is None:
-        check(path)
-    whole = str(path.absolute()) if path.exists() else target
-    return [*wmtop, "attach", whole, *([] if allow_changes else ["--read-only"])]
+    mode = [] if allow_changes else ["--read-only"]
+    member = existing(member_of(target))
+    address = member.target
+    if member.forgiving:
+        return [*wmtop, "attach", target, *mode]
+    if is_recording(address):
+        return [*wmtop, "replay", str(local_path(address).absolute())]
+    if is_path(address) and not is_remote(address):
+        address = str(local_path(address).absolute())
+    return [*wmtop, "attach", address, *mode]
 
 
 def _check_address(host: str, port: int) -> None:

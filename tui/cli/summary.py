@@ -8,6 +8,7 @@ from ...engine.text.formatting import (
     behind_clock,
     clean,
     count,
+    counted,
     duration,
     malformed,
     setting,
@@ -42,7 +43,8 @@ def summary(snapshot: Snapshot) -> str:
     totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
     lines = [
-        f"{clean(snapshot.name)}: {snapshot.state}, {count(totals.records)} records, {len(snapshot.channels)} channels",
+        f"{clean(snapshot.name)}: {snapshot.state}, {counted(totals.records, 'record')}, "
+        f"{counted(len(snapshot.channels), 'channel')}",
         verdict_line(snapshot),
         f"watermark {watermark}" + (f", held back by {clean(level.holder.channel)}" if level.holder else ""),
         f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), "

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
+from datetime import UTC, tzinfo
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,12 +14,22 @@ from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
-from ...engine.targets.own import Recording, is_recording
+from ...engine.targets.own import (
+    Recording,
+    RunningEngine,
+    is_path,
+    is_recording,
+    is_remote,
+    local_path,
+    own_run,
+    running_engine,
+)
 from ...engine.targets.target import NO_OPTIONS, OpenedTarget, Pace, TargetOptions
-from ...engine.text.formatting import clean, stamp
+from ...engine.text.formatting import clean, parse_moment, stamp
 from ..words.fail_if import CheckInput
 from ..words.recent import Recent
-from .config import config
+from .config import appearance, config
+from .launch import launched
 from .options import target_options
 
 
@@ -34,11 +45,47 @@ class Member(Struct, frozen=True):
 
 
 def member_of(name: str) -> Member:
-    """A target as given by a user: a configured name, or any target of `wmtop attach`."""
+    """A target as given by a user: a configured name, a running engine or published query, or an address."""
     found = config().targets.get(name)
     if found is None:
-        return Member(name, name)
+        return Member(name, name if is_path(name) else _address_of(name))
     return Member(name, found.attach, target_options(**found.options), forgiving=True, fail_if=found.fail_if)
+
+
+def _address_of(name: str) -> str:
+    from ...engine.targets.discover import address_of
+
+    return address_of(name, runs=launched() is None)
+
+
+def recording_path(member: Member) -> Path:
+    """The path that a recording is read from; UsageError for what is not a path."""
+    address = member.target
+    if is_path(address) and not is_remote(address):
+        return local_path(address)
+    if running_engine(address) is not None:
+        raise UsageError(f"{clean(member.name)} is a running engine, not a recording; 'wmtop attach' shows it")
+    from ...engine.targets.discover import nothing_there
+
+    raise UsageError(nothing_there(address))
+
+
+def existing(member: Member) -> Member:
+    """The member; UsageError for a name or a local path that leads to no target, unless it is configured."""
+    address = member.target
+    if member.forgiving or is_remote(address) or own_run(address) is not None:
+        return member
+    from ...engine.targets.discover import nothing_there
+    from ...engine.targets.spark.checkpoint import check
+    from ...engine.targets.spark.event_log import is_log
+    from ...engine.targets.spark.reports import is_published
+
+    path = local_path(address)
+    if not (path.exists() if is_path(address) else is_published(address)):
+        raise UsageError(nothing_there(address))
+    if is_path(address) and not is_log(path):
+        check(path)
+    return member
 
 
 def free_name(member: Member) -> str | None:
@@ -89,31 +136,59 @@ def _published(taken: set[str]) -> list[Member]:
 
 
 @contextmanager
-def recording_at(path: Path, at_ms: int | None) -> Generator[tuple[RecordingReader, int]]:
+def recording_at(path: Path, at: str | None) -> Generator[tuple[RecordingReader, int]]:
     """The recording and the number of its snapshot at a time (None: its last one); UsageError if there is none."""
     with RecordingReader(path) as reader:
         if not len(reader):
             raise UsageError(f"{path} has no snapshots")
-        yield reader, len(reader) - 1 if at_ms is None else number_at(reader, path, at_ms)
+        yield reader, number_at(reader, path, at)
 
 
-def number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:
+def number_at(reader: RecordingReader, path: Path, at: str | None) -> int:
     """The number of the snapshot at that moment; UsageError where the recording starts later.
 
     A line on standard error says so where it ends earlier: its last snapshot may be out of date by then.
     """
-    first = next((point for point in reader.points if point is not None), None)
-    if first is None or at_ms < first.now_ms:
-        start = (
-            "its snapshots have no times" if first is None else f"the recording starts at {stamp(first.now_ms, None)}"
-        )
-        raise UsageError(f"--at {stamp(at_ms, None)}: {path} has no snapshot that early; {start}")
+    if at is None:
+        return len(reader) - 1
+    zone = _zone()
+    if reader.span_ms is None:
+        raise UsageError(f"--at {clean(at)}: the snapshots of {path} have no times")
+    first, last = reader.span_ms
+    at_ms = moment_in(reader, at)
+    if at_ms < first:
+        start = f"the recording starts at {stamp(first, zone)}"
+        raise UsageError(f"--at {stamp(at_ms, zone)}: {path} has no snapshot that early; {start}")
     number = reader.seek(at_ms)
-    last = max(point.now_ms for point in reader.points if point is not None)
     if at_ms > last and not reader.at(number).ended:
-        end = f"the recording ends at {stamp(last, None)}; this is its last snapshot"
-        print(f"wmtop: --at {stamp(at_ms, None)}: {end}", file=sys.stderr)
+        end = f"the recording ends at {stamp(last, zone)}; this is its last snapshot"
+        print(f"wmtop: --at {stamp(at_ms, zone)}: {end}", file=sys.stderr)
     return number
+
+
+def moment_in(reader: RecordingReader, at: str) -> int:
+    """The typed time (epoch ms) in a recording: `+10m` from its start, `-10m` and `14:30` from its end."""
+    first, last = reader.span_ms or (0, 0)
+    return parse_moment(at, first if at.startswith("+") else last, _zone(), (first, last))
+
+
+def _zone() -> tzinfo | None:
+    """The zone in which a time is typed, as on the screen."""
+    return None if appearance().zone == "local" else UTC
+
+
+def what_was_read(opened: OpenedTarget, snapshot: Snapshot, reader: RecordingReader | None = None) -> str:
+    """What a name led to, in a few words: `recording, ends 2013-02-08 14:02:00 UTC`."""
+    if reader is not None:
+        if reader.span_ms is None or snapshot.now_ms is None:
+            return "recording"
+        moment = "" if snapshot.now_ms == reader.span_ms[1] else f" at {stamp(snapshot.now_ms, _zone())}"
+        return f"recording{moment}, ends {stamp(reader.span_ms[1], _zone())}"
+    if isinstance(opened, RunningEngine):
+        return "running engine"
+    source = snapshot.source
+    kind = "" if source is None else source.kind
+    return {"flink": "Flink job", "topic": "Kafka topic", "group": "consumer group"}.get(kind, kind)
 
 
 class Look(Struct):
@@ -123,6 +198,8 @@ class Look(Struct):
     header: Header | None = None
     seen: list[Snapshot] = []
     lost: str | None = None
+    read: str = ""
+    """What was read: `running engine`."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -138,11 +215,11 @@ class Look(Struct):
 
 
 def look_at(
-    member: Member, is_decided: Callable[[Look], bool], for_ms: int, at: int | None, options: TargetOptions
+    member: Member, is_decided: Callable[[Look], bool], for_ms: int, at: str | None, options: TargetOptions
 ) -> Look:
     """Read the target until more time would not change the answer, or `for_ms` are over; at least one snapshot.
 
-    `at` (epoch ms) is the moment of a recording; `options` win over the member's own.
+    `at` is the typed moment of a recording; `options` win over the member's own.
     """
     if at is not None and not is_recording(member.target):
         raise UsageError(f"--at is for a recording, and {clean(member.target)} is not one")
@@ -152,10 +229,12 @@ def look_at(
     if isinstance(opened, Recording):
         with recording_at(opened.path, at) as (reader, number):
             points = [point for point in reader.points[: number + 1] if point is not None]
-            return Look(Recent(points), seen=[reader.at(number)])
+            last = reader.at(number)
+            return Look(Recent(points), seen=[last], read=what_was_read(opened, last, reader))
     look = follow(opened, "check", is_decided, for_ms)
     if not look.seen:
         raise RunError(look.lost or f"the engine {opened.name} sent no snapshot within {for_ms / 1_000:g} s")
+    look.read = what_was_read(opened, look.snapshot)
     return look
 
 
@@ -185,6 +264,6 @@ def follow(
                     return look
         if not pace.is_over:
             look.lost = gone
-    except RunError as error:
+    except (RunError, OSError) as error:
         look.lost = first_line(error)
     return look

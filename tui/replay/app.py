@@ -1,9 +1,8 @@
 """The app on a recording: the same screens, a timeline below them, and the keys that move on it."""
 
-import re
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from textual.widgets import Input
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
-from ...engine.text.formatting import at, parse_duration
+from ...engine.text.formatting import MOMENT_HOW, parse_moment
 from ..screens.app import FromFeed, WmtopApp
 from ..screens.incident_report import Incident, incident_of
 from ..screens.main import MainScreen
@@ -28,43 +27,19 @@ from ..words.recent import Recent
 from .player import Player
 from .timeline import ReplayBar, Timeline, marks_of
 
-HOW = "a time is written like 14:30, 14:30:05, 02-08 14:30, 2013-02-08T14:30Z, +10m or -1h"
-_SHORT_DATE = re.compile(r"\d\d-\d\d")
-
-
-def parse_moment(text: str, now_ms: int, zone: tzinfo | None) -> int:
-    """The time (epoch ms), read in `zone` (None: local) at `now_ms`; ValueError with one line."""
-    text = text.strip()
-    if text[:1] in ("+", "-", "−"):
-        length = parse_duration(text[1:])
-        return now_ms + (length if text[0] == "+" else -length)
-    if re.fullmatch(r"\d{9,}", text):
-        return int(text)
-    here = at(now_ms, zone)
-    if re.fullmatch(r"\d\d?:\d\d(:\d\d(\.\d+)?)?", text):
-        text = f"{here.date().isoformat()} {'0' * (text[1] == ':')}{text}"
-    elif _SHORT_DATE.match(text) and not re.match(r"\d{4}", text):
-        text = f"{here.year}-{text}"
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(HOW) from None
-    if moment.tzinfo is None and zone is not None:
-        moment = moment.replace(tzinfo=zone)
-    return int(moment.timestamp() * 1000 // 1)
-
-
 _HOW_TO_TYPE = "14:30 · 02-08 14:30 · +10m · Esc stays"
 
 
 class GoToScreen(ModalScreen[int | None]):
-    """Asks for a time, read at `now_ms` in `zone`; dismissed with it (epoch ms), or with None to stay."""
+    """Asks for a time, read at `now_ms` in `zone`, of a recording from the first to the last ms of `within`; dismissed
+    with it (epoch ms), or with None to stay.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "stay", "stay")]
 
-    def __init__(self, now_ms: int, zone: tzinfo | None) -> None:
+    def __init__(self, now_ms: int, zone: tzinfo | None, within: tuple[int, int]) -> None:
         super().__init__()
-        self._now_ms, self._zone = now_ms, zone
+        self._now_ms, self._zone, self._within = now_ms, zone, within
 
     def compose(self) -> ComposeResult:
         yield Prompt()
@@ -77,9 +52,9 @@ class GoToScreen(ModalScreen[int | None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         try:
-            self.dismiss(parse_moment(event.value, self._now_ms, self._zone))
+            self.dismiss(parse_moment(event.value, self._now_ms, self._zone, self._within))
         except ValueError as error:
-            self.query_one(Prompt).say(str(error) if event.value.strip() else HOW)
+            self.query_one(Prompt).say(str(error) if event.value.strip() else MOMENT_HOW)
 
     def action_stay(self) -> None:
         """Stay."""
@@ -196,9 +171,9 @@ class ReplayApp(WmtopApp):
 
     def action_go_to(self) -> None:
         """Ask for a time, and go there."""
-        point = self._recording.points[self._replay.playback.number]
-        if point is not None and not isinstance(self.screen, GoToScreen):
-            self.push_screen(GoToScreen(point.now_ms, self._zone), self._go_to)
+        point, within = self._recording.points[self._replay.playback.number], self._recording.span_ms
+        if point is not None and within is not None and not isinstance(self.screen, GoToScreen):
+            self.push_screen(GoToScreen(point.now_ms, self._zone, within), self._go_to)
 
     def _go_to(self, now_ms: int | None) -> None:
         if now_ms is not None:

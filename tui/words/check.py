@@ -39,7 +39,13 @@ class Checked(Struct, frozen=True):
     """The comparisons that made `--fail-if` true, with their numbers."""
     not_known: str | None = None
     """The facts that `--fail-if` needs and this target lacks."""
+    not_met: str | None = None
+    """The comparisons that made `--fail-if` false, with their numbers."""
+    at_least: list[str] = []
+    """The names of the facts that are lower bounds."""
     held_back_by: str | None = None
+    read: str = ""
+    """What the name led to: `recording, ends 2013-02-08 14:02:00 UTC`."""
 
 
 _REASONS = {
@@ -81,9 +87,12 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
 
 def lines(result: Checked) -> Iterator[str]:
     """A target in full: verdict, condition, findings."""
-    yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}"
+    read = f"  ({f.clean(result.read)})" if result.read else ""
+    yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}{read}"
     if result.met is not None:
         yield f"  true: {result.met}"
+    if result.not_met is not None:
+        yield f"  false: {result.not_met}"
     if result.not_known is not None:
         yield f"  not known from this target: {result.not_known}"
     for finding in result.findings:

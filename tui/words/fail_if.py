@@ -18,6 +18,10 @@ Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None
 
 
+class AtLeast(float):
+    """A fact of which only a lower bound is known."""
+
+
 class CheckInput(Struct, frozen=True):
     """The input for the facts."""
 
@@ -42,12 +46,18 @@ def _late_share_recent(given: CheckInput) -> Value:
     return share(last.late - first.late, max(last.records - first.records, 0))
 
 
+def _age(given: CheckInput) -> Value:
+    """How long ago the watermark last advanced."""
+    verdict = given.snapshot.verdict
+    return verdict.age_ms if verdict.age_ms is None or not verdict.age_at_least else AtLeast(verdict.age_ms)
+
+
 def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
     def take(given: CheckInput) -> Value:
         """The age of the watermark under that verdict; 0 under another known one."""
         if given.verdict == "unknown":
             return None
-        return given.snapshot.verdict.age_ms if given.verdict == verdict else 0
+        return _age(given) if given.verdict == verdict else 0
 
     return take
 
@@ -77,7 +87,7 @@ FACTS: dict[str, Fact] = {
     "late_share": Fact("share", lambda given: share(given.snapshot.totals.late, given.snapshot.totals.records)),
     "late_share_recent": Fact("share", _late_share_recent),
     "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
-    "age": Fact("duration", lambda given: given.snapshot.verdict.age_ms),
+    "age": Fact("duration", _age),
     "stalled_for": Fact("duration", _age_while("stalled")),
     "waiting_for": Fact("duration", _age_while("waiting")),
     "idle": Fact("count", _in_state("idle")),
@@ -172,21 +182,25 @@ def parse_fail_if(text: str, plugins: Collection[str] = ()) -> Expression:
 
 
 def evaluate(expression: Expression, given: CheckInput) -> Outcome:
-    """Whether it is met: the comparisons that make it so, or the facts that are not known."""
+    """Whether it is met: the comparisons that make it so, or not so, or the facts that are not known."""
     unknown: list[str] = []
+    false: list[str] = []
     for alternative in expression:
         results = [_evaluate(comparison, given) for comparison in alternative]
         if all(result.met for result in results):
             return Outcome(True, " and ".join(result.words for result in results))
-        if all(result.met is not False for result in results):
-            unknown += [result.words for result in results if result.met is None]
-    return Outcome(None, ", ".join(unknown)) if unknown else Outcome(False, "")
+        not_met = [result.words for result in results if result.met is False]
+        false += not_met
+        unknown += [] if not_met else [result.words for result in results if result.met is None]
+    return Outcome(None, ", ".join(unknown)) if unknown else Outcome(False, ", ".join(false))
 
 
 def shown(value: Value, kind: Kind) -> str:
     """A fact's value with its unit."""
     if value is None or isinstance(value, str):
         return f.UNKNOWN if value is None else value
+    if isinstance(value, AtLeast):
+        return f"at least {shown(float(value), kind)}"
     if kind == "duration":
         return f.duration(value)
     if kind == "share":
@@ -205,8 +219,16 @@ def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
         return Outcome(None, name)
     if isinstance(value, str) != isinstance(comparison.value, str):
         return Outcome(None, name)  # a plug-in's word compared with a number, or the reverse
+    if isinstance(value, AtLeast) and not _decides(value, comparison):
+        return Outcome(None, f"{name}, {shown(value, comparison.kind)}")
     met = _OPERATORS[comparison.operator](value, comparison.value)
     return Outcome(met, f"{comparison.text} ({name} is {shown(value, comparison.kind)})")
+
+
+def _decides(bound: AtLeast, comparison: Comparison) -> bool:
+    """Whether the comparison has the same outcome for every value that is not below the bound."""
+    limit = comparison.value
+    return not isinstance(limit, str) and (bound > limit or (bound == limit and comparison.operator in (">=", "<")))
 
 
 def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Comparison:

@@ -91,7 +91,8 @@ def _head(case: Case) -> str:
         "",
         f"![The main screen]({PICTURE})",
         "",
-        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{covered}; `wmtop replay {RECORDING}` shows them",
+        f"- [{RECORDING}]({RECORDING}): {f.counted(clip.snapshots, 'snapshot')}{covered}; "
+        f"`wmtop replay {RECORDING}` shows them",
     ]
     if not case.recorded:  # what is known about the time before a recording that was made for this report
         first_ms = min((point.wall_ms for point in case.past), default=None)

@@ -150,13 +150,13 @@ def more_less_behind(rest: int) -> str:
 
 def windows_wait(windows: int) -> str:
     """The head of a group of windows."""
-    return f"{windows:,} windows wait for"
+    return f"{f.counted(windows, 'window')} {'waits' if windows == 1 else 'wait'} for"
 
 
 def sample_of(records: int, late: int | None) -> str:
     """How many records a picture shows; `late` None: not known."""
     reported = f"late: {f.ELSEWHERE}" if late is None else f"{late:,} late"
-    return f"a sample of {records:,} records, {reported}"
+    return f"a sample of {f.counted(records, 'record')}, {reported}"
 
 
 def not_in_sample(channel: str) -> str:

@@ -230,7 +230,7 @@ def _reason(
         if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):
             return [headline]
         if reason.code == "unread_records":
-            return [f"{f.count(reason.records)} records are not read"]
+            return [f"{f.counted(reason.records, 'record')} unread"]
         return [AS_A_WHOLE]
     accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
     if reason.code == "engine_lost":

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from msgspec import Struct, structs
 
-from ...system.errors import UsageError
+from ...system.errors import UsageError, one_line
 from ...system.json_path import JsonPath, parse_json_path
 from ...system.remote_files import is_of_store
 from .data_files import AHEAD, SUFFIXES, DataFile, Format, damaged, local_file, missing, unreadable
@@ -263,9 +263,9 @@ def _json_columns(file: DataFile, gzipped: bool, head: bytes) -> tuple[str, ...]
             except msgspec.DecodeError:
                 continue
     if not names:
+        found = one_line(head.decode(errors="replace"), 40)
         raise UsageError(
-            f"{file} has no JSON lines; expected one object a line, but it begins with {head[:40]!r}",
-            code="no_json_lines",
+            f"{file} has no JSON lines; expected one object a line, but it begins with {found}", code="no_json_lines"
         )
     return tuple(names)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError, one_line
-from ..own import Recording, is_remote, known_as, local_path, name_of, without_scheme
+from ..own import Recording, is_path, is_remote, known_as, local_path, name_of, without_scheme
 from ..target import AttachedTarget, Kind, LogProgress, Message, NothingThereError, OpenedTarget, Pace, TargetOptions
 
 if TYPE_CHECKING:  # a tap is imported if it is used
@@ -80,11 +80,13 @@ def _open(address: str, options: TargetOptions) -> OpenedTarget:
     watch = partial(QueryWatch, windows=_windows_of(options), broker=_broker_of(options))
     if is_remote(address):
         return _open_remote(address, options, watch)
+    if not is_path(address):
+        return _open_published(address, options.query, watch)
     path = local_path(address)
     if is_log(path):
         return _open_log(path, options, watch)
     if not path.exists():
-        return _open_published(address, options.query, watch)
+        raise NothingThereError(address)
     _refuse_query(options)
     check(path)  # a wrong directory is reported before the screen opens
     source = SourceView(kind="checkpoint", description=str(path.absolute()))

@@ -66,7 +66,7 @@ def test_bash_completes_commands_options_and_targets(tmp_path: Path) -> None:
         ).stdout.split()
 
     assert completed("ch") == ["check"]
-    assert completed("check", "--fa") == ["--fail-if"]
+    assert completed("check", "--fa") == ["--fail-if", "--fail-on"]
     assert {"orders", "clicks"} <= set(completed("attach", ""))
     assert completed("export", "ord") == ["orders"]
 

@@ -5,8 +5,7 @@ import time
 from datetime import UTC
 
 import pytest
-from wmtop.engine.text.formatting import DURATION_HOW
-from wmtop.tui.replay.app import HOW, parse_moment
+from wmtop.engine.text.formatting import DURATION_HOW, MOMENT_HOW, parse_moment
 
 from ..canned import DAY, HOUR, MINUTE, NOON
 
@@ -35,11 +34,27 @@ def test_what_can_be_typed(text: str, moment: int) -> None:
     assert parse_moment(text, NOW, UTC) == moment
 
 
+@pytest.mark.parametrize(
+    ("text", "within", "moment"),
+    [
+        ("20:00", (NOW - DAY, NOW), NOON - 16 * HOUR),
+        ("20:00", (NOW - DAY, NOW + DAY), NOON + 8 * HOUR),
+        ("9:00", (NOW, NOW + DAY), NOON + 21 * HOUR),
+        ("20:00", (NOW - HOUR, NOW), NOON + 8 * HOUR),
+        ("02-08 20:00", (NOW - DAY, NOW), NOON + 8 * HOUR),
+    ],
+)
+def test_a_time_of_day_is_that_of_the_day_which_the_recording_has(
+    text: str, within: tuple[int, int], moment: int
+) -> None:
+    assert parse_moment(text, NOW, UTC, within) == moment
+
+
 @pytest.mark.parametrize("text", ["", "noon", "25:00", "14", "2013-13-01", "14:30 pm"])
 def test_what_cannot_is_one_line(text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(HOW)) as error:
+    with pytest.raises(ValueError, match=re.escape(MOMENT_HOW)) as error:
         parse_moment(text, NOW, UTC)
-    assert str(error.value) == HOW
+    assert str(error.value) == MOMENT_HOW
 
 
 def test_a_wrong_length_says_how_to_write_one() -> None:

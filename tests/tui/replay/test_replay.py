@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.text.formatting import MOMENT_HOW
 from wmtop.engine.verdict.history import history_point
-from wmtop.tui.replay.app import HOW, GoToScreen
+from wmtop.tui.replay.app import GoToScreen
 from wmtop.tui.replay.player import REFUSED, TRUNCATED, play_times
 from wmtop.tui.replay.timeline import Timeline
 from wmtop.tui.screens.help import HelpScreen
@@ -125,7 +126,7 @@ def test_a_typed_time_is_gone_to_and_a_bad_one_is_one_line(path: Path) -> None:
         await it.press("G", "x", "enter")
         assert isinstance(it.app.screen, GoToScreen)
         note = it.app.screen.query_one("#prompt-note")
-        assert str(note.render()) == HOW
+        assert str(note.render()) == MOMENT_HOW
         await it.press("escape")
         await shows(it, 77)
 

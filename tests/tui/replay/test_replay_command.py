@@ -83,7 +83,8 @@ def test_a_copy_without_names(path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 BAD = {
-    "none.rec": "cannot read none.rec: No such file or directory",
+    "none.rec": "there is no run, file or directory none.rec",
+    "./none.rec": "cannot read none.rec: No such file or directory",
     "text": "text is not a wmtop recording",
     "empty.rec": "empty.rec has no snapshots",
     "flights.rec": "--json, --once or --redact OUT",

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Totals, Verdict, VerdictName
-from wmtop.tui.words.fail_if import FACTS, CheckInput, Value, evaluate, facts_of, parse_fail_if
+from wmtop.tui.words.fail_if import FACTS, AtLeast, CheckInput, Fact, Value, evaluate, facts_of, parse_fail_if
 
 from ...doctor.patients import SECOND, before, channel, healthy
 
@@ -55,6 +55,34 @@ def given(verdict: VerdictName = "moving") -> CheckInput:
 )
 def test_a_condition(text: str, met: bool | None) -> None:
     assert evaluate(parse_fail_if(text), given()).met is met
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("stalled_for > 4m", True),
+        ("stalled_for >= 5m", True),
+        ("stalled_for > 5m", None),
+        ("stalled_for > 6m", None),
+        ("stalled_for < 5m", False),
+        ("stalled_for < 6m", None),
+        ("stalled_for <= 4m", False),
+        ("stalled_for <= 5m", None),
+        ("stalled_for == 4m", False),
+        ("stalled_for != 4m", True),
+        ("stalled_for == 5m", None),
+        ("stalled_for == 6m", None),
+        ("stalled_for > 6m or late_share > 1%", True),
+        ("stalled_for > 6m and late_share > 50%", False),
+    ],
+)
+def test_a_lower_bound_decides_only_what_every_value_above_it_would(
+    text: str, met: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FACTS, "stalled_for", Fact("duration", lambda given: AtLeast(300 * SECOND)))
+    outcome = evaluate(parse_fail_if(text), given())
+    assert outcome.met is met
+    assert met is not None or "at least 5m" in outcome.words
 
 
 def test_without_a_verdict_it_is_neither_this_nor_that() -> None:
