@@ -166,13 +166,15 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
         if source is not None and source.time_unit:
             read = f"{_time_column(context)} is read as {f.clean(source.time_unit)}"
         part = f"{n(self.records, 'row')} set aside, {f.share(self.of_rows)} of all"
+        one = context.snapshot.malformed_example
+        example = _last_one(context.snapshot.last_malformed) if one is None else [f"For example {f.malformed(one)}"]
         nearly_all = self.severity == "critical"
         cause = "Their time is missing, cannot be read, or is before year 1 or after 9999"
         return Explanation(
             "Almost no rows have a usable event time" if nearly_all else "Rows without a usable event time",
             "No watermark, no windows" if nearly_all else part,
             cause + (", as milliseconds read as seconds are." if nearly_all else "; they are in no window."),
-            [part, *_last_one(context.snapshot.last_malformed), read[0].upper() + read[1:]],
+            [part, *example, read[0].upper() + read[1:]],
             ("Time",),
             only(self.channels),
         )
@@ -184,7 +186,7 @@ class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
 
 @rule(Malformed, accounts_for=("stalled", "unknown"))
 def malformed(facts: DiagnosisInput) -> Malformed | None:
-    totals, last = facts.snapshot.totals, facts.snapshot.last_malformed
+    totals, last = facts.snapshot.totals, facts.snapshot.malformed_example or facts.snapshot.last_malformed
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
     if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MIN_MALFORMED:
@@ -252,6 +254,8 @@ class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
 def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
     source, level = facts.snapshot.source, facts.snapshot.level.watermark_ms
     unit = source.time_unit if source else None
+    is_typed = unit == "timestamp"  # nothing says in which unit it was made
+    unit = None if is_typed else unit
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
     if read is not None and read not in _UNITS:
         return None  # text has no unit
@@ -266,7 +270,7 @@ def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
         place = _UNITS.index(read or "ms") + steps
         if 0 <= place < len(_UNITS) and all(map(_recent, meant)):
             better = _UNITS[place]
-            convert = f"Convert the {_LONG[better]} before withWatermark"
+            convert = f"Convert the {_LONG[better]} {'where they are written' if is_typed else 'before withWatermark'}"
             return WrongUnit(
                 severity="critical",
                 size=1,
@@ -274,7 +278,9 @@ def wrong_unit(facts: DiagnosisInput) -> WrongUnit | None:
                 meant_ms=max(meant),
                 unit=read,
                 better=better,
-                fixes=(Fix("set-time-unit", convert if facts.is_attached else f"Set --time-unit {better}"),),
+                fixes=(
+                    Fix("set-time-unit", convert if facts.is_attached or is_typed else f"Set --time-unit {better}"),
+                ),
             )
     return None
 

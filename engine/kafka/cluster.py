@@ -22,8 +22,9 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError
-from ..system.event_time import BELOW, TimeUnit, json_to_ms
+from ..system.event_time import TimeUnit, formats_of, json_to_ms, why_no_time
 from ..system.json_path import JsonPath, near_paths
+from ..watermarks.observation import WhyNoTime
 from .admission import enter
 from .client_settings import KafkaConfig
 
@@ -258,16 +259,25 @@ def _record_of(partition: TopicPartition, raw: Any) -> Record:
     return Record(partition, raw.offset, stamp, raw.key, raw.value)
 
 
-def time_in(record: Record, path: JsonPath, unit: TimeUnit | None) -> int | None:
-    """The time (ms) in a record's value; `unit` None: by its size. None if it is not JSON, or has no such field or no
-    time.
-    """
-    value = path.of(_decoded(record))
-    return json_to_ms([value], unit or _unit_of(value) or "ms")[0].as_py()
+def time_in(record: Record, path: JsonPath, unit: TimeUnit = "auto") -> int | None:
+    """The time (ms) in a record's value; None if it is not JSON, or has no such field or no time."""
+    return json_to_ms([path.of(_decoded(record))], unit)[0].as_py()
 
 
-def look_for_times(cluster: Cluster, partitions: list[TopicPartition], path: JsonPath) -> str | None:
-    """The format of times in the latest records, None without records; UsageError if none has the field."""
+def why_none_in(record: Record, path: JsonPath) -> tuple[str | None, WhyNoTime]:
+    """What a record without a usable time at `path` has there, as text, and why that is no time."""
+    value = _decoded(record)
+    if value is None:
+        return (record.value or b"").decode(errors="replace") or None, "not_json" if record.value else "missing"
+    field = path.of(value)
+    text = field if isinstance(field, str) else msgspec.json.encode(field).decode()
+    return None if field is None else text, why_no_time(field)
+
+
+def look_for_times(
+    cluster: Cluster, partitions: list[TopicPartition], path: JsonPath, unit: TimeUnit = "auto"
+) -> str | None:
+    """As what times in the latest records are read, None without any; UsageError if no record has the field."""
     peek, back = Peek(cluster.config), dict.fromkeys(partitions, _SAMPLED)
     try:
         tails = peek.tails(cluster.latest(partitions), cluster.earliest(partitions), back)
@@ -280,10 +290,7 @@ def look_for_times(cluster: Cluster, partitions: list[TopicPartition], path: Jso
         near = near_paths(path, values)
         hint = f"; near ones: {', '.join(near)}" if near else ""
         raise UsageError(f"--time {path}: none of the last {len(values)} records has it{hint}")
-    if not times:
-        return None
-    unit = _unit_of(times[-1])  # the same rule as `recognised_to_ms_sql`
-    return "ISO 8601" if unit is None else f"epoch {unit}"
+    return formats_of(times, json_to_ms(times, unit), unit)
 
 
 def _decoded(record: Record) -> Any:
@@ -294,18 +301,6 @@ def _decoded(record: Record) -> Any:
         return msgspec.json.decode(value[5:] if value[:1] == b"\0" else value)
     except msgspec.DecodeError:
         return None
-
-
-def _unit_of(value: Any) -> TimeUnit | None:
-    """The unit of a number, by its size; None for anything else."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    for unit, below in BELOW.items():
-        if abs(number) < below:
-            return unit
-    return "ns"
 
 
 class Peek:

@@ -188,6 +188,7 @@ class Observer:
         self._output = output
         self._settings, self._edges = settings, edges = monitor.settings, monitor.edges
         self._planner = source.planner
+        self._malformed_of = source.malformed_of
         parts = source.part_name is not None or source.channel_of_part is not None
         columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
         self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part, source.part_name)
@@ -205,7 +206,7 @@ class Observer:
         """The observation of the next batch; its late records are written before anything is applied."""
         self.warmed_up()
         with self._read_once(self._with_rows(planned)) as batch:
-            return self._with_late(batch, self._grouped(batch, number, levels), levels)
+            return self._with_late(batch, self._with_example(batch, self._grouped(batch, number, levels)), levels)
 
     @property
     def rereads(self) -> bool:
@@ -246,6 +247,13 @@ class Observer:
         if not shares:  # no records, or only Spark knows where the batch begins
             return self._aggregation.observe(reader.rows(batch), number, levels, self._monitor)
         return observation_of(groups_of_shares(batch.frame.sparkSession, shares, work), number, levels, [])
+
+    def _with_example(self, batch: Batch, observation: BatchObservation) -> BatchObservation:
+        """With one of the batch's malformed records, if none is known yet."""
+        last = observation.last_malformed
+        if last is None or self._monitor.malformed_example is not None:
+            return observation
+        return replace(observation, malformed_example=self._malformed_of(batch, last))
 
     def _with_late(self, batch: Batch, observation: BatchObservation, levels: Levels) -> BatchObservation:
         """Write the batch's late records, and add the values that explain them."""

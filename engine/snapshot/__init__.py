@@ -12,7 +12,7 @@ from ..watermarks.channels import Folded
 from ..watermarks.counts import TimePoint, Totals
 from ..watermarks.explain import ExplainedColumn, ExplainedValue
 from ..watermarks.lateness import RecentLateness, RecentRow, WhatIf
-from ..watermarks.observation import Offender
+from ..watermarks.observation import MalformedRecord, Offender
 from ..watermarks.settings import Settings, SettingsChange
 from ..watermarks.window_operator import FiredWindow
 from .flink_job import FlinkJob, FlinkVertex
@@ -318,6 +318,7 @@ class CommonPart(Struct, frozen=True, kw_only=True):
     """Lateness of the channels with most records behind the watermark."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
+    malformed_example: MalformedRecord | None = None
 
 
 class Step(Struct, frozen=True):

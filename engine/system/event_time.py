@@ -1,14 +1,18 @@
 """Times of any column type as epoch ms, computed by Arrow; `untyped_to_ms_sql` does the same inside Spark.
 
-The rules: integers, floats and decimals count `unit` since the epoch; a time without zone is UTC; text is ISO 8601;
-fractions of a millisecond are floored, also before 1970; anything that is not a time within the years 1 to 9999 is
-null. Floats are taken to the microsecond first, so that 0.001 s is 1 ms although the float is a hair below it.
+The rules: integers, floats and decimals, also as text, count `unit` since the epoch (`auto`: each number the unit that
+its size shows); a time without zone is UTC; other text is ISO 8601; fractions of a millisecond are floored, also before
+1970; anything that is not a time within the years 1 to 9999 is null. Floats are taken to the microsecond first, so that
+0.001 s is 1 ms although the float is a hair below it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from re import fullmatch
 from typing import Any, Literal
 
 import numpy as np
@@ -16,14 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..watermarks.observation import WhyNoTime
 from ..watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 
-TimeUnit = Literal["s", "ms", "us", "ns"]
-PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+Unit = Literal["s", "ms", "us", "ns"]
+TimeUnit = Unit | Literal["auto"]
+PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Units per second."""
-BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
-"""The unit of numbers without a given unit: the first one whose bound is above the number's magnitude; above all
-bounds, nanoseconds.
+BELOW: dict[Unit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
+"""The unit of a number with `auto`: the first one whose bound is above its size (s until the year 5138, ms from 1973),
+else nanoseconds. Each value is recognised alone, so the same record always gives the same time.
 """
 
 ISO_8601 = (
@@ -66,12 +72,12 @@ def to_ms(values: Any, unit: TimeUnit) -> Any:
     if pa.types.is_decimal(kind) and _in_range(kind):
         return _decimals(values, unit)
     if is_text(kind):
-        return _iso_8601(values.cast(pa.string()))
+        return text_to_ms(values.cast(pa.string()), unit)
     raise TypeError(f"{kind} is not a time")
 
 
-def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
-    """Times in text from a file without types (CSV): a number counts units, other text is ISO 8601."""
+def text_to_ms(values: Any, unit: TimeUnit) -> Any:
+    """Times in text: a number counts units, other text is ISO 8601."""
     text = pc.utf8_trim(values, characters=" ")
     is_integer, is_float = pc.match_substring_regex(text, INTEGER), pc.match_substring_regex(text, FLOAT)
     ms = pa.nulls(len(text), pa.int64())
@@ -83,15 +89,40 @@ def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
 
 
 def json_to_ms(values: list[Any], unit: TimeUnit) -> Any:
-    """Times in JSON values: a number counts units, a string is ISO 8601, anything else is null."""
+    """Times in JSON values: numbers and strings, anything else is null."""
     integers = [value if type(value) is int and abs(value) <= _INT64_MAX else None for value in values]
     floats = [value if type(value) is float else None for value in values]
     texts = [value if type(value) is str else None for value in values]
     return pc.coalesce(
         _integers(pa.array(integers, pa.int64()), unit),
         _floats(pa.array(floats, pa.float64()), unit),
-        _iso_8601(pa.array(texts, pa.string())),
+        text_to_ms(pa.array(texts, pa.string()), unit),
     )
+
+
+def formats_of(values: Sequence[Any], times: Any, unit: TimeUnit) -> str | None:
+    """As what numbers and texts are read, the most frequent first, given their times; None if none is a time."""
+    usable = times.is_valid().to_pylist()
+    found = Counter(_format_of(value, unit) for value, is_time in zip(values, usable, strict=True) if is_time)
+    named = ", ".join(name for name, _ in found.most_common())
+    return f"{named} (recognised)" if named and unit == "auto" else named or None
+
+
+def _format_of(value: Any, unit: TimeUnit) -> str:
+    try:
+        size = abs(float(value))
+    except ValueError:
+        return "ISO 8601"
+    recognised = next((name for name, below in BELOW.items() if size < below), "ns")
+    return f"epoch {recognised if unit == 'auto' else unit}"
+
+
+def why_no_time(value: Any) -> WhyNoTime:
+    """Why a value, of any type, was not read as a time."""
+    if value is None or value == "":
+        return "missing"
+    is_number = not isinstance(value, bool) and fullmatch(r" *-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)? *", str(value))
+    return "out_of_range" if is_number or isinstance(value, date) else "no_time"
 
 
 def holds_times(kind: Any) -> bool:
@@ -113,27 +144,44 @@ def is_number(kind: Any) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
-def usable_range(unit: TimeUnit) -> tuple[int, int]:
+def usable_range(unit: Unit) -> tuple[int, int]:
     """The first and the last usable time in `unit`."""
     rate = PER_SECOND[unit]
     first, last = FIRST_USABLE_MS * rate // 1_000, ((LAST_USABLE_MS + 1) * rate - 1) // 1_000
     return max(first, -_INT64_MAX), min(last, _INT64_MAX)
 
 
+def _by_size(values: Any, sizes: Any, unit: TimeUnit, in_ms: Callable[[Any, Unit], Any]) -> Any:
+    """`in_ms` of the values in `unit`; `auto`: of each in the unit that its size shows."""
+    if unit != "auto":
+        return in_ms(values, unit)
+    numbers, _ = _numpy(sizes)
+    bands = np.zeros(len(numbers), np.int8)
+    for bound in BELOW.values():
+        bands += (numbers >= bound).view(np.int8)
+    units: list[Unit] = [*BELOW, "ns"]
+    present = [number for number in range(len(units)) if (bands == number).any()]
+    if len(present) < 2:
+        return in_ms(values, units[present[0] if present else 0])
+    return pc.coalesce(*[in_ms(_only(values, pa.array(bands == number)), units[number]) for number in present])
+
+
 def _integers(values: Any, unit: TimeUnit) -> Any:
+    if pa.types.is_uint64(values.type):
+        values = _only(values, pc.less_equal(values, pa.scalar(_INT64_MAX, values.type)))
+    values = values.cast(pa.int64())
+    return _by_size(values, pc.abs(values), unit, _integers_in)
+
+
+def _integers_in(values: Any, unit: Unit) -> Any:
     first, last = usable_range(unit)
     rate = PER_SECOND[unit]
     if not values.null_count and len(values):
         bounds: Any = pc.min_max(values).as_py()
         if first <= bounds["min"] and bounds["max"] <= last:  # as nearly always: no test of each value
-            whole = values.cast(pa.int64())
-            return whole if rate == 1_000 else pa.array(_in_ms(whole.to_numpy(), rate))
-    limits = np.iinfo(values.type.to_pandas_dtype())
-    usable = pc.and_(
-        pc.greater_equal(values, pa.scalar(max(first, int(limits.min)), values.type)),
-        pc.less_equal(values, pa.scalar(min(last, int(limits.max)), values.type)),
-    )
-    numbers, valid = _numpy(_only(values, usable).cast(pa.int64()))
+            return values if rate == 1_000 else pa.array(_in_ms(values.to_numpy(), rate))
+    usable = pc.and_(pc.greater_equal(values, pa.scalar(first)), pc.less_equal(values, pa.scalar(last)))
+    numbers, valid = _numpy(_only(values, usable))
     return _arrow(_in_ms(numbers, rate), valid)
 
 
@@ -142,7 +190,12 @@ def _in_ms(numbers: "NDArray[np.int64]", rate: int) -> "NDArray[np.int64]":
 
 
 def _floats(values: Any, unit: TimeUnit) -> Any:
-    numbers, valid = _numpy(values.cast(pa.float64()))
+    values = values.cast(pa.float64())
+    return _by_size(values, pc.abs(values), unit, _floats_in)
+
+
+def _floats_in(values: Any, unit: Unit) -> Any:
+    numbers, valid = _numpy(values)
     rate = PER_SECOND[unit]
     with np.errstate(over="ignore", invalid="ignore"):
         micros = np.rint(numbers * (1_000_000 // rate) if rate <= 1_000_000 else numbers / 1_000)
@@ -155,13 +208,19 @@ def _in_range(kind: Any) -> bool:
 
 
 def _decimals(values: Any, unit: TimeUnit) -> Any:
+    values = values.cast(pa.decimal256(values.type.precision + 4, values.type.scale))
+    size = pc.floor(pc.abs(values))
+    sizes = _only(size, pc.less_equal(size, pa.scalar(_INT64_MAX))).cast(pa.int64())
+    return _by_size(values, sizes, unit, _decimals_in)
+
+
+def _decimals_in(values: Any, unit: Unit) -> Any:
     """Decimals in ms, exact: floor(value * 1000), or the floor of the value and then the same way as integers."""
-    wide = pa.decimal256(values.type.precision + 4, values.type.scale)
-    counted: TimeUnit = "ms" if unit == "s" else unit
-    whole = pc.floor(pc.multiply(values.cast(wide), pa.scalar(1_000 if unit == "s" else 1, pa.decimal256(4, 0))))
+    counted: Unit = "ms" if unit == "s" else unit
+    whole = pc.floor(pc.multiply(values, pa.scalar(1_000 if unit == "s" else 1, pa.decimal256(4, 0))))
     first, last = usable_range(counted)
     usable = pc.and_(pc.greater_equal(whole, pa.scalar(first)), pc.less_equal(whole, pa.scalar(last)))
-    return _integers(_only(whole, usable).cast(pa.int64()), counted)
+    return _integers_in(_only(whole, usable).cast(pa.int64()), counted)
 
 
 def _iso_8601(text: Any) -> Any:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from rich.cells import cell_len, set_cell_size
 
 from ..system import errors
+from ..watermarks.observation import MalformedRecord
 
 DURATION_HOW = "a duration is written like 250ms, 45s, 30m, 1h30m, 2d"
 MOMENT_HOW = "a time is written like 14:30, 14:30:05, 02-08 14:30, 2013-02-08T14:30Z, +10m or -1h"
@@ -344,6 +345,18 @@ def name(text: str) -> str:
 def counted(number: int | None, thing: str) -> str:
     """`1 window`, `1,204 records`; without a number `– records`."""
     return f"{count(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def malformed(record: MalformedRecord) -> str:
+    """Where a record without a usable event time is, and why it has none."""
+    value = cut(clean(f'"{record.value}"'), NAME_CELLS)
+    why = {
+        "missing": f"no {clean(record.column)}",
+        "not_json": f"{value} is not JSON",
+        "no_time": f"{clean(record.column)} {value} is not a time",
+        "out_of_range": f"{clean(record.column)} {value} is not within the years 1 to 9999",
+    }
+    return f"{label(record.channel)}, {clean(record.where)}: {why[record.why]}"
 
 
 def pad(text: str, cells: int, right: bool = False) -> str:

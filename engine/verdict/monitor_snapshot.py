@@ -228,6 +228,7 @@ def snapshot_of(
         lateness_by_channel=_lateness_by_channel(monitor),
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
+        malformed_example=monitor.malformed_example,
         target=OwnRun(
             spark=_with_watermarks(spark or SparkProgress(), monitor),
             changes=monitor.changes,

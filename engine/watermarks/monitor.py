@@ -15,7 +15,7 @@ from .counts import MAX_WAITING, ChannelCounts, TimePoint, count_dropped, count_
 from .explain import Explain
 from .generators import Generator, new_generator
 from .idleness import IdleCycles, IdlenessTimers
-from .observation import BatchObservation, Offender, greatest_times
+from .observation import BatchObservation, MalformedRecord, Offender, greatest_times
 from .operator_clock import Clock, OperatorClock, new_clock
 from .settings import Settings, SettingsChange, changed, emitted, noted
 from .times import MIN
@@ -50,6 +50,8 @@ class Monitor(Struct, kw_only=True, dict=True):
     history: WatermarkHistory = msgspec.field(default_factory=WatermarkHistory)
     last_future: Offender | None = None
     last_malformed: Offender | None = None
+    malformed_example: MalformedRecord | None = None
+    """The first one that was looked at."""
     changes: list[SettingsChange] = []
     explain: Explain | None = None
     """The counts of `--explain`; None: no columns were asked for."""
@@ -186,6 +188,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.batch = observation.batch
         self.last_future = observation.last_future or self.last_future
         self.last_malformed = observation.last_malformed or self.last_malformed
+        self.malformed_example = self.malformed_example or observation.malformed_example
         self._points.extend(points_of(observation, self.settings, self.window_level, now))
         firings = self._count(observation)
         if self.explain is not None and observation.values is not None:

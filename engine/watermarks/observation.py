@@ -1,8 +1,15 @@
 """What the pipeline reports to the monitor for one micro-batch: aggregates, never records."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from .explain import Values
+
+WhyNoTime = Literal["missing", "not_json", "no_time", "out_of_range"]
+"""Why a record has no usable event time; `out_of_range`: it is not within the years 1 to 9999."""
+MAX_VALUE = 60
+"""Characters of a value that are kept of a malformed record."""
 
 
 class Offender(Struct, frozen=True):
@@ -13,6 +20,16 @@ class Offender(Struct, frozen=True):
     timestamp_ms: int | None
     part: str | None = None
     """The part of the source (`topic-partition`) of the offset, if the channel does not name it."""
+
+
+class MalformedRecord(Struct, frozen=True):
+    """A record without a usable event time: where it is, and what `column` has instead of one (`value`, cut)."""
+
+    channel: str
+    where: str
+    column: str
+    value: str | None
+    why: WhyNoTime
 
 
 class Group(Struct, frozen=True, gc=False):
@@ -75,6 +92,7 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     """Number of late records; only counted together with `values`."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
+    malformed_example: MalformedRecord | None = None
 
 
 def greatest_times(groups: list[Group]) -> tuple[dict[str, int], dict[str, int]]:

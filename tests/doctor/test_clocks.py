@@ -1,8 +1,12 @@
 """Each rule about the times themselves: a case where it must speak, and its neighbours where it must not."""
 
+from datetime import UTC
+
 import pytest
+from wmtop.engine.doctor import explain
 from wmtop.engine.doctor.clocks import FutureTimestamps, Malformed, ProcessingTime, WrongUnit, ZoneShift
 from wmtop.engine.snapshot import Level, Offender, Snapshot, SourceView, Totals
+from wmtop.engine.watermarks.observation import MalformedRecord
 
 from tests.snapshots import replace
 
@@ -56,6 +60,15 @@ def test_rows_without_a_time_are_lost() -> None:
     assert finding.of_rows == 4_000 / 204_000
 
 
+def test_a_row_without_a_time_is_shown_with_the_reason() -> None:
+    example = MalformedRecord("a", "row 8 of a.csv", "ts", "never", "no_time")
+    snapshot = replace(broken(200_000, 4_000), malformed_example=example)
+    finding = found(snapshot)[Malformed]
+    evidence = explain(finding, snapshot, UTC).evidence
+    assert finding.channels == ("a",)
+    assert 'For example a, row 8 of a.csv: ts "never" is not a time' in evidence
+
+
 def test_when_all_are_the_column_or_its_unit_is_wrong() -> None:
     assert found(broken(0, 4_000))[Malformed].severity == "critical"
 
@@ -88,6 +101,12 @@ def test_times_a_thousand_times_off_are_in_another_unit(newest_ms: int, unit: st
     finding = found(dated(newest_ms, unit))[WrongUnit]
     assert (finding.severity, finding.better, finding.seen_ms) == ("critical", better, newest_ms)
     assert abs(finding.meant_ms - NOW) < 1_000_000
+
+
+def test_a_timestamp_that_is_off_has_no_unit_to_set() -> None:
+    finding = found(dated(NOW // 1000, "timestamp"))[WrongUnit]
+    assert [fix.text for fix in finding.fixes] == ["Convert the seconds where they are written"]
+    assert WrongUnit not in found(dated(NOW // 1000, "epoch s, epoch ms (recognised)"))
 
 
 def test_an_attached_query_shows_it_by_its_watermark() -> None:

@@ -1,6 +1,7 @@
 """Real topics through the kafka-python reader: a record's time, what is set aside, nothing lost, nothing twice."""
 
 import json
+import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,15 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.probe import Probe
 from wmtop.engine.run.sources.kafka import Kafka, Reader
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_progress import KafkaColumns, KafkaProgress, malformed_record
 from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.watermarks.observation import MalformedRecord, Offender
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
+from ..run.sources.streams import read_batches
+from ..run.sources.time_truth import some, time_of
 from .records import FULL, CreateTopic, Produce, Record, Transact
 from .running import IN_VALUE, running
 
@@ -59,7 +64,59 @@ def test_every_way_to_write_a_time(
     assert channel.max_event_ms == NOON_MS + 250
     assert [window.start_ms for window in picture.windows.open] == [NOON_MS] or picture.windows.fired == 1
     assert picture.source is not None
-    assert picture.source.time_unit == "epoch ms (recognised)"
+    assert picture.source.time_unit == "epoch ms, epoch s, ISO 8601, epoch us, epoch ns (recognised)"
+    assert picture.malformed_example == MalformedRecord("0", f"offset 20 of {topic}-0", "$.ts", '{"a":1}', "no_time")
+
+
+@pytest.mark.parametrize("reader", ["python", "connector"])
+def test_mixed_times_are_read_by_their_size(
+    session_for: Callable[[Reader], SparkSession],
+    broker: LocalBroker,
+    topic: str,
+    produce: Produce,
+    tmp_path: Path,
+    reader: Reader,
+) -> None:
+    r = random.Random(4)
+    values = [some(r) for _ in range(3_000)]
+    produce(topic, [Record(of({"b": [value]})) for value in values])
+    columns = KafkaColumns(time=JsonPath(("ts", "b", 0)))
+    spark = session_for(reader)
+    source = Kafka(KafkaConfig(broker.bootstrap), [topic], columns, reader=reader, once=True, directory=tmp_path / "k")
+    try:
+        source.check()
+        source.prepare(lambda text: None)
+        got = [row["ts"] for batch in read_batches(spark, source, tmp_path / "c").values() for row in batch]
+    finally:
+        source.close()
+    assert got == [time_of(value) for value in values]
+    assert (source.describe().time_unit or "").endswith(" (recognised)")
+
+
+@pytest.mark.parametrize(
+    ("record", "value", "why"),
+    [
+        (b"not json", "not json", "not_json"),
+        (b"\xff\xfe", "\ufffd\ufffd", "not_json"),
+        (None, None, "missing"),
+        (b"{}", None, "missing"),
+        (of("soon"), "soon", "no_time"),
+        (of(10**30), str(10**30), "out_of_range"),
+    ],
+)
+def test_a_malformed_record_is_shown(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, record: bytes, value: str, why: str
+) -> None:
+    topic = create_topic(2)
+    produce(
+        topic,
+        [Record(of(NOON_MS), partition=1), Record(record, partition=1, key=b"k"), Record(of(NOON_MS), partition=1)],
+    )
+    progress = KafkaProgress([topic], Probe([topic], print, print), print, channels_are_partitions=True, once=True)
+    progress.start = {TopicPartition(topic, number): 0 for number in range(2)}
+    found = malformed_record(KafkaConfig(broker.bootstrap), IN_VALUE, progress, Offender("1", 1, None))
+    assert found == MalformedRecord("1", f"offset 1 of {topic}-1", "$.ts", value, why)  # pyright: ignore[reportArgumentType]
+    assert malformed_record(KafkaConfig(broker.bootstrap), IN_VALUE, progress, Offender("1", 7, None)) is None
 
 
 def test_a_field_deep_in_the_value_and_one_as_channel(

@@ -95,7 +95,9 @@ def ran(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: p
     directory = tmp_path_factory.mktemp(request.param)
     rows = make_rows(settings)
     write(rows, directory / "rows.parquet")
-    columns = Columns(time="t", arrival="a", channel="c", marker=settings.marker, watermark=settings.watermark_column)
+    columns = Columns(
+        time="t", unit="ms", arrival="a", channel="c", marker=settings.marker, watermark=settings.watermark_column
+    )
     source = Replay([directory / "rows.parquet"], columns, directory / "staged", batch_rows=BATCH_ROWS)
     source.more = RecordColumns(whole=True, explain=("kind", "c"))
     source.check()

@@ -25,7 +25,7 @@ EXAMPLES = {
         "wmtop run replay day1.csv day2.csv --time ts --time-unit s --speed 60 --record run.rec",
         "wmtop run replay 's3://lake/events/day=*/*.parquet' --time ts --arrival received --once --json",
         "wmtop run replay events.parquet --time ts --arrival received --once --late-output late",
-        "wmtop run replay late --time wmtop_time_ms --channel wmtop_channel --strategy none --once --json",
+        "wmtop run replay late --time wmtop_time_ms --time-unit ms --channel wmtop_channel --strategy none --once",
     ),
     "run files": (
         "wmtop run files incoming --time ts --channel device",

@@ -38,10 +38,10 @@ DEMO_NAME = "flights"
 _DEMO_LATENESS_MS = 1_800_000
 FORMATS: tuple[Literal["parquet", "csv", "json"], ...] = ("parquet", "csv", "json")
 READERS: tuple[Literal["auto", "connector", "python"], ...] = ("auto", "connector", "python")
-UNITS: tuple[Literal["ms", "s", "us", "ns"], ...] = ("ms", "s", "us", "ns")
-TimeColumn = Annotated[str, option("COL", "column with the event time")]
+UNITS: tuple[Literal["auto", "ms", "s", "us", "ns"], ...] = ("auto", "ms", "s", "us", "ns")
+TimeColumn = Annotated[str, option("COL|PATH", "column with the event time; of JSON also a path, e.g. a.b[0]")]
 ChannelColumn = Annotated[str | None, option("COL", "column with the channel")]
-TimeUnit = Annotated[str, option("ms|s|us|ns", "unit of numeric times")]
+TimeUnit = Annotated[str, option("auto|ms|s|us|ns", "unit of numeric times (auto: each by its size)")]
 Word = TypeVar("Word", bound=LiteralString)
 SOURCES = "replay FILE… --time COL, files DIR --time COL, kafka BOOTSTRAP TOPIC…, or rate"
 
@@ -149,7 +149,7 @@ def run_replay(
     time: TimeColumn,
     channel: ChannelColumn = None,
     arrival: Annotated[str | None, option("COL", "column with the arrival time")] = None,
-    time_unit: TimeUnit = "ms",
+    time_unit: TimeUnit = "auto",
     speed: Annotated[float | None, option("X|max", "replay speed multiplier, or max (max)", parse=parse_speed)] = None,
     batch_rows: Annotated[int | None, option("N", "exactly N rows per batch, for reproducible runs")] = None,
     *,
@@ -184,7 +184,7 @@ def run_files(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="directory that receives new files")],
     time: TimeColumn,
     channel: ChannelColumn = None,
-    time_unit: TimeUnit = "ms",
+    time_unit: TimeUnit = "auto",
     format: Annotated[str | None, option("parquet|csv|json", "file format")] = None,
     *,
     engine: EngineArguments,
@@ -214,7 +214,7 @@ def run_kafka(
     time: Annotated[
         str, option("PATH|timestamp", "event time: a field of the JSON value, or the record timestamp")
     ] = "timestamp",
-    time_unit: Annotated[str, option("auto|ms|s|us|ns", "unit of numeric times (auto: by magnitude)")] = "auto",
+    time_unit: TimeUnit = "auto",
     channel: Annotated[
         str, option("partition|key|PATH", "what a channel is: partition, key, or a field of the JSON value")
     ] = "partition",
@@ -275,10 +275,9 @@ def _kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) 
     from ...engine.run.sources.kafka_progress import KafkaColumns
     from ...engine.system.json_path import parse_json_path
 
-    known = _one_of("--time-unit", unit, ("auto", *UNITS))
     return KafkaColumns(
         time=None if time == "timestamp" else parse_json_path(time, "--time"),
-        unit=None if known == "auto" else known,
+        unit=_one_of("--time-unit", unit, UNITS),
         channel=channel if channel in ("partition", "key") else parse_json_path(channel, "--channel"),
         watermark=None if engine.watermark is None else parse_json_path(engine.watermark, "--watermark"),
         marker=engine.marker,

@@ -4,7 +4,18 @@ from ...engine.doctor import diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text.codes import recommended_line
-from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, counted, setting, share_of, stamp
+from ...engine.text.formatting import (
+    ELSEWHERE,
+    NO_DATA,
+    behind_clock,
+    clean,
+    count,
+    counted,
+    malformed,
+    setting,
+    share_of,
+    stamp,
+)
 from ..words.notes import note_text
 from ..words.presenter import in_flight, whole_identity
 from ..words.spans import lay
@@ -37,9 +48,13 @@ def summary(snapshot: Snapshot) -> str:
         f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), "
         f"behind the watermark {count(totals.behind_watermark)}, in no window {count(totals.no_window)}, "
         f"malformed {count(totals.malformed)}, future timestamps {count(totals.future)}",
+        *([] if snapshot.malformed_example is None else [f"malformed, e.g. {malformed(snapshot.malformed_example)}"]),
         f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, "
         f"{count(windows.late_firings)} late firings",
     ]
+    source = snapshot.source
+    if source is not None and source.time_unit is not None:
+        lines.insert(1, f"event time {clean(source.time_column or '')}: {clean(source.time_unit)}")
     notes = [note_text(note) for note in snapshot.notes if note.code in ("channels_folded", "one_batch")]
     return "\n".join([*lines, *notes, recommended_line(recommendation(snapshot))])
 

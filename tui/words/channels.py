@@ -237,6 +237,9 @@ def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fa
         ("backlog", _backlog(snapshot, view)),
         ("set aside", set_aside),
     ]
+    example = snapshot.malformed_example
+    if view.malformed and example is not None:
+        out.append(("malformed, e.g.", [(f.malformed(example), "text")]))
     for what, found in (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future)):
         if found is not None and found.channel == view.channel:
             where = "" if found.offset is None else f"offset {found.offset:,}"

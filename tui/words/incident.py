@@ -185,6 +185,7 @@ def _evidence(case: Case) -> str:
         ("records", f.count(totals.records)),
         (kind_words(snapshot).late_name, late_drops(snapshot)),
         ("malformed records", f.count(totals.malformed)),
+        *([("malformed, e.g.", f.malformed(example))] if (example := snapshot.malformed_example) else []),
         ("future timestamps", f.count(totals.future)),
         ("recommended lateness", ": ".join(recommended_words(recommendation(snapshot)))),
         ("history seen", f.duration(past[-1].wall_ms - past[0].wall_ms) if past else "none"),

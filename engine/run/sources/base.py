@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ...snapshot import Note, NoteCode, SourceView
 from ...system.errors import UsageError, first_line
-from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
+from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
+from ...watermarks.observation import MalformedRecord, Offender
 from ...watermarks.settings import Settings
 from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from ..tasks import TaskNeeds
@@ -197,6 +198,10 @@ class Source(ABC):
         names = [quoted(name) for name in kind.fieldNames() if name.lower() not in added]
         return rows.selectExpr(*[f"{RECORD}.{name}" for name in names], *added)
 
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        """A record of a batch without a usable event time, given its last one; None: it cannot be looked up."""
+        return None
+
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of `load` and `columns_of` need on their machines; called before either."""
         return TaskNeeds()
@@ -277,22 +282,15 @@ def divided(parts: list[T], tasks: int, size: Callable[[T], int]) -> list[list[T
     return shares
 
 
-def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
-    """Times in text of a file without types (CSV): a number counts units, all else is ISO 8601."""
+def text_to_ms_sql(column: str, unit: TimeUnit) -> str:
+    """`event_time.text_to_ms` in Spark."""
     text = f"trim({column})"
-    integers = _integers(f"try_cast({text} as bigint)", unit)
-    return _of_text(text, integers, _floats(f"try_cast({text} as double)", unit))
-
-
-def recognised_to_ms_sql(column: str) -> str:
-    """Times in text that need no unit: ISO 8601, or a number whose size shows its unit.
-
-    Each value is recognised alone, so the same record always gives the same time: a magnitude below 1e11 is seconds
-    (until the year 5138), below 1e14 milliseconds (1973 to 5138), below 1e17 microseconds, else nanoseconds.
-    """
-    text = f"trim({column})"
-    integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)
-    return _of_text(text, integers, _by_magnitude(f"try_cast({text} as double)", _floats))
+    integers = _by_size(f"try_cast({text} as bigint)", unit, _integers)
+    floats = _by_size(f"try_cast({text} as double)", unit, _floats)
+    return (
+        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
+        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+    )
 
 
 def text_literal(text: str) -> str:
@@ -300,27 +298,24 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _of_text(text: str, integers: str, floats: str) -> str:
-    """The times in trimmed text, given those of its integers and of its floats."""
-    return (
-        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
-        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+def _by_size(number: str, unit: TimeUnit, to_ms: Callable[[str, Unit], str]) -> str:
+    if unit != "auto":
+        return to_ms(number, unit)
+    # Not by `abs`, which has none for the least bigint.
+    cases = " ".join(
+        f"when {number} > -{bound}L and {number} < {bound}L then {to_ms(number, name)}" for name, bound in BELOW.items()
     )
-
-
-def _by_magnitude(number: str, to_ms: Callable[[str, TimeUnit], str]) -> str:
-    cases = " ".join(f"when abs({number}) < {limit} then {to_ms(number, unit)}" for unit, limit in BELOW.items())
     return f"case {cases} else {to_ms(number, 'ns')} end"
 
 
-def _integers(number: str, unit: TimeUnit) -> str:
+def _integers(number: str, unit: Unit) -> str:
     first, last = usable_range(unit)
     rate = PER_SECOND[unit]
     ms = f"{number} * 1000L" if rate == 1 else _floor_div(number, rate // 1_000)
     return f"case when {number} between {first}L and {last}L then {ms} end"
 
 
-def _floats(number: str, unit: TimeUnit) -> str:
+def _floats(number: str, unit: Unit) -> str:
     rate = PER_SECOND[unit]
     micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
     return _usable(f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end")

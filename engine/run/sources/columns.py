@@ -14,7 +14,20 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
-from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
+from ...system.event_time import (
+    TimeUnit,
+    Unit,
+    formats_of,
+    holds_times,
+    is_number,
+    is_text,
+    json_to_ms,
+    text_to_ms,
+    to_ms,
+    why_no_time,
+)
+from ...system.json_path import JsonPath, near_paths
+from ...watermarks.observation import MAX_VALUE, MalformedRecord
 from .base import (
     ARRIVAL,
     CHANNEL,
@@ -37,7 +50,7 @@ PREFIX = "_wmtop_"
 WHOLE = PREFIX + "record."
 """Prefix of the columns of whole records."""
 
-_PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
+_PER_MS: dict[Unit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
 """1990 to 2100: the plausible range for numbers of unknown unit."""
 _SHOWN = 60
@@ -52,7 +65,7 @@ class Columns(Struct, frozen=True, kw_only=True):
     watermark: str | None = None
     marker: str | None = None
     """An SQL condition over any of the columns."""
-    unit: TimeUnit = "ms"
+    unit: TimeUnit = "auto"
     since_ms: int | None = None
     """Replay: rows that arrived before this time (epoch ms) are left out."""
 
@@ -74,12 +87,14 @@ class Columns(Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys([*self.times.values(), *channel, *self.marked_in(file), *more.explain, *whole]))
 
 
-def check_columns(file: TableFile, columns: Columns) -> None:
-    """Check that the columns exist and have suitable types; `UsageError` with what to do."""
+def check_columns(file: TableFile, columns: Columns) -> str | None:
+    """Check that the columns exist and have suitable types; `UsageError` with what to do. Returns as what its event
+    times are read, None if no record of its first ones has any.
+    """
     for option, name in {**columns.times, "--channel": columns.channel}.items():
         if name is None:
             continue
-        if name not in file.columns:
+        if name not in file.columns and file.path_of(name) is None:
             hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
             raise UsageError(f"{option}: no column {name!r} in {file}{hint}", code="no_column")
         if file.columns.count(name) > 1:
@@ -103,9 +118,12 @@ def check_columns(file: TableFile, columns: Columns) -> None:
                 )
     unsure = {option: name for option, name in columns.times.items() if not _is_typed_time(file, name)}
     first = sample(file, list(dict.fromkeys(unsure.values()))) if unsure else None
+    formats: dict[str, str | None] = dict.fromkeys(unsure)
     if first is not None:
-        for option, name in unsure.items():
-            _check_sample(file, option, name, first[name], columns.unit)
+        formats = {
+            option: _check_sample(file, option, name, first[name], columns.unit) for option, name in unsure.items()
+        }
+    return formats.get("--time", "timestamp")
 
 
 def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
@@ -118,6 +136,11 @@ def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
                 raise UsageError(
                     f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
                 )
+
+
+def together(formats: Sequence[str | None]) -> str | None:
+    """The formats of several files, each once."""
+    return ", ".join(dict.fromkeys(known for known in formats if known is not None)) or None
 
 
 def canonical(
@@ -181,11 +204,28 @@ def canonical_sql(
     return [f"{channel} as {CHANNEL}", *(f"{PREFIX}{name} as {name}" for name in names), *record_sql(explained, record)]
 
 
+def malformed_in(file: TableFile, chunk: Chunk, columns: Columns, first_row: int) -> MalformedRecord | None:
+    """The first record of a chunk without a usable time; `first_row` is the number of the chunk's first one."""
+    named = [columns.time, *([] if columns.arrival is None else [columns.arrival])]
+    missing = {name: times(file.format, chunk[name], columns.unit).is_null() for name in named}
+    rows = {name: row for name, is_null in missing.items() if (row := is_null.index(True).as_py()) >= 0}
+    if not rows:
+        return None
+    name = min(rows, key=lambda name: rows[name])
+    row = rows[name]
+    value = chunk[name][row : row + 1]
+    value = (value if isinstance(value, list) else _listed(value))[0]
+    text = _text_of_json(value)
+    names = [ONE_CHANNEL] if columns.channel is None else channels(chunk[columns.channel][row : row + 1]).to_pylist()
+    where = f"row {first_row + row:,} of {file.file.name}"
+    return MalformedRecord(names[0], where, name, text and text[:MAX_VALUE], why_no_time(value))
+
+
 def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
     """The values of a column as int64 ms, null where they are not a time."""
     if file_format == "json":
         return json_to_ms(values, unit)
-    return untyped_to_ms(values, unit) if file_format == "csv" else to_ms(values, unit)
+    return text_to_ms(values, unit) if file_format == "csv" else to_ms(values, unit)
 
 
 def channels(values: Any) -> Any:
@@ -318,14 +358,16 @@ def _is_typed_time(file: TableFile, name: str) -> bool:
     return file.types is not None and _family(file.types[name]) == "time"
 
 
-def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
-    """If there are values but none is a time, UsageError that shows some."""
-    listed = values if isinstance(values, list) else values.to_pylist()
+def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> str | None:
+    """As what the values are read; UsageError if a path leads to none, or none is a time."""
+    listed: list[Any] = values if isinstance(values, list) else values.to_pylist()
     value = next((value for value in listed if value not in (None, "")), None)
     known = times(file.format, values, unit)
+    if value is None and name not in file.columns:
+        raise _nowhere(file, option, name)
     if value is None or known.null_count < len(known):
-        return
-    guess = _likely_unit(value)
+        return formats_of(listed, known, unit)
+    guess = None if unit == "auto" else _likely_unit(value)
     if guess is not None and guess != unit:
         raise UsageError(
             f"{option}: {name} of {file} holds {_cut(str(value))}, not a usable time in {unit}; try --time-unit {guess}"
@@ -333,9 +375,20 @@ def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: Ti
     if isinstance(value, str):
         raise UsageError(
             f"{option}: {name} of {file} holds text that is not a time ({_cut(repr(value))}); expected ISO 8601, as in "
-            f"2013-02-08T14:32:10Z, or a column of integers with --time-unit{_times_of(file)}",
+            f"2013-02-08T14:32:10Z, or numbers (--time-unit){_times_of(file)}",
             code="no_time",
         )
+    return None
+
+
+def _nowhere(file: TableFile, option: str, name: str) -> UsageError:
+    """No record of the first ones has the path `name`."""
+    path = file.path_of(name) or JsonPath((name,))
+    top = str(path.steps[0])
+    values = [{top: value} for value in (sample(file, [top]) or {top: []})[top]]
+    others = ", ".join(near_paths(path, values))
+    hint = f"; near ones: {others}" if others else ""
+    return UsageError(f"{option}: none of the first {len(values)} records of {file} has {name}{hint}", code="no_column")
 
 
 def _likely_unit(value: Any) -> TimeUnit | None:

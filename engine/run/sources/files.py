@@ -18,8 +18,21 @@ from msgspec import Struct
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
+from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, local_uri, map_in_arrow, start_workers
-from .base import OFFSET, TIME, Batch, ColumnReader, RecordColumns, Source, canonical_rows, divided, parts_of, quoted
+from .base import (
+    NOTHING_MORE,
+    OFFSET,
+    TIME,
+    Batch,
+    ColumnReader,
+    RecordColumns,
+    Source,
+    canonical_rows,
+    divided,
+    parts_of,
+    quoted,
+)
 from .columns import (
     PREFIX,
     Columns,
@@ -28,8 +41,10 @@ from .columns import (
     check_alike,
     check_columns,
     check_record_columns,
+    malformed_in,
     marked_values,
     plain_type,
+    together,
     typed_text,
     unprefixed,
 )
@@ -90,6 +105,16 @@ class FileRows(Struct, frozen=True):
             if rows_of(chunk):
                 yield canonical(file, chunk, self.columns, self.more, marks_as_text=True)
 
+    def malformed(self, path: str) -> Iterator[MalformedRecord]:
+        """Runs in a task: the first record of a file without a usable time, if there is one."""
+        file, rows = like(self.first, Path(path)), 0
+        for chunk in chunks(file, self.columns.needed_of(self.first)):
+            found = malformed_in(file, chunk, self.columns, rows + 1)
+            if found is not None:
+                yield found
+                return
+            rows += rows_of(chunk)
+
     def _nothing(self) -> Any:
         """No rows."""
         file, types = self.first, self.first.types or {}
@@ -115,6 +140,8 @@ class Files(Source):
         self.bounded = once  # the number of rows is not known in advance
         self.ticks = not once
         self._files: list[TableFile] | None = None
+        self._read_as: str | None = None
+        """As what event times of the first files are read."""
 
     def check(self) -> None:
         """Look at the first files; `UsageError` also if no file exists yet, since files define the columns."""
@@ -124,8 +151,8 @@ class Files(Source):
                 raise UsageError(
                     f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
                 )
-            check_columns(file, self._columns)
             check_record_columns(file, self.more)
+        self._read_as = together([check_columns(file, self._columns) for file in files])
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -133,7 +160,9 @@ class Files(Source):
         return {"kind": "files", "directory": str(self._directory.absolute()), **columns}
 
     def describe(self) -> SourceView:
-        return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
+        return SourceView(
+            kind="files", description=str(self._directory), time_column=self._columns.time, time_unit=self._read_as
+        )
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         return self._rows(self._paths(spark))
@@ -145,13 +174,16 @@ class Files(Source):
         first, cores = self._looked_at()[0], spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[Piece]]:
-            files = files_of(batch)
-            if files is None:
-                files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
-            return pieces_of(files, cores, by_row_group=first.format == "parquet")
+            return pieces_of(_files_in(batch), cores, by_row_group=first.format == "parquet")
 
         read = FileRows(first, self._columns, RecordColumns(explain=self.more.explain))
         return ColumnReader(self._paths(spark), shares, read, lambda batch: self._rows(batch.frame))
+
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        read = FileRows(self._looked_at()[0], self._columns, NOTHING_MORE)
+        paths = [path for path, _ in _files_in(batch)]
+        found = batch.frame.sparkSession.sparkContext.parallelize(paths, max(1, len(paths))).flatMap(read.malformed)
+        return next(iter(found.take(1)), None)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its directory, and what reads it."""
@@ -238,6 +270,14 @@ class Files(Source):
 def _any_case(suffix: str) -> str:
     """The suffix as a glob that matches upper and lower case."""
     return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
+
+
+def _files_in(batch: Batch) -> list[tuple[str, int]]:
+    """The files (path, bytes) of a batch; none if only Spark knows them."""
+    files = files_of(batch)
+    if files is None and "path" in batch.frame.columns:
+        files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
+    return files or []
 
 
 def files_of(batch: Batch) -> list[tuple[str, int]] | None:

@@ -31,9 +31,10 @@ from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
 from ...system.json_path import JsonPath
+from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
-from .base import NOTHING_MORE, ColumnReader, Source, SourceNotes, canonical_rows
-from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql
+from .base import NOTHING_MORE, Batch, ColumnReader, Source, SourceNotes, canonical_rows
+from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +104,8 @@ class Kafka(Source):
         self._keep = keep
         self._resuming = resuming
         self._cluster_id: str | None = None
-        self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
+        self._read_as: str | None = None if columns.unit == "auto" else f"epoch {columns.unit}"
+        """As what times in the latest values are read."""
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
         self.notes = self._notes = SourceNotes()
@@ -155,6 +157,7 @@ class Kafka(Source):
             name: str(value) if isinstance(value, JsonPath) else value
             for name, value in msgspec.structs.asdict(self._columns).items()
         }
+        columns["unit"] = None if self._columns.unit == "auto" else self._columns.unit  # as in older states
         return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
 
     def describe(self) -> SourceView:
@@ -165,7 +168,7 @@ class Kafka(Source):
             reader=self._reader,
             bootstrap=self._config.bootstrap,
             time_column="timestamp" if self._columns.time is None else str(self._columns.time),
-            time_unit=self._unit,
+            time_unit=self._read_as,
             backlog=self._progress.unread().records,
             max_drift_ms=balancer and balancer.max_drift_ms,
             drift_ms=balancer and balancer.drift_ms(),
@@ -213,6 +216,9 @@ class Kafka(Source):
     def _canonical(self, raw: "DataFrame") -> "DataFrame":
         text = raw.selectExpr(*self._columns.text_sql(self.more))
         return canonical_rows(text, self._columns.canonical_sql(self._topics, self.more), self._columns.marker)
+
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        return malformed_record(self._config, self._columns, self._progress, last)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
@@ -272,19 +278,16 @@ class Kafka(Source):
         return cluster.at_time(partitions, self._start)
 
     def _recognise_times(self, cluster: Cluster, partitions: list[TopicPartition]) -> None:
-        """Recognise the unit of times in the value; `UsageError` if no record has the field."""
+        """See as what times in the value are read; `UsageError` if no record has the field."""
         path = self._columns.time
         if path is None:
             return
         try:
-            recognised = look_for_times(cluster, partitions, path)
+            self._read_as = look_for_times(cluster, partitions, path, self._columns.unit) or self._read_as
         except UsageError as error:
             if not self._resuming:
                 raise
             self._notes.add("time_not_found", why=str(error))
-            return
-        if self._unit is None and recognised is not None:
-            self._unit = f"{recognised} (recognised)"
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
         self._ids_file.unlink(missing_ok=True)  # else the Python reader would rewind if a topic is recreated now
@@ -337,8 +340,8 @@ class Kafka(Source):
         return self._directory / "topics.json"
 
     def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
-        """Recognise the unit of times once there are records, and find the newest of them for balanced reading."""
-        if self._unit is None and self._columns.time is not None:
+        """Recognise times once there are records, and find the newest of them for balanced reading."""
+        if self._read_as is None and self._columns.time is not None:
             self._recognise_times(cluster, [p for p, end in ends.items() if end])
         if self._balancer is not None:
             self._balancer.look_ahead(cluster, ends)

@@ -8,12 +8,14 @@ import msgspec
 from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in
+from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in, why_none_in
 from ...kafka.probe import Probe, TakeNote
+from ...system.errors import RunError
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
 from ...system.json_path import JsonPath, parse_json_path
 from ...watermarks.channels import Unread
+from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender
 from ...watermarks.times import MIN
 from .base import (
     CHANNEL,
@@ -24,10 +26,9 @@ from .base import (
     TIME,
     WATERMARK,
     RecordColumns,
-    recognised_to_ms_sql,
     record_sql,
     text_literal,
-    untyped_to_ms_sql,
+    text_to_ms_sql,
 )
 
 _GIVE_UP_AFTER = 3
@@ -40,8 +41,8 @@ class KafkaColumns(Struct, frozen=True):
 
     time: JsonPath | None = None
     """The event time's path in the value; None: the record's own timestamp."""
-    unit: TimeUnit | None = None
-    """The unit of times in the value; None: recognised for each value."""
+    unit: TimeUnit = "auto"
+    """The unit of times in the value."""
     channel: JsonPath | Literal["partition", "key"] = "partition"
     watermark: JsonPath | None = None
     """`source`: the path of the producer's own watermark."""
@@ -103,7 +104,7 @@ class KafkaColumns(Struct, frozen=True):
         return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
 
     def _time_sql(self, path: JsonPath) -> str:
-        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+        return text_to_ms_sql(_field(path), self.unit)
 
 
 def _part_sql(topics: list[str]) -> str:
@@ -268,6 +269,28 @@ class KafkaProgress:
         )
 
 
+def malformed_record(
+    config: KafkaConfig, columns: KafkaColumns, progress: KafkaProgress, last: Offender
+) -> MalformedRecord | None:
+    """A run's last malformed record, read once more; None: it is no longer there, or the cluster does not answer."""
+    named = {progress.channel_of(p) if columns.by_partition else f"{p.topic}-{p.partition}": p for p in progress.start}
+    partition = named.get(last.channel if columns.by_partition else last.part or "")
+    if partition is None or last.offset is None:
+        return None
+    peek = Peek(config)
+    try:
+        record = peek.before({partition: last.offset + 1}, {}).get(partition)
+    except RunError:
+        return None
+    finally:
+        peek.close()
+    if record is None or record.offset != last.offset:
+        return None
+    value, why = (None, "missing") if columns.time is None else why_none_in(record, columns.time)
+    where = f"offset {last.offset:,} of {partition.topic}-{partition.partition}"
+    return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
+
+
 def _positions(ends: list[str]) -> Positions | None:
     """The offsets of the query's one source."""
     return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
@@ -286,13 +309,13 @@ class KafkaBalancer:
         probe: Probe,
         *,
         time: JsonPath | None,
-        unit: TimeUnit | None,
+        unit: TimeUnit,
         max_drift_ms: int,
         file: Path,
     ) -> None:
         """`time` and `unit`: the event time's path in a record's value (`KafkaColumns`)."""
         self._time = time
-        self._unit: TimeUnit | None = unit
+        self._unit: TimeUnit = unit
         self._progress = progress
         self._probe = probe
         self._peek = Peek(config)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
+from ...watermarks.observation import MalformedRecord, Offender
 from ...watermarks.times import MIN
 from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from . import staging
@@ -29,7 +30,7 @@ from .base import (
     numbered_batches,
     parts_of,
 )
-from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns
+from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns, together
 from .data_files import DataFile, in_parallel
 from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
@@ -166,6 +167,8 @@ class Replay(Source):
         self.planner = self
         self._arrivals: NDArray[np.int64] | None = None
         self._looked_s = 0.0
+        self._read_as: str | None = None
+        """As what event times are read."""
 
     def check(self) -> None:
         """Recognise the files and read their first rows; `UsageError` for files that cannot be replayed."""
@@ -173,7 +176,7 @@ class Replay(Source):
             raise UsageError(f"--speed: {self._speed:g} is not above 0; give a number, as in 600, or max")
         if self._batch_rows is not None and self._batch_rows < 1:
             raise UsageError(f"--batch-rows: {self._batch_rows} is not above 0; give a number of rows, as in 10000")
-        in_parallel(self._check_file, self._looked_at())
+        self._read_as = together(in_parallel(self._check_file, self._looked_at()))
         check_alike(self._looked_at(), self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -195,6 +198,7 @@ class Replay(Source):
             speed=self._speed,
             rows=self.rows_in_all,
             time_column=self._columns.time,
+            time_unit=self._read_as,
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
@@ -255,6 +259,9 @@ class Replay(Source):
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
         return self._staged().with_records(rows, added)
 
+    def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
+        return staging.malformed_of(self._directory)
+
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
         modules = (f"{__package__}.staging", "wmtop.engine.run.column_groups")
@@ -269,9 +276,9 @@ class Replay(Source):
         if not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _check_file(self, file: TableFile) -> None:
-        check_columns(file, self._columns)
+    def _check_file(self, file: TableFile) -> str | None:
         check_record_columns(file, self.more)
+        return check_columns(file, self._columns)
 
     def _staged(self) -> StagedRows:
         return StagedRows(str(self._directory.absolute()))

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 
 from ...system.errors import RunError, UsageError, first_line
 from ...system.files import replace_file
+from ...watermarks.observation import MalformedRecord
 from ...watermarks.times import MIN
 from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, NOTHING_MORE, OFFSET, TIME, RecordColumns
-from .columns import PREFIX, WHOLE, Columns, canonical, plain_type, typed_text, unprefixed
+from .columns import PREFIX, WHOLE, Columns, canonical, malformed_in, plain_type, typed_text, unprefixed
 from .data_files import in_advance
 from .table_files import Chunk, TableFile, chunks, rows_of
 
@@ -35,7 +37,7 @@ BATCH_ROWS = 65_536
 """Most rows of an IPC batch."""
 LAYOUT = 3
 """Version of the files: rows staged with another one are staged again."""
-_ORIGIN, _ROWS, _ENDS, _ARRIVALS = "origin", "rows.arrow", "ends.npy", "arrivals"
+_ORIGIN, _ROWS, _ENDS, _ARRIVALS, _MALFORMED = "origin", "rows.arrow", "ends.npy", "arrivals", "malformed.json"
 _FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
 """The number of files of a store that are read while those before them are staged, if they are not larger."""
 
@@ -52,19 +54,19 @@ class StagingProgress:
         self._began_s = clock()
         self._done = 0
         """Bytes of the files before the current one."""
-        self._size = self._in_file = 0
+        self._size = self.in_file = 0
         self._rows_of_file: int | None = None
         self.rows = 0
 
     def begin(self, number: int, file: TableFile) -> None:
         """The file `number` (from 0) is read next."""
-        self._done, self._size, self._in_file = sum(self._sizes[:number]), self._sizes[number], 0
+        self._done, self._size, self.in_file = sum(self._sizes[:number]), self._sizes[number], 0
         self._rows_of_file = file.rows
 
     def add(self, rows: int) -> None:
         """Count rows of the file that have been read, and report."""
         self.rows += rows
-        self._in_file += rows
+        self.in_file += rows
         self._report(self._line())
 
     def _line(self) -> str:
@@ -77,7 +79,7 @@ class StagingProgress:
         return line if not share else f"{line}, {share:.0%}, {took_s * (1 - share) / share:.0f} s left"
 
     def _share(self) -> float:
-        inside = 0.0 if not self._rows_of_file else self._size * self._in_file / self._rows_of_file
+        inside = 0.0 if not self._rows_of_file else self._size * self.in_file / self._rows_of_file
         return (self._done + inside) / max(sum(self._sizes), 1)
 
 
@@ -140,7 +142,8 @@ def stage(
     done = directory / _ORIGIN
     if done.exists() and done.read_text() == origin:
         return
-    done.unlink(missing_ok=True)
+    for old in (done, directory / _MALFORMED):
+        old.unlink(missing_ok=True)
     try:
         with _kept_memory():
             in_order = more == NOTHING_MORE and _stage_in_order(files, columns, directory, report)
@@ -177,7 +180,7 @@ def _stage_in_order(
         return False
     greatest, has_arrival = MIN, columns.arrival is not None
     with StagedWriter(directory) as writer:
-        for part in _parts(files, columns, NOTHING_MORE, report):
+        for part in _parts(files, columns, NOTHING_MORE, report, directory):
             arrivals = _arrivals(part, has_arrival)
             if has_arrival and (np.any(arrivals[1:] < arrivals[:-1]) or np.any(arrivals[:1] < greatest)):
                 return False
@@ -192,7 +195,7 @@ def _stage_whole(
     files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None], more: RecordColumns
 ) -> None:
     """Stage the rows after all of them have been read."""
-    table, arrivals = _in_order(_table(files, columns, more, report), columns.arrival is not None)
+    table, arrivals = _in_order(_table(files, columns, more, report, directory), columns.arrival is not None)
     if columns.since_ms is not None:
         first = int(arrivals.searchsorted(columns.since_ms))
         table, arrivals = table.slice(first), arrivals[first:]
@@ -211,15 +214,22 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
 
 
 def _parts(
-    files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]
+    files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None], directory: Path
 ) -> Iterator[Any]:
-    """The rows in canonical columns, in the order of files and rows; UsageError if there are none."""
+    """The rows in canonical columns, in the order of files and rows; UsageError if there are none.
+
+    The first one without a usable time is written down.
+    """
+    malformed = directory / _MALFORMED
     progress = StagingProgress(files, report)
     reading = in_advance(partial(_chunks_of, columns=columns, more=more), files, _FILES_AHEAD)
     for number, (file, in_file) in enumerate(zip(files, reading, strict=True)):
         progress.begin(number, file)
         for chunk in in_file:
-            yield canonical(file, chunk, columns, more)
+            rows = canonical(file, chunk, columns, more)
+            if rows[PREFIX + TIME].null_count and not malformed.exists():
+                replace_file(malformed, msgspec.json.encode(malformed_in(file, chunk, columns, progress.in_file + 1)))
+            yield rows
             progress.add(rows_of(chunk))
     if not progress.rows:
         raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
@@ -233,8 +243,10 @@ def _chunks_of(file: TableFile, columns: Columns, more: RecordColumns) -> Iterab
     return list(read) if file.file.is_remote and is_small else read
 
 
-def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]) -> Any:
-    parts = list(_parts(files, columns, more, report))
+def _table(
+    files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None], directory: Path
+) -> Any:
+    parts = list(_parts(files, columns, more, report, directory))
     try:
         table = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
     except pa.ArrowException as error:
@@ -271,6 +283,12 @@ def arrivals_of(directory: Path) -> "NDArray[np.int64]":
     """The arrivals (ms) of the staged rows in order, `MIN` for null."""
     path = directory / _ARRIVALS
     return np.memmap(path, np.int64, "r") if path.stat().st_size else np.zeros(0, np.int64)
+
+
+def malformed_of(directory: Path) -> MalformedRecord | None:
+    """The first row that was staged without a usable time."""
+    file = directory / _MALFORMED
+    return msgspec.json.decode(file.read_bytes(), type=MalformedRecord) if file.exists() else None
 
 
 class StagedRows(Struct, frozen=True):

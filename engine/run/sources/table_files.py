@@ -18,11 +18,14 @@ import pyarrow.csv as pa_csv
 from msgspec import Struct, structs
 
 from ...system.errors import UsageError, one_line
+from ...system.json_path import JsonPath, parse_json_path
 from ...system.remote_files import is_of_store
 from .data_files import AHEAD, SUFFIXES, DataFile, Format, damaged, local_file, missing, unreadable
 
 Chunk = dict[str, Any]
-"""Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
+"""Values by column (of JSON also by path): Arrow arrays of the file's types (Parquet), of text (CSV), or lists of
+Python values (JSON).
+"""
 
 _ROWS, _PARQUET_ROWS = 100_000, 1 << 20
 _CSV_BLOCK, _GLANCE = 8 << 20, 1 << 20
@@ -44,6 +47,16 @@ class TableFile(Struct, frozen=True):
 
     def __str__(self) -> str:
         return str(self.file)
+
+    def path_of(self, name: str) -> JsonPath | None:
+        """Where a column of JSON is: under its name, else at the path that the name is; None: nowhere, or no JSON."""
+        if self.format != "json" or name in self.columns:
+            return JsonPath((name,)) if self.format == "json" else None
+        try:
+            path = parse_json_path(name, "--time")
+        except UsageError:
+            return None
+        return path if path.steps[0] in self.columns else None
 
 
 def look_at(file: DataFile | Path, as_format: Format | None = None) -> TableFile:
@@ -258,8 +271,10 @@ def _json_columns(file: DataFile, gzipped: bool, head: bytes) -> tuple[str, ...]
 
 
 def _json_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-    fields = [(f"c{i}", Any, None) for i in range(len(columns))]
-    renamed = {f"c{i}": name for i, name in enumerate(columns)}
+    paths = {name: (file.path_of(name) or JsonPath((name,))).steps for name in columns}
+    at = {str(path[0]): f"c{i}" for i, path in enumerate(paths.values())}
+    fields = [(field, Any, None) for field in at.values()]
+    renamed = {field: name for name, field in at.items()}
     record = msgspec.defstruct("Record", fields, rename=renamed, gc=False)
     decoder, nothing = msgspec.json.Decoder(record), record()
     with _open(file.file, file.gzipped, _block(rows)) as lines:
@@ -268,7 +283,11 @@ def _json_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator
                 records = decoder.decode_lines(b"".join(part))
             except msgspec.DecodeError:
                 records = [row for line in part if (row := _decoded(decoder.decode, line, nothing)) is not _NO_ROW]
-            yield {name: [getattr(row, f"c{i}") for row in records] for i, name in enumerate(columns)}
+            tops = {name: [getattr(row, field) for row in records] for name, field in at.items()}
+            yield {
+                name: tops[str(top)] if not inner else list(map(JsonPath(tuple(inner)).of, tops[str(top)]))
+                for name, (top, *inner) in paths.items()
+            }
 
 
 def _decoded(decode: Any, line: bytes, nothing: Any) -> Any:

@@ -174,7 +174,7 @@ class TopicTap:
         return {p: found for p in offsets if (found := known[p][1]) is not None}
 
     def _time_of(self, record: Record) -> int | None:
-        return record.timestamp_ms if self._path is None else time_in(record, self._path, None)
+        return record.timestamp_ms if self._path is None else time_in(record, self._path)
 
 
 def _near(cluster: Cluster, group: str) -> str:

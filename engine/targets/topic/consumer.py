@@ -99,9 +99,7 @@ class TopicWatch(Target[TopicFacts]):
 
     def open(self) -> None:
         """Connect; UsageError for a topic or group that cannot be watched."""
-        unit = self._tap.open()
-        if unit is not None:
-            self._source = replace(self._source, time_unit=f"{unit} (recognised)")
+        self._source = replace(self._source, time_unit=self._tap.open())
 
     def poll(self) -> TopicFacts:
         """The broker's present facts."""

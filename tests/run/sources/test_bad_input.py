@@ -104,6 +104,15 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
     assert "has 2 columns sched_dep" in refused(tmp_path, Columns(time="sched_dep"), "b.csv")
 
 
+def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": {"b": [1]}, "x.y": 2}\n{"a": 3}\n')
+    for path in ("a.c", "a.b[1]", "b.c"):
+        assert refused(tmp_path, Columns(time=path), "a.jsonl").code == "no_column"
+    assert "near ones: a.b" in refused(tmp_path, Columns(time="a.bb"), "a.jsonl")
+    for path in ("a.b[0]", "$.a.b[0]", "x.y"):
+        Replay([tmp_path / "a.jsonl"], Columns(time=path), tmp_path / "staged").check()
+
+
 def test_columns_that_hold_no_times(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("at,b\nUA,1\nB6,2\n")
     (tmp_path / "b.jsonl").write_text('{"at": "x"}\n{"at": null}\n')
@@ -118,7 +127,8 @@ def test_columns_that_hold_no_times(tmp_path: Path) -> None:
     said = refused(tmp_path, AT, "d.parquet")
     assert said.code == "no_time"
     assert {"at", "d.parquet", "bool", "seen"} <= set(re.findall(r"[\w.]+", said))
-    assert "--time-unit ns" in refused(tmp_path, AT, "e.parquet")
+    assert "--time-unit ns" in refused(tmp_path, Columns(time="at", unit="ms"), "e.parquet")
+    Replay([tmp_path / "e.parquet"], AT, tmp_path / "staged").check()
     assert refused(tmp_path, Columns(time="seen", channel="nested"), "d.parquet").code == "not_one_value"
     assert refused(tmp_path, Columns(time="seen", marker="nested is null"), "d.parquet").code == "no_condition"
 

@@ -1,15 +1,17 @@
 """Both converters agree with the table, and so with each other."""
 
+import random
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from wmtop.engine.run.sources.base import untyped_to_ms_sql
-from wmtop.engine.system.event_time import holds_times, to_ms, untyped_to_ms
+from wmtop.engine.run.sources.base import text_to_ms_sql
+from wmtop.engine.system.event_time import TimeUnit, formats_of, holds_times, json_to_ms, text_to_ms, to_ms
 
 from .time_cases import CASES, LAST, UNTYPED, Case
+from .time_truth import BOUNDS, some, time_of, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +24,7 @@ def test_arrow_converts(case: Case) -> None:
 
 def test_arrow_converts_untyped_text() -> None:
     texts, expected = zip(*UNTYPED, strict=True)
-    assert untyped_to_ms(pa.array(texts, pa.string()), "ms").to_pylist() == list(expected)
+    assert text_to_ms(pa.array(texts, pa.string()), "ms").to_pylist() == list(expected)
 
 
 @pytest.mark.parametrize(
@@ -79,5 +81,58 @@ def test_chunks_are_one_column() -> None:
 def test_spark_converts_untyped_text(spark: "SparkSession") -> None:
     texts, expected = zip(*UNTYPED, strict=True)
     frame = spark.createDataFrame(pa.table({"text": pa.array(texts, pa.string())}))
-    got = frame.selectExpr(f"{untyped_to_ms_sql('text', 'ms')} as ms").toArrow()["ms"].to_pylist()
+    got = frame.selectExpr(f"{text_to_ms_sql('text', 'ms')} as ms").toArrow()["ms"].to_pylist()
     assert dict(zip(texts, got, strict=True)) == dict(zip(texts, expected, strict=True))
+
+
+def test_mixed_values_are_read_by_their_size() -> None:
+    r = random.Random(29)
+    values = [some(r) for _ in range(20_000)]
+    assert json_to_ms([*values, True, [1], {"a": 1}, 10**30], "auto").to_pylist() == [
+        *map(time_of, values),
+        *[None] * 4,
+    ]
+    texts = [None if value is None else str(value) for value in values]
+    for got in (text_to_ms(pa.array(texts), "auto"), to_ms(pa.array(texts), "auto")):
+        assert dict(zip(texts, got.to_pylist(), strict=True)) == {text: time_of(text) for text in texts}
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.float64(), pa.decimal128(38, 6)], ids=str)
+def test_mixed_columns_of_numbers_are_read_by_their_size(kind: pa.DataType) -> None:
+    r = random.Random(7)
+    values: list[Any] = [None, *(whole(r) for _ in range(20_000))]
+    if kind == pa.uint64():
+        values = [value and abs(value) for value in values] + [2**63, 2**64 - 1]
+    if kind == pa.float64():
+        values = [value and value / r.choice((1, 7, 1_000)) for value in values] + [float("nan"), float("-inf"), 1e300]
+    if kind == pa.decimal128(38, 6):
+        values = [value and Decimal(value) + Decimal("0.000999") for value in values if abs(value or 0) < 10**18]
+        values += [Decimal(f"{sign}{bound - 1}.999999") for bound in BOUNDS for sign in ("", "-")]
+    assert to_ms(pa.array(values, kind), "auto").to_pylist() == [time_of(value) for value in values]
+
+
+def test_no_unit_applies_to_times_by_type() -> None:
+    for unit in ("auto", "s", "ns"):
+        assert to_ms(pa.array([1_700_000_000], pa.int64()).cast(pa.timestamp("s")), unit).to_pylist() == [
+            1_700_000_000_000
+        ]
+        assert to_ms(pa.array([1], pa.int32()).cast(pa.date32()), unit).to_pylist() == [86_400_000]
+
+
+def test_what_was_read_as_what() -> None:
+    def read_as(values: list[Any], unit: TimeUnit = "auto") -> str | None:
+        return formats_of(values, json_to_ms(values, unit), unit)
+
+    assert read_as([1_700_000_000.25, "1700000000", None, "never", 1_700_000_000_000, "2013-02-08"]) == (
+        "epoch s, epoch ms, ISO 8601 (recognised)"
+    )
+    assert read_as([1_700_000_000, "2013-02-08"], "ms") == "epoch ms, ISO 8601"
+    assert read_as([None, "never", True, 1e300]) is None
+
+
+def test_spark_reads_mixed_texts_by_their_size(spark: "SparkSession") -> None:
+    r = random.Random(3)
+    texts = [None if (value := some(r)) is None else str(value) for _ in range(20_000)]
+    frame = spark.createDataFrame(pa.table({"text": pa.array(texts, pa.string())}))
+    got = frame.selectExpr(f"{text_to_ms_sql('text', 'auto')} as ms").toArrow()["ms"].to_pylist()
+    assert dict(zip(texts, got, strict=True)) == {text: time_of(text) for text in texts}

@@ -44,7 +44,7 @@ def test_every_batch_has_the_files_of_its_frame(spark: "SparkSession", tmp_path:
     assert found == {*NAMES, "later.bin"} - {NAMES[0]}  # which is empty
     (files / NAMES[1]).unlink()
     gone = next(batch for batch, (rows, _) in seen.items() if any(path.endswith(NAMES[1]) for path, _ in rows))
-    again = Batch(None, 0, offsets(gone), offsets(gone - 1), checkpoint / "sources" / "0")  # pyright: ignore
+    again = Batch(None, 0, offsets(gone), offsets(gone - 1) if gone else [], checkpoint / "sources" / "0")  # pyright: ignore
     assert files_of(again) is None
 
 

@@ -72,7 +72,7 @@ NUMBERS = [text for text, _ in UNTYPED]
 )  # fmt: skip
 def test_spark_reads_what_the_replay_reads(spark: "SparkSession", tmp_path: Path, name: str, table: Any) -> None:
     file = write(tmp_path / "in" / name, table)
-    columns = Columns(time="at", channel="who")
+    columns = Columns(time="at", unit="ms", channel="who")
     source = Files(file.parent, columns, once=True)
     source.check()
     rows = [row for batch in read_batches(spark, source, tmp_path / "checkpoint").values() for row in batch]
@@ -88,7 +88,7 @@ def test_suffixes_of_either_case_are_read(spark: "SparkSession", tmp_path: Path)
     (directory / "b.Csv.gz").write_bytes(gzip.compress(b"at,who\n2,b\n"))
     (directory / "c.csv").write_text("at,who\n3,c\n")
     (directory / "d.csvx").write_text("at,who\n4,d\n")
-    source = Files(directory, Columns(time="at", channel="who"), once=True)
+    source = Files(directory, Columns(time="at", unit="ms", channel="who"), once=True)
     source.check()
     rows = [row for batch in read_batches(spark, source, tmp_path / "checkpoint").values() for row in batch]
     assert sorted((row["channel"], row["ts"]) for row in rows) == [("a", 1), ("b", 2), ("c", 3)]
@@ -98,7 +98,7 @@ def test_suffixes_of_either_case_are_read(spark: "SparkSession", tmp_path: Path)
 def test_a_directory_with_upper_case_names_alone_has_files(tmp_path: Path, name: str) -> None:
     content = b"at,who\n1,a\n" if name == "A.CSV" else b'{"at": 1}\n'
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    Files(tmp_path, Columns(time="at")).check()
+    Files(tmp_path, Columns(time="at", unit="ms")).check()
 
 
 def test_a_file_that_comes_later_is_read_alone(spark: "SparkSession", tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_file_that_comes_later_is_read_alone(spark: "SparkSession", tmp_path: 
     os.utime(first, (1, 1))
     (directory / "notes.txt").write_text("no data")
     (directory / "_tmp.jsonl").write_text('{"at": 99}')
-    columns = Columns(time="at", channel="kind", watermark="wm", marker="kind = 'mark' and n > 4")
+    columns = Columns(time="at", unit="ms", channel="kind", watermark="wm", marker="kind = 'mark' and n > 4")
     source = Files(directory, columns, once=True)
     source.check()
     assert (source.bounded, source.ticks) == (True, False)
@@ -137,8 +137,8 @@ def test_parquet_types_are_times_in_either_way(spark: "SparkSession", tmp_path: 
     }
     file = write(tmp_path / "in" / "a.parquet", pa.table({name: values for name, (values, _) in columns.items()}))
     for name, (_, ms) in columns.items():
-        assert replayed(file, Columns(time=name), tmp_path / f"staged-{name}") == [("all", ms)], name
-        reader = Files(file.parent, Columns(time=name), once=True).columns_of(spark)
+        assert replayed(file, Columns(time=name, unit="ms"), tmp_path / f"staged-{name}") == [("all", ms)], name
+        reader = Files(file.parent, Columns(time=name, unit="ms"), once=True).columns_of(spark)
         assert reader is not None
         assert [row["ts"] for table in reader.read(Piece(str(file), 1)) for row in table.to_pylist()] == [ms]
 
@@ -177,7 +177,7 @@ def test_files_that_differ_from_the_first_are_read_alike_in_either_way(
     directory = tmp_path / "in"
     directory.mkdir()
     expected = [(1, "a")]
-    source = Files(directory, Columns(time="at", channel="who"), once=True)
+    source = Files(directory, Columns(time="at", unit="ms", channel="who"), once=True)
     for number, (content, rows) in enumerate([(FIRST[kind], []), *LATER[kind]]):
         file = directory / f"{number}.{kind}{'.gz' if number and number % 2 and kind != 'parquet' else ''}"
         if kind == "parquet":
@@ -202,7 +202,7 @@ def test_files_that_differ_from_the_first_are_read_alike_in_either_way(
 
 def test_a_damaged_file_is_named_in_one_line(spark: "SparkSession", tmp_path: Path) -> None:
     pq.write_table(FIRST["parquet"], tmp_path / "a.parquet")
-    reader = Files(tmp_path, Columns(time="at"), once=True).columns_of(spark)
+    reader = Files(tmp_path, Columns(time="at", unit="ms"), once=True).columns_of(spark)
     assert reader is not None
     (tmp_path / "b.parquet").write_bytes(b"PAR1 damaged")
     with pytest.raises(UsageError, match=r"b\.parquet"):
@@ -268,7 +268,7 @@ def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path, kin
         else:
             file.write_text("".join(f'{{"at": {at}, "who": "{who}"}}\n' for at, who in rows) + "no\n")
         os.utime(file, (number + 1, number + 1))
-    columns = Columns(time="at", channel="who")
+    columns = Columns(time="at", unit="ms", channel="who")
     theirs = monitor_of(spark, InRows(directory, columns, once=True), tmp_path / "rows")
     ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / "columns")
     assert (ours.rows, ours.batch, ours.level) == (603, 2, theirs.level)

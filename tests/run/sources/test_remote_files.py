@@ -26,7 +26,7 @@ from ...refusals import refused
 from ...targets.spark.s3 import ACCESS_DENIED, BUCKET, S3, UNAVAILABLE, s3_server
 from ...tui.cli.commands import run
 
-COLUMNS = Columns(time="when", channel="who", arrival="came")
+COLUMNS = Columns(time="when", unit="ms", channel="who", arrival="came")
 LAKE = f"s3://{BUCKET}"
 
 

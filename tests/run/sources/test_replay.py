@@ -77,7 +77,7 @@ def test_exact_batches_and_the_same_again_after_a_restart(spark: "SparkSession",
         tmp_path / "1.parquet", ts=[1, 2, 3, None, 5, 6, 7], channel=["a", "b", None, "d", "e", "f", "g"], offset=came
     )
     two = parquet(tmp_path / "2.parquet", ts=[8, 9, 10], channel=["h", "i", "j"], offset=[3, 3, 99])
-    columns = Columns(time="ts", channel="channel", arrival="offset")
+    columns = Columns(time="ts", unit="ms", channel="channel", arrival="offset")
     source = replay(tmp_path, columns, one, two, batch_rows=4, keep=True)
     first = read_batches(spark, source, tmp_path / "checkpoint")
     assert [[row["channel"] for row in batch] for batch in first.values()] == [
@@ -99,7 +99,7 @@ def test_exact_batches_and_the_same_again_after_a_restart(spark: "SparkSession",
 
 def test_a_paced_replay_reads_what_has_arrived_by_its_clock(spark: "SparkSession", tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", at=[None, HOUR, HOUR, 5 * HOUR, 6 * HOUR])
-    source = replay(tmp_path, Columns(time="at"), file, speed=1.0)
+    source = replay(tmp_path, Columns(time="at", unit="ms"), file, speed=1.0)
     assert source.clock.now_ms() == HOUR
     before = read_batches(spark, source, tmp_path / "checkpoint", rows=3)
     assert [(row["ts"], row["arrival"]) for row in before[0]] == [(None, None), (HOUR, HOUR), (HOUR, HOUR)]
@@ -114,7 +114,7 @@ def test_a_paced_replay_reads_what_has_arrived_by_its_clock(spark: "SparkSession
 
 def test_a_paced_batch_of_exact_size_waits_for_its_last_row(spark: "SparkSession", tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", at=[HOUR, HOUR + 1, HOUR + 2, 9 * HOUR, 9 * HOUR + 1])
-    source = replay(tmp_path, Columns(time="at"), file, speed=1.0, batch_rows=2)
+    source = replay(tmp_path, Columns(time="at", unit="ms"), file, speed=1.0, batch_rows=2)
     assert source.clock.now_ms() == HOUR + 1
     before = read_batches(spark, source, tmp_path / "checkpoint", rows=2)
     source.clock.resume(5, 10 * HOUR)
@@ -124,7 +124,7 @@ def test_a_paced_batch_of_exact_size_waits_for_its_last_row(spark: "SparkSession
 
 def test_resume_goes_on_where_the_clock_had_come(tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", at=[None, 10, 20, 90])
-    source = replay(tmp_path, Columns(time="at"), file, speed=600.0)
+    source = replay(tmp_path, Columns(time="at", unit="ms"), file, speed=600.0)
     for rows_read, now_ms, expected in [
         (0, None, 10), (1, None, 10), (2, None, 10), (3, None, 20), (4, None, 90),
         (3, 50, 50), (3, 15, 20), (3, 500, 90), (4, 500, 500),
@@ -149,14 +149,14 @@ def test_only_a_paced_replay_runs_faster_than_the_wall_clock(tmp_path: Path) -> 
     fed = KafkaDemo("flights", rows, speed=600.0, start_ms=0)  # fed fast, and judged by the wall clock
     assert fed.describe().speed == 600
     assert fed.pace() == 1
-    paced, fast = (replay(tmp_path / str(x), Columns(time="at"), rows.file, speed=x) for x in (600.0, None))
+    paced, fast = (replay(tmp_path / str(x), Columns(time="at", unit="ms"), rows.file, speed=x) for x in (600.0, None))
     assert (paced.pace(), fast.pace()) == (600, None)
 
 
 def test_marker_and_watermark_columns(spark: "SparkSession", tmp_path: Path) -> None:
     file = tmp_path / "1.csv"
     file.write_text("ts,kind,size,wm\n1,row,5,\n2,mark,,1\n3,mark,7,1970-01-01T00:00:00.002\n4,,,junk\n")
-    columns = Columns(time="ts", channel="kind", watermark="wm", marker="kind = 'mark' and size > 6")
+    columns = Columns(time="ts", unit="ms", channel="kind", watermark="wm", marker="kind = 'mark' and size > 6")
     source = replay(tmp_path, columns, file)
     rows = read_batches(spark, source, tmp_path / "checkpoint")[0]
     assert [row["marker"] for row in rows] == [False, False, True, False]
@@ -172,7 +172,7 @@ def test_marker_and_watermark_columns(spark: "SparkSession", tmp_path: Path) -> 
 def test_marker_over_a_typed_file(spark: "SparkSession", tmp_path: Path) -> None:
     seen = pa.array([datetime.datetime(2013, 2, 8), None], pa.timestamp("ns"))
     file = parquet(tmp_path / "1.parquet", at=[1, 2], Seen=seen, small=pa.array([1, 255], pa.uint8()), what=["x", "y"])
-    columns = Columns(time="at", marker="seen < timestamp'2014-01-01' or (small = 255 and what = 'y')")
+    columns = Columns(time="at", unit="ms", marker="seen < timestamp'2014-01-01' or (small = 255 and what = 'y')")
     rows = read_batches(spark, replay(tmp_path, columns, file), tmp_path / "checkpoint")[0]
     assert [row["marker"] for row in rows] == [True, True]
     assert [row["channel"] for row in rows] == ["all", "all"]
@@ -184,16 +184,16 @@ def test_identity_follows_the_content(tmp_path: Path) -> None:
     def identity(columns: Columns, **options: Any) -> dict[str, Any]:
         return Replay([file], columns, tmp_path / "staged", **options).identity()
 
-    same = identity(Columns(time="at"))
-    assert identity(Columns(time="at"), speed=600.0) == same
-    assert identity(Columns(time="at"), batch_rows=10) != same
+    same = identity(Columns(time="at", unit="ms"))
+    assert identity(Columns(time="at", unit="ms"), speed=600.0) == same
+    assert identity(Columns(time="at", unit="ms"), batch_rows=10) != same
     assert identity(Columns(time="at", unit="s")) != same
     parquet(file, at=[2])
-    assert identity(Columns(time="at")) != same
+    assert identity(Columns(time="at", unit="ms")) != same
 
 
 def test_close_leaves_what_a_state_directory_needs(tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", at=[1])
     for keep in (True, False):
-        replay(tmp_path, Columns(time="at"), file, keep=keep).close()
+        replay(tmp_path, Columns(time="at", unit="ms"), file, keep=keep).close()
         assert (tmp_path / "staged").exists() == keep

@@ -18,7 +18,7 @@ from wmtop.engine.run.sources.table_files import look_at
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 
-ALL = Columns(time="when", channel="who", arrival="came")
+ALL = Columns(time="when", unit="ms", channel="who", arrival="came")
 
 
 def staged(directory: Path, columns: Columns, *files: Path) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def test_a_row_without_a_usable_arrival_is_malformed_and_first(tmp_path: Path) -
 def test_times_that_python_cannot_hold_are_malformed_and_channels_by_their_text(kind: Any, tmp_path: Path) -> None:
     absurd = pa.array([2**62, 2**63 - 1], pa.int64()).cast(kind)
     file = parquet(tmp_path / "1.parquet", when=absurd, who=absurd, came=pa.array([None, 5], pa.timestamp("ms")))
-    columns = Columns(time="when", channel="who", arrival="came")
+    columns = Columns(time="when", unit="ms", channel="who", arrival="came")
     check_columns(look_at(file), columns)
     rows = short(staged(tmp_path / "s", columns, file))
     assert [(at, came) for _, at, came in rows] == [(None, None), (None, 5)]
@@ -75,20 +75,20 @@ def test_the_last_usable_times_are_usable_in_any_zone(tmp_path: Path) -> None:
     ends = [FIRST_USABLE_MS, LAST_USABLE_MS]
     times = [pa.array(ends, pa.timestamp("ms", zone)) for zone in ("America/New_York", "Asia/Tokyo")]
     file = parquet(tmp_path / "1.parquet", when=times[0], who=["a", "b"], came=times[1])
-    columns = Columns(time="when", channel="who", arrival="came")
+    columns = Columns(time="when", unit="ms", channel="who", arrival="came")
     check_columns(look_at(file), columns)
     assert short(staged(tmp_path / "s", columns, file)) == [("a", ends[0], ends[0]), ("b", ends[1], ends[1])]
 
 
 def test_without_arrivals_a_row_comes_at_the_greatest_time_so_far(tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", when=[None, 5, 3, None, 9, 8], who=list("abcdef"))
-    rows = short(staged(tmp_path / "s", Columns(time="when", channel="who"), file))
+    rows = short(staged(tmp_path / "s", Columns(time="when", unit="ms", channel="who"), file))
     assert rows == [("a", None, None), ("b", 5, 5), ("c", 3, 5), ("d", None, 5), ("e", 9, 9), ("f", 8, 9)]
 
 
 def test_rows_before_since_are_left_out(tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", when=[1, 2, 3], who=["a", "b", "c"], came=[30, 10, 20])
-    columns = Columns(time="when", channel="who", arrival="came", since_ms=20)
+    columns = Columns(time="when", unit="ms", channel="who", arrival="came", since_ms=20)
     assert short(staged(tmp_path / "s", columns, file)) == [("c", 3, 20), ("a", 1, 30)]
 
 
@@ -120,7 +120,9 @@ def test_a_ragged_row_far_into_a_csv_file_loses_nothing(tmp_path: Path) -> None:
     count, wide = 12_000, "x" * 1_000  # beyond the first block that Arrow reads
     lines = [f"{i},{wide}" for i in range(count)]
     lines[count - 10] += ",more"
-    rows = staged(tmp_path / "s", Columns(time="when"), text(tmp_path / "a.csv", "when,who\n" + "\n".join(lines)))
+    rows = staged(
+        tmp_path / "s", Columns(time="when", unit="ms"), text(tmp_path / "a.csv", "when,who\n" + "\n".join(lines))
+    )
     assert [row["ts"] for row in rows] == list(range(count))
 
 
@@ -136,8 +138,8 @@ def test_broken_json_lines_are_malformed_records(tmp_path: Path) -> None:
 def test_json_values_of_every_type(tmp_path: Path) -> None:
     values = ["1", "1.5", '"1"', '"1970-01-01T00:00:01"', "true", "null", "[1]", '{"a": 1}', "1e3", str(2**70)]
     file = text(tmp_path / "a.jsonl", "\n".join(f'{{"when": {value}, "who": {value}}}' for value in values))
-    rows = staged(tmp_path / "s", Columns(time="when", channel="who"), file)
-    assert [row["ts"] for row in rows] == [1, 1, None, 1_000, None, None, None, None, 1_000, None]
+    rows = staged(tmp_path / "s", Columns(time="when", unit="ms", channel="who"), file)
+    assert [row["ts"] for row in rows] == [1, 1, 1, 1_000, None, None, None, None, 1_000, None]
     assert [row["channel"] for row in rows] == [
         "1", "1.5", "1", "1970-01-01T00:00:01", "true", "(none)", "[1]", '{"a":1}', "1000", str(2**70),
     ]  # fmt: skip
@@ -165,7 +167,7 @@ def test_any_value_names_a_channel(values: Any, expected: list[str]) -> None:
 
 def test_what_is_staged_is_not_staged_again(tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", when=[1, 2])
-    columns, directory = Columns(time="when"), tmp_path / "s"
+    columns, directory = Columns(time="when", unit="ms"), tmp_path / "s"
 
     def count(origin: str) -> int:
         staging.stage([look_at(file)], columns, origin, directory, lambda text: None)
@@ -182,7 +184,7 @@ def test_what_is_staged_is_not_staged_again(tmp_path: Path) -> None:
 def test_any_range_of_rows_can_be_read(tmp_path: Path) -> None:
     count = 2 * BATCH_ROWS + 10
     file = parquet(tmp_path / "1.parquet", when=list(range(count)), who=["a", "b"] * (count // 2))
-    staged(tmp_path / "s", Columns(time="when", channel="who"), file)
+    staged(tmp_path / "s", Columns(time="when", unit="ms", channel="who"), file)
     edge = BATCH_ROWS
     for start, stop in [(0, 1), (edge - 2, edge + 2), (edge, 2 * edge), (count - 1, count), (5, 5), (0, count)]:
         got = [row for table in StagedRows(str(tmp_path / "s")).tables(start, stop) for row in table.to_pylist()]

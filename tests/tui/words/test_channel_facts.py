@@ -3,6 +3,8 @@
 import re
 
 from wmtop.engine.snapshot import Offender, Snapshot
+from wmtop.engine.text import formatting as f
+from wmtop.engine.watermarks.observation import MalformedRecord
 from wmtop.tui.words.channels import channel_line, facts
 
 from tests.snapshots import replace
@@ -63,6 +65,21 @@ def test_bad_records_are_named_where_they_are_its_own() -> None:
     assert re.fullmatch(r"offset 4,117 of orders-3: claims 2013-02-08 .*", shown_of(snapshot, "UA")["last in future"])
     assert "last malformed" not in shown_of(snapshot, "UA")
     assert shown_of(snapshot, "B6")["last malformed"] == "offset 1: no usable time"
+
+
+def test_a_malformed_record_is_shown_where_it_is_its_own() -> None:
+    example = MalformedRecord("UA", "row 8 of a.csv", "ts", "never", "no_time")
+    snapshot = replace(with_channel("UA", malformed=2), malformed_example=example)
+    assert shown_of(snapshot, "UA")["malformed, e.g."] == 'UA, row 8 of a.csv: ts "never" is not a time'
+    assert "malformed, e.g." not in shown_of(snapshot, "B6")
+    said = [
+        f.malformed(MalformedRecord("UA", "row 8 of a.csv", "ts", value, why))
+        for value, why in ((None, "missing"), ("x\x1b[1m" * 20, "not_json"), ("1e30", "out_of_range"))
+    ]
+    assert said[0] == "UA, row 8 of a.csv: no ts"
+    assert said[1].endswith("… is not JSON")
+    assert "\x1b" not in said[1]
+    assert said[2].endswith('ts "1e30" is not within the years 1 to 9999')
 
 
 def test_windows_and_instance_are_there_only_where_they_are_known() -> None:

@@ -5,7 +5,8 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.snapshot import Note, NoteCode
+from wmtop.engine.snapshot import Note, NoteCode, SourceView
+from wmtop.engine.watermarks.observation import MalformedRecord
 from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import recent_note
@@ -54,6 +55,15 @@ def test_a_note_that_stays_is_shown_once_the_newer_one_is_old() -> None:
         assert recent_note(snapshot) == note_text({"topic_gone": gone, "channels_folded": folded}[shown])
     assert note_text(folded) in summary(snapshot)
     assert note_text(folded) not in summary(canned.live())
+
+
+def test_the_summary_says_as_what_times_were_read_and_shows_what_was_none() -> None:
+    source = SourceView("replay", "a.csv", time_column="ts", time_unit="epoch s, ISO 8601 (recognised)")
+    example = MalformedRecord("UA", "row 8 of a.csv", "ts", "never", "no_time")
+    lines = summary(replace(canned.live(), source=source, malformed_example=example)).splitlines()
+    assert lines[1] == "event time ts: epoch s, ISO 8601 (recognised)"
+    assert 'malformed, e.g. UA, row 8 of a.csv: ts "never" is not a time' in lines
+    assert not any("e.g." in line for line in summary(canned.live()).splitlines())
 
 
 def test_an_old_note_does_not_come_back_a_day_later() -> None:
