@@ -14,6 +14,7 @@ from ..watermarks.explain import ExplainedColumn, ExplainedValue
 from ..watermarks.lateness import RecentLateness, RecentRow, WhatIf
 from ..watermarks.observation import MalformedRecord, Offender
 from ..watermarks.settings import Settings, SettingsChange
+from ..watermarks.whatif import ChannelLateness, WhatIfIdle
 from ..watermarks.window_operator import FiredWindow
 from .flink_job import FlinkJob, FlinkVertex
 from .spark_query import (
@@ -235,31 +236,6 @@ class Windows(Struct, frozen=True):
     """Why windows (or newer ones) are unknown."""
     unknown_args: dict[str, str | int | None] = {}
     """The arguments of that code; `operator` if it is about one of several."""
-
-
-class ChannelLateness(Struct, frozen=True):
-    """The lateness of a channel's records: `behind[i]` of them were at least as far behind W0 as the i-th what-if's
-    lateness (ms) and less than the next one's; trailing zeros are left out.
-    """
-
-    channel: str
-    records: int
-    behind: list[int]
-
-
-class WhatIfIdle(Struct, frozen=True):
-    """The result of another idle timeout (`None`: off).
-
-    `late` is exact unless `late_error` is above 0; for sessions with another timeout than the run's own it is an upper
-    bound.
-    """
-
-    idle_after_ms: int | None
-    watermark_ms: int | None
-    holder: str | None
-    flaps: int
-    late: int
-    late_error: int = 0
 
 
 class LateRecord(Struct, frozen=True):

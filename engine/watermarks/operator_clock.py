@@ -302,16 +302,13 @@ class OperatorClock(Struct, tag="valve", dict=True):
 class FastestClock(Struct, tag="fastest", dict=True):
     """Spark's rule: the maximum over all channels drives one clock; no valve, no idleness, no holder.
 
-    An emit is the end of a batch; one without records is a batch without data, which Spark runs after a watermark that
-    has advanced when nothing is unread.
+    An emit is the end of a batch; one without records is Spark's batch without data, after a watermark that advanced.
     """
 
     lateness_ms: int
     level: int = MIN
     window_level: int = MIN
-    """The watermark (ms) that was in force in the last batch: it has evicted that batch's windows, and the next batch
-    compares late records with it.
-    """
+    """The watermark (ms) in force in the last batch; the next batch compares late records with it."""
     watermarks: list[int] = []
     since: list[int] = []
     flaps: dict[int, int] = {}

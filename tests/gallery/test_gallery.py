@@ -140,7 +140,6 @@ def test_what_is_wrong_is_said(gallery: Gallery, job: str) -> None:
 FINDINGS: dict[str, dict[str, str]] = {
     "chained_second_watermark": {"checkpoint": "watermark-never-moved", "event log": "watermark-pinned"},
     "join_empty_input": {"checkpoint": "watermark-never-moved", "event log": "node-without-data"},
-    "restart_longer_delay": {"event log": "frozen-by-lateness"},
     "failed_query": {"event log": "engine-failed"},
     "failed_in_its_first_batch": {"event log": "engine-failed"},
     "totals_update": {"event log": "no-watermark"},

@@ -11,7 +11,6 @@ import pytest
 from wmtop.engine.run.durable_state import STATE_VERSION, FiringsFile, SavedState, StateDirectory
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.system.files import own_outputs
-from wmtop.engine.verdict.verdict import Judge
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.window_operator import Firing
@@ -23,13 +22,7 @@ def saved(channels: int = 0) -> SavedState:
     monitor = new_monitor(Settings())
     monitor.add_channels([f"channel {number}" for number in range(channels)], 0)
     return SavedState(
-        source=SOURCE,
-        asked=Settings(),
-        query_id=None,
-        offsets_digest=None,
-        firings_bytes=0,
-        monitor=monitor,
-        judge=Judge(),
+        source=SOURCE, asked=Settings(), query_id=None, offsets_digest=None, firings_bytes=0, monitor=monitor
     )
 
 

@@ -60,14 +60,16 @@ def test_a_correction_run_ends_in_corrected_totals(times: tuple[Path, list[int]]
     (tmp_path / "own.py").write_text(TWO_MINUTES)
     without = {"PYTHONPATH": str(tmp_path)}
     done = wmtop(
-        *("run", "replay", str(times[0]), "--time", "t", "--arrival", "a", "--batch-rows", "300", "--window", "10m"),
+        *("run", "replay", str(times[0]), "--time", "t", "--arrival", "a", "--time-unit", "ms"),
+        *("--batch-rows", "300", "--window", "10m"),
         *("--strategy", "own:TwoMinutes", "--once", "--late-output", str(late), "--firings", str(first)),
         *("--explain", "a"),
         env=without,
     )
     assert done.returncode == 0, done.stderr
     done = wmtop(
-        *("run", "replay", str(late), "--time", "wmtop_time_ms", "--channel", "wmtop_channel", "--strategy", "none"),
+        *("run", "replay", str(late), "--time", "wmtop_time_ms", "--time-unit", "ms"),
+        *("--channel", "wmtop_channel", "--strategy", "none"),
         *("--window", "10m", "--once", "--firings", str(missing)),
         env=without,
     )
@@ -135,7 +137,8 @@ def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
     add(1, list(range(0, 7_200_000, 3_600)))
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "wmtop.tui.cli", "run", "files", str(incoming), "--time", "t", "--json"),
+            *(sys.executable, "-m", "wmtop.tui.cli", "run", "files", str(incoming), "--json"),
+            *("--time", "t", "--time-unit", "ms"),
             *("--window", "10m", "--lateness", "5m", "--future-guard", "off", *QUICK_OPTIONS),
             *("--late-output", str(late), "--explain", "fw"),
         ],

@@ -13,12 +13,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...engine.system.errors import UsageError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 FILE_VARIABLE, LEVEL_VARIABLE = "WMTOP_LOG_FILE", "WMTOP_LOG_LEVEL"
 LEVELS = ("debug", "info", "warning", "error")
@@ -74,7 +71,7 @@ class _StandardOutput(io.FileIO):
 
     error: OSError | None = None
 
-    def write(self, data: "Buffer") -> int | None:
+    def write(self, data: Any) -> int | None:
         try:
             return super().write(data)
         except OSError as error:

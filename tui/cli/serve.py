@@ -28,7 +28,7 @@ def serve(
     _check_address(host, port)
     address = f"[{host}]" if ":" in host else host
     mode = "can change settings" if allow_changes else "read-only"
-    print(f"wmtop is at http://{address}:{port} ({mode}); press ctrl+c to stop")
+    print(f"wmtop is at http://{address}:{port} ({mode}); press ctrl+c to stop", flush=True)
     if host not in (LOOPBACK, "localhost", "::1"):
         print("wmtop: no password is set; anyone who can reach this address can see this screen", file=sys.stderr)
     from .browser import ScreenServer

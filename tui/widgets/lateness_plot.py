@@ -99,7 +99,12 @@ class _Drawing:
         return lines
 
     def _title(self, *names: Span) -> list[Span]:
-        return [(" " * (_LEFT if not place else 3) + text, style) for place, (text, style) in enumerate(names)]
+        """Each name after its sign, which has the colour of what it stands for."""
+        line: list[Span] = []
+        for place, (text, style) in enumerate(names):
+            sign, _, words = text.partition(" ")
+            line += [(" " * (_LEFT if not place else 3) + sign, style), (f" {words}", "text")]
+        return line
 
     def _x(self, place: int) -> int:
         return _x(self._scene, place, self._all)

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.run.sources.columns import Columns
-from wmtop.engine.run.sources.kafka import DemoRows, KafkaDemo
 from wmtop.engine.run.sources.replay import BOUND, Replay, ReplayTime, next_end, ranges
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.times import MIN
@@ -142,15 +141,6 @@ def test_the_clock_is_still_until_it_is_started_once(monkeypatch: pytest.MonkeyP
     for now_s, started, expected in [(1e9, False, 10_000), (100.0, True, 10_000), (101.5, True, 910_000)]:
         monkeypatch.setattr("time.monotonic", lambda now_s=now_s: now_s)
         assert (time.start() if started else time.now_ms()) == expected
-
-
-def test_only_a_paced_replay_runs_faster_than_the_wall_clock(tmp_path: Path) -> None:
-    rows = DemoRows(parquet(tmp_path / "1.parquet", at=[10]), "at", "at", "at")
-    fed = KafkaDemo("flights", rows, speed=600.0, start_ms=0)  # fed fast, and judged by the wall clock
-    assert fed.describe().speed == 600
-    assert fed.pace() == 1
-    paced, fast = (replay(tmp_path / str(x), Columns(time="at", unit="ms"), rows.file, speed=x) for x in (600.0, None))
-    assert (paced.pace(), fast.pace()) == (600, None)
 
 
 def test_marker_and_watermark_columns(spark: "SparkSession", tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_who_is_late_shows_late_and_all_records_per_value() -> None:
         assert all(part in lines[device] for part in ("≈", "7,000", "3 late"))
         assert all(part in lines[device + 1] for part in ("d17", "90", "9.9×", "(8.1–12.1)"))
         await it.press("escape")
-        await it.says("recommended", "#targets")
+        await it.says("recommended", "#recommended")
 
     drive(scenario, *reported(live(totals=Totals(records=100_000, late=1_000), explain=COLUMNS)))
 

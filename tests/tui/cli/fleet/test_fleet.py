@@ -17,6 +17,7 @@ from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
 from wmtop.tui.words.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
 from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
+from wmtop.tui.words.texts import filter_of
 
 from tests.snapshots import replace
 
@@ -171,7 +172,7 @@ def test_rows_are_sorted_and_filtered() -> None:
     assert [row.target for row in ordered(rows)] == ["c", "a", "b"]
     assert [row.target for row in ordered(rows, "target", reverse=True)] == ["c", "b", "a"]
     assert [row.target for row in ordered(rows, "lag")] == ["a", "b", "c"]
-    assert [row.target for row in ordered(rows, pattern=re.compile("[ab]"))] == ["a", "b"]
+    assert [row.target for row in ordered(rows, pattern=filter_of("[ab]"))] == ["a", "b"]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
