@@ -24,7 +24,20 @@ from .clusters import Cluster, local_cluster
 from .test_against_reference import BATCH_ROWS, make_rows, write
 
 SETTINGS = Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400, future_guard_ms=None)
-OPTIONS = ["--time", "t", "--arrival", "a", "--channel", "c", "--batch-rows", str(BATCH_ROWS), "--once", "--json"]
+OPTIONS = [
+    "--time",
+    "t",
+    "--time-unit",
+    "ms",
+    "--arrival",
+    "a",
+    "--channel",
+    "c",
+    "--batch-rows",
+    str(BATCH_ROWS),
+    "--once",
+    "--json",
+]
 OPTIONS += ["--lateness", "300ms", "--window", "500ms", "--offset", "7ms", "--idle-after", "400ms"]
 TIMEOUT_S = 300.0
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

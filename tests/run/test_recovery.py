@@ -39,7 +39,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(file: Path, directory: Path) -> list[str]:
     return [
-        *(sys.executable, "-m", "wmtop.tui.cli", "run", "replay", str(file), "--time", "t", "--arrival", "a"),
+        *(sys.executable, "-m", "wmtop.tui.cli", "run", "replay", str(file)),
+        *("--time", "t", "--arrival", "a", "--time-unit", "ms"),
         *("--channel", "c", "--batch-rows", str(ROWS_A_BATCH), "--lateness", "5m", "--idle-after", "2m"),
         *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json", *QUICK_OPTIONS),
         *("--state-dir", str(directory / "state"), "--firings", str(directory / "firings.ndjson")),

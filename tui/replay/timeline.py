@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
-from statistics import median
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -26,8 +25,6 @@ PARTS = 100
 """The number of parts that a recording is divided into."""
 MIN_HELD = 3
 """A holder counts if it held back the watermark for this many snapshots, and for a part of the recording."""
-STALL_MS, STALL_TIMES = 60_000, 2
-"""A stall: the watermark was frozen for at least this long (ms of processing time), and this many times the median."""
 
 
 class TimelineMark(Struct, frozen=True):
@@ -69,16 +66,12 @@ def holders(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
 
 
 def stalls(points: Points) -> Iterator[TimelineMark]:
-    """The stretches with records in which the watermark was frozen for long."""
-    frozen: list[tuple[int, int, int]] = []
-    for start, end in _runs(points, lambda a, b: a.watermark_ms == b.watermark_ms):
-        first, last = points[start], _after(points, end)
-        if first is not None and last is not None and last.records > first.records:
-            frozen.append((start, end, last.now_ms - first.now_ms))
-    usual = median(length for _, _, length in frozen) if len(frozen) > 1 else 0
-    for start, end, length in frozen:
-        if length >= max(STALL_MS, STALL_TIMES * usual):
-            yield TimelineMark("stall", start, end, f"watermark frozen for {f.duration(length)}")
+    """The stretches in which the verdict was `stalled`, with the age of the watermark at their end."""
+    for start, end in _runs(points, lambda a, b: a.verdict == b.verdict):
+        last = points[end]
+        if last is not None and last.verdict == "stalled":
+            age = "" if last.age_ms is None else f" for {f.duration(last.age_ms)}"
+            yield TimelineMark("stall", start, end, f"stalled{age}")
 
 
 def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
@@ -127,12 +120,6 @@ def _runs(points: Points, same: Callable[[HistoryPoint, HistoryPoint], bool]) ->
         elif point is None or not same(before, point) or _restarted(before, point):
             yield start, number - 1
             start = number
-
-
-def _after(points: Points, number: int) -> HistoryPoint | None:
-    """The point after a run of points, if the same engine continues there; else its last."""
-    here, after = points[number], points[number + 1] if number + 1 < len(points) else None
-    return here if here is None or after is None or _restarted(here, after) else after
 
 
 def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:

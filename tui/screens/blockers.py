@@ -10,7 +10,7 @@ from ..words.channels import reference_ms
 from ..words.columns import Column, row_line, sized
 from ..words.presenter import presenter_of
 from ..words.spans import Span, lay, part
-from ..words.texts import IN_FLIGHT, TableRecords
+from ..words.texts import ALL_IDLE, IN_FLIGHT, TableRecords
 from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups
 from .target_screen import DetailScreen
 
@@ -114,7 +114,7 @@ def _no_blocker(snapshot: Snapshot) -> str:
     if snapshot.level.holder is not None and snapshot.level.holder.cause == "in_flight":
         return IN_FLIGHT
     if snapshot.level.idle:
-        return "All channels are idle; the watermark is frozen until new data arrives"
+        return ALL_IDLE
     return "No channel holds back the watermark: none that counts is behind the fastest"
 
 

@@ -173,7 +173,7 @@ ROWS: tuple[KeyRow, ...] = (
             Bind("timeline-forward", "right", "app.scrub(1)", "forward"),
             Bind("timeline-first", "home", "app.scrub(-100)", "the beginning"),
             Bind("timeline-last", "end", "app.scrub(100)", "the end"))),
-    KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ watermark frozen, ! many late", "marks", 3,
+    KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ stalled, ! many late", "marks", 3,
            (Bind("mark-next", "n", "mark(1)", "next mark"),
             Bind("mark-previous", "N", "mark(-1)", "previous mark"))),
     KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", "to a time", 4,

@@ -173,7 +173,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "watermark_pinned": _watermark_pinned,
     "watermark_unmoved": _watermark_unmoved,
     "watermark_frozen": (
-        "The watermark is frozen after a restart with a longer delay: {frozen_ms!d} of event time to go"
+        "After a restart with a longer delay the watermark advances again after {frozen_ms!d} of event time"
     ),
     "newer_format": "The checkpoint has format {version!s}, which this wmtop does not know; upgrade wmtop",
     "sibling_failed": _sibling_failed,

@@ -119,7 +119,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
         what, why = "the maximum of all channels: no valve, no idleness", "it follows the fastest channel"
         if (frozen := snapshot.spark.frozen_ms) is not None:
             what = "above all channels: a restart with a longer delay"
-            why = f"frozen until the records catch up: {f.duration(frozen)} of event time to go"
+            why = f"advances again after {f.duration(frozen)} of event time"
         return [*out, Stage("one clock", time, what, held_ms, why, instead=instead)]
     views = _valve_inputs(snapshot)
     left_out: tuple[ChannelState, ...] = ("idle", "catching_up")

@@ -81,7 +81,7 @@ class SparkQueryWords(Presenter):
         if spark.has_watermark is False:
             return "no watermark, nothing to hold back"
         if spark.frozen_ms is not None:
-            return f"{ONE_CLOCK}: frozen until its records have caught up after the restart"
+            return f"{ONE_CLOCK}: after the restart it advances again once its records have caught up"
         holding = [
             f"{f.label(node.column or 'window', 24)} (delay {delay_words(node.delay_ms)})"
             for node in spark.nodes or ()

@@ -202,7 +202,7 @@ def closing(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tz
         why = "This strategy has no watermark before the end of the stream, so it closes only then."
         return _closing("never", "at the end of the stream", why)
     if level.idle:
-        why = "All channels are idle, so the watermark is frozen: the window stays open until new data arrives."
+        why = "All channels are idle: the window stays open until new data arrives."
         return _closing("never", "never: needs data", why)
     if level.holder is None:
         return _without_holder(snapshot, window, pace, zone)

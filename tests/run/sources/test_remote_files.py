@@ -229,6 +229,7 @@ def test_the_command_takes_uris_as_they_are_written(
 @pytest.mark.matrix
 def test_a_run_counts_every_record(s3: S3) -> None:
     options = ("--time", "when", "--channel", "who", "--arrival", "came", "--batch-rows", "5000", "--lateness", "1d")
+    options = (*options, "--time-unit", "ms")
     command = [sys.executable, "-m", "wmtop.tui.cli", "run", "replay", f"{LAKE}/lake", *options, "--window", "100ms"]
     done = subprocess.run([*command, "--json", "--once"], capture_output=True, text=True, check=True)
     ended = json.loads(done.stdout)

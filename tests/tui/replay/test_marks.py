@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.replay.player import play_times
 from wmtop.tui.replay.timeline import bursts, holders, marks_of, stalls
@@ -55,22 +56,24 @@ def test_a_holder_must_hold_for_a_hundredth_of_the_recording() -> None:
     assert [mark.start for mark in holders(points, play_times(points))] == [1004]
 
 
-def test_a_frozen_watermark_while_records_come_is_a_stall() -> None:
-    level = [*range(50), *([50] * 70), *range(51, 101)]
-    points = reported("A" * len(level), level=level)
+def test_a_stall_is_marked_where_the_verdict_says_so() -> None:
+    points = with_verdicts(reported("A" * 120), 50, 119)
     (mark,) = stalls(points)
     assert (mark.kind, mark.start, mark.end) == ("stall", 50, 119)
-    assert mark.words.endswith(" 1m10s")
-    assert list(stalls(reported("A" * len(level), level=level, came=0))) == []  # nothing came: nothing to wait for
-    assert list(stalls(reported("A" * 59, level=[7] * 59))) == []
-    assert len(list(stalls(reported("A" * 70, level=[7] * 70)))) == 1
+    assert mark.words == "stalled for 2h"
+    assert list(stalls(reported("A" * 120, level=[7] * 120))) == [], "a watermark that is frozen is no stall by itself"
 
 
-def test_a_level_that_always_moves_seldom_does_not_stall_each_time() -> None:
-    level = [n // 10 * 10 for n in range(200)]
-    level[100:130] = [100] * 30
-    points = reported("A" * len(level), level=level, step_s=60)
-    assert [(mark.start, mark.end) for mark in stalls(points)] == [(100, 129)]
+def with_verdicts(points: list[HistoryPoint | None], start: int, end: int) -> list[HistoryPoint | None]:
+    """The points with the verdict `stalled` from `start` to `end`, `moving` before and after."""
+    return [
+        None
+        if point is None
+        else replace(point, verdict="stalled", age_ms=(n - start + 51) * 60 * SECOND)
+        if start <= n <= end
+        else replace(point, verdict="moving", age_ms=0)
+        for n, point in enumerate(points)
+    ]
 
 
 def test_another_run_is_no_stall_and_no_burst() -> None:
@@ -99,5 +102,5 @@ def test_bursts_are_far_above_the_usual_share_and_joined() -> None:
 def test_marks_come_in_order() -> None:
     level = [*range(50), *([50] * 100), *range(51, 101)]
     late = [0] * 20 + [50] * 5 + [0] * 175
-    points = reported("A" * 70 + "B" * 130, level=level, late=late)
+    points = with_verdicts(reported("A" * 70 + "B" * 130, level=level, late=late), 50, 149)
     assert [mark.kind for mark in marks_of(points, play_times(points))] == ["late", "stall", "holder"]
