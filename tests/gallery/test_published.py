@@ -97,7 +97,7 @@ def test_a_tap_counts_what_is_in_the_files(published: Gallery, job: str) -> None
 
 
 def _late(batches: list[list[tuple[int, str]]], passing: list[list[int]], delay_ms: int, lag: int = 0) -> int:
-    """Rows at or behind the watermark of their batch, or of `lag` before it, with this delay; `passing` drive the clock."""
+    """Rows at or behind the watermark of their batch, or of `lag` before it; `passing` drive the clock."""
     late = 0
     for number, batch in enumerate(batches):
         before = [at for times in passing[: max(number - lag, 0)] for at in times]
