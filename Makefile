@@ -2,8 +2,10 @@
 VENV := .venv
 BIN := $(VENV)/bin
 # Progress on a terminal only. PIP_USE_PEP517: old pips would build Spark's source archive with setup.py.
-INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
-	--constraint .ci/constraints.txt --editable
+PIP := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install
+INSTALL := $(PIP) --constraint .ci/constraints.txt --editable
+# HASHED=1, as in CI: exactly the files of `make lock`, for its platform and Python only.
+LOCKED = $(if $(HASHED),$(PIP) --require-hashes --no-deps --requirement .ci/hashes.txt)
 
 # Spark's class archive, for faster starts of the tests' JVMs.
 WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </dev/null
@@ -16,7 +18,7 @@ QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix" --ignore tes
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-flink120 quick check lint types fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
+.PHONY: help demo test test-all test-flink120 quick check lint types fix docs coverage audit gallery gallery-35 gallery-40 bench torture soak pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
@@ -30,8 +32,11 @@ help:
 	@echo "make gallery    attach to every job of tests/gallery; gallery-35, gallery-40: under PySpark 3.5, 4.0"
 	@echo "make test-flink120    what needs no splits, against Flink 1.20"
 	@echo "make bench   the benchmarks (benchmarks/README.md)"
+	@echo "make torture PART=g    attacks drawn from SEED=… for SECONDS=1200 (docs/reliability.md); ROUND=…: one of them"
+	@echo "                     PART=c ATHERIS=1: guided by coverage, with atheris from pypi.org"
+	@echo "make soak    a run and its viewers for SECONDS=3600: memory, threads, descriptors, totals; OUT=soak: CSV and plot"
 	@echo "make pictures    retake the README's screenshots from the demo (four minutes)"
-	@echo "make lock    resolve the dependencies again: the versions in .ci/constraints.txt"
+	@echo "make lock    resolve the dependencies again: the versions and hashes in .ci"
 	@echo "make tour    record the README's animation in tmux (four minutes)"
 	@echo "make clean   remove everything that make created"
 
@@ -92,6 +97,14 @@ fix: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && $(BIN)/python -m benchmarks $(ARGS)
 
+torture: $(VENV)/.installed-dev $(if $(ATHERIS),$(VENV)/atheris)
+	$(if $(ATHERIS),PYTHONPATH=$(VENV)/atheris) $(BIN)/python -m tests.torture $(PART) \
+		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUND),--round $(ROUND)) $(ARGS)
+
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.torture.soak $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(OUT),--out $(OUT))
+
 pictures: $(VENV)/.installed-dev
 	@sh .ci/have java && $(BIN)/python -m benchmarks.pictures
 
@@ -110,11 +123,15 @@ $(BIN)/pip:
 
 $(VENV)/.installed: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 	@echo "Installing wmtop and Spark (some 400 MB, once) into $(VENV) ..."
-	@$(INSTALL) .
+	@$(INSTALL) '.[run,serve,s3]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 	@echo "Installing wmtop, Spark (some 400 MB, once) and what the tests need into $(VENV) ..."
+	@$(LOCKED)
 	@$(INSTALL) '.[dev]'
 	@$(WARM_UP) &
 	@touch $(VENV)/.installed $@
+
+$(VENV)/atheris: | $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --target $@ atheris==3.0.0

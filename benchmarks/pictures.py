@@ -22,7 +22,7 @@ from wmtop.engine.feed.client import Client
 from wmtop.engine.feed.messages import FromEngine
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import Snapshot
-from wmtop.tui.cli.launch import EngineProcess
+from wmtop.tui.cli.engines import EngineProcess
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.screens.base_app import self_contained

@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 import zstandard
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording_format import SUMMARY, FrameInfo, index_frame, skippable
-from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_reader import SUMMARY, FrameInfo, RecordingReader, index_frame, skippable
 from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.history import HistoryPoint
@@ -26,7 +25,7 @@ from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.replay.player import play_times
+from wmtop.tui.replay.app import play_times
 from wmtop.tui.replay.timeline import marks_of
 
 from .screen import Terminal

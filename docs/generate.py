@@ -1,7 +1,7 @@
 """`make docs`: the parts of this folder that follow from the code; `--check` compares instead of writing.
 
-It writes the tables of imports and of the stable surface in `architecture.md`, the findings in `findings.md`, the JSON
-schemas in `schema/` and the manual page `tui/wmtop.1`.
+It writes the tables of imports and of the stable surface in `architecture.md`, that of the keys in `README.md`, the
+findings in `findings.md`, the JSON schemas in `schema/` and the manual page `tui/wmtop.1`.
 """
 
 import ast
@@ -17,6 +17,7 @@ from wmtop.engine.doctor import RULES, meaning_of
 from wmtop.engine.feed.messages import ToEngine, WrittenLine
 from wmtop.engine.run.durable_state import SavedState
 from wmtop.engine.snapshot.wire import SnapshotLine
+from wmtop.tui.words.keys import LINKS, rows
 
 sys.path.insert(0, str(Path(__file__).parent))
 from man_page import man_page
@@ -76,6 +77,20 @@ def surface() -> str:
     return "\n".join(lines)
 
 
+def keys() -> str:
+    """The keys of the main screen, as a table."""
+    linked = [link.key for link in LINKS]
+    lines = ["| keys | |", "|---|---|"]
+    for row in rows("main", "app"):
+        shown, words = row.shown.split(), row.help
+        if row.shown == linked[0]:
+            shown, words = linked, f"{', '.join(link.name.lower() for link in LINKS)}; `Esc` comes back"
+        elif row.shown in linked:
+            continue
+        lines.append(f"| {' '.join(f'`{key}`' for key in shown)} | {words} |")
+    return "\n".join(lines)
+
+
 def with_parts(text: str, parts: dict[str, str]) -> str:
     """The text with each part between its markers replaced."""
     for name, part in parts.items():
@@ -105,8 +120,9 @@ def _finding(code: str) -> str:
 
 def documents() -> dict[Path, str]:
     """Every generated file with its text."""
-    architecture = HERE / "architecture.md"
+    architecture, readme = HERE / "architecture.md", ROOT / "README.md"
     found = {architecture: with_parts(architecture.read_text(), {"imports": imports(), "surface": surface()})}
+    found[readme] = with_parts(readme.read_text(), {"keys": keys()})
     found[HERE / "findings.md"] = findings()
     for name, kind in SCHEMAS.items():
         schema = json.dumps(msgspec.json.schema(kind), indent=1, sort_keys=True, ensure_ascii=False)

@@ -41,7 +41,7 @@ def job_environment() -> dict[str, str]:
     }
 
 
-TOGETHER = {"kafka": "kafka", "targets/spark": "spark", "targets/flink": "flink"}
+TOGETHER = {"kafka": "kafka", "targets/spark": "spark", "targets/flink": "flink", "targets/streams": "streams"}
 """Folders of which one worker has all tests: what these look at is expensive to create (jobs, a broker, a Flink)."""
 FIRST = (*TOGETHER, "gallery", "run", "golden")
 """The folders whose tests take long, so that no worker is idle at the end."""
@@ -74,6 +74,16 @@ def _folder(item: pytest.Item) -> str:
     """The folder of `tests` that a test is in; of the targets that of the kind."""
     parts = item.path.relative_to(Path(__file__).parent).parts
     return "/".join(parts[: 2 if parts[0] == "targets" else 1])
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests() -> Iterator[None]:
+    """What a test declares a secret is a word to the next one."""
+    from wmtop.engine.system import errors
+
+    known = set(errors._kept)
+    yield
+    errors._kept.intersection_update(known)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.system.files import check_outputs, create, existing
+from wmtop.engine.system.files import check_outputs, create, existing, written_whole
 
 from .refusals import refused
 
@@ -78,3 +78,44 @@ def test_creating_refuses_what_came_since_the_check(here: Path) -> None:
     assert Path("old").read_text() == ""
     with refused(UsageError, "unwritable", "none/new", os.strerror(errno.ENOENT)):
         create(Path("none/new"), "--firings")
+
+
+def test_a_file_appears_under_its_name_when_it_is_whole(here: Path) -> None:
+    (here / "new.part").write_text("left by a process that was killed")
+    with written_whole(here / "new", "-o") as part:
+        part.write_text("whole")
+        assert not (here / "new").exists()
+    assert (here / "new").read_text() == "whole"
+    assert not (here / "new.part").exists()
+
+
+def test_of_a_file_that_could_not_be_written_nothing_is_left(here: Path) -> None:
+    def fill(part: Path) -> None:
+        part.write_text("half")
+        raise OSError(errno.ENOSPC, "full")
+
+    with pytest.raises(OSError, match="full"), written_whole(here / "old", "-o", force=True) as part:
+        fill(part)
+    assert (here / "old").read_text() == "old"
+    assert not (here / "old.part").exists()
+
+
+def test_through_a_link_its_target_is_replaced(here: Path) -> None:
+    with written_whole(here / "soft", "-o", force=True) as part:
+        part.write_text("whole")
+    assert (here / "soft").is_symlink()
+    assert (here / "in.csv").read_text() == "whole"
+
+
+def test_a_file_that_has_appeared_meanwhile_is_not_replaced(here: Path) -> None:
+    with refused(UsageError, "exists", here / "new"), written_whole(here / "new", "-o"):
+        (here / "new").write_text("another's")
+    assert (here / "new").read_text() == "another's"
+
+
+def test_two_that_write_the_same_file_do_not_mix(here: Path) -> None:
+    with refused(UsageError, "in_use", here / "new"), written_whole(here / "new", "-o") as part:
+        part.write_text("ours")
+        part.unlink()
+        part.write_text("another's, half")
+    assert not (here / "new").exists()

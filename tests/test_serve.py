@@ -12,14 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-from wmtop.tui.cli.browser import is_allowed
+from aiohttp.test_utils import TestClient, TestServer
+from wmtop.tui.cli import browser
+from wmtop.tui.cli.browser import MAX_SIZE, is_allowed
 
 from .tui.recorded import record
 
@@ -186,6 +188,91 @@ def test_no_key_writes_into_the_folder_of_the_server(tmp_path: Path) -> None:
         drawn = asyncio.run(typed(f"http://127.0.0.1:{port}", "SRS?S"))
     assert "Help" in drawn  # the keys had arrived
     assert list(folder.iterdir()) == []
+
+
+def children(pid: int) -> set[int]:
+    lists = [file.read_text().split() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    return {int(child) for pids in lists for child in pids}
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline, pids
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("ends", ["socket", "SIGTERM", "SIGKILL"])
+def test_a_screen_of_any_size_is_bounded_and_ends_with_its_socket_and_with_the_server(
+    tmp_path: Path, ends: str
+) -> None:
+    file = record(tmp_path / "run.rec")
+    port = free_port()
+    server = subprocess.Popen([*COMMAND, str(file), "--port", str(port)], stdout=subprocess.DEVNULL)
+
+    async def attack() -> set[int]:
+        address = f"http://127.0.0.1:{port}/ws?width=99999999&height=99999999"
+        async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as stream:
+            drawn = b""
+            while b"REPLAY" not in drawn:
+                message = await stream.receive(timeout=WITHIN_S)
+                drawn += message.data
+                await stream.send_json(["resize", {"width": 99_999_999, "height": 99_999_999}])
+            pids = children(server.pid)
+            assert len(pids) == 1
+            environment = Path(f"/proc/{next(iter(pids))}/environ").read_bytes().split(b"\0")
+            assert b"COLUMNS=%d" % MAX_SIZE[0] in environment
+            if ends != "socket":
+                server.send_signal(getattr(signal, ends))
+                wait_until_gone(pids)
+            return pids
+
+    try:
+        wait_for(port)
+        wait_until_gone(asyncio.run(attack()))
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_message_of_a_wrong_shape_closes_the_socket_and_nothing_is_printed(served: str) -> None:
+    async def closed_with(message: str) -> int | None:
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"{served}/ws") as stream:
+            await stream.send_str(message)
+            while (await stream.receive(timeout=WITHIN_S)).type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
+                pass
+            return stream.close_code
+
+    infinite = '["resize", {"width": 1e999, "height": 2}]'
+    for message in ("x", "{}", "[]", '["stdin", 5]', '["resize", {}]', infinite, '["stdin", "\\ud800"]', "[" * 5_000):
+        assert asyncio.run(closed_with(message)) == aiohttp.WSCloseCode.UNSUPPORTED_DATA, message
+
+
+def test_no_list_of_files_is_served(served: str) -> None:
+    for path in ("/static", "/static/", "/static/js", "/static/js/"):
+        assert asyncio.run(get(served + path)).status == 403
+
+
+def test_only_so_many_screens_are_open_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "MAX_SCREENS", 2)
+    server = browser.ScreenServer("sleep 600", host="127.0.0.1", port=0, title="", allowed=[])
+
+    async def open_three() -> None:
+        async with TestClient(TestServer(await server._make_app())) as client:  # pyright: ignore[reportPrivateUsage]
+            first, _ = await client.ws_connect("/ws"), await client.ws_connect("/ws")
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await client.ws_connect("/ws")
+            assert refused.value.status == 503
+            await first.close()
+            while True:
+                with suppress(aiohttp.WSServerHandshakeError):
+                    await client.ws_connect("/ws")
+                    return
+                await asyncio.sleep(0.1)
+
+    before = children(os.getpid())
+    asyncio.run(asyncio.wait_for(open_three(), WITHIN_S))
+    wait_until_gone(children(os.getpid()) - before)
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here to look with")

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from .finding import Finding, Fix, Offered, Severity, offered_by
-from .rules import RULES, Diagnosis, Meaning, accounts_for, diagnose, explain, meaning_of, verdict_at
+from .rules import RULES, Diagnosis, Meaning, accounts_for, diagnose, explain, meaning_of
 
 __all__ = [
     "RULES",
@@ -18,21 +18,9 @@ __all__ = [
     "explain",
     "meaning_of",
     "offered_by",
-    "verdict_at",
 ]
 
-TOPICS = (
-    "condition",
-    "attached",
-    "blocking",
-    "idleness",
-    "spark",
-    "flink",
-    "progress",
-    "clocks",
-    "lateness",
-    "batches",
-)
+TOPICS = ("condition", "blocking", "idleness", "spark", "flink", "streams", "progress", "clocks", "lateness", "batches")
 """The modules with rules; of findings of equal weight, those of an earlier topic are listed first."""
 
 for _topic in TOPICS:

@@ -10,21 +10,15 @@ from ..text import formatting as f
 from ..text.codes import OPERATORS
 from ..verdict.history import HistoryPoint, Phases
 from ..watermarks.settings import Sliding, Tumbling
-from .finding import ADD_WATERMARK, CHECK_QUERY, Context, Explanation, Finding, Fix, Severity, n, span
+from .finding import ADD_WATERMARK, CHECK_QUERY, Finding, Fix, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, rule, thirds
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
-"""A batch is slow from this duration (ms) on, if it lasts this many emit intervals and takes this part of the normal
-delay; and how many batches must show it.
-"""
+"""A batch is slow from this duration (ms), number of emit intervals and part of the normal delay on; enough batches."""
 BACKLOG, BACKLOG_GROWS, WATCHED_MS = 1_000, 1.5, MINUTE
-"""Falling behind: unread records, their growth from the first third of the watched time to the last, and that time
-(ms).
-"""
+"""Falling behind: unread records, their growth from the first third of the watched time to the last, that time (ms)."""
 STATE_TIMES, STATE_GROWS, STATE_WATCHED_MS = 2, 1.3, 2 * MINUTE
-"""State grows: as a multiple of the windows that the settings explain, or by this factor in each third of the watched
-time (ms).
-"""
+"""State grows: times the windows that the settings explain, or by this factor in each third of that time (ms)."""
 HUNG_MS, HUNG_TIMES = 5 * MINUTE, 10
 MANAGE_THEIR_STATE: tuple[OperatorKind, ...] = ("map_groups_with_state", "transform_with_state", "limit")
 """Operators that remove state by their own code and timers, or keep a single number: they need no watermark."""
@@ -47,47 +41,14 @@ _FASTER = {
 }
 
 
-class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
+@rule("slow-batches", "Progress", accounts_for=("slow",))
+def slow_batches(facts: DiagnosisInput) -> Finding | None:
     """Batches take long, or the backlog keeps growing. The watermark advances once a batch.
 
     Recognised by: the median batch takes at least 2 seconds, 10 emit intervals and a fiftieth of the time that a result
     takes; or the backlog has grown for a minute.
-
     What to do: speed up the phase that takes most of the time, or add cores.
     """
-
-    batch_ms: int
-    phase: str | None
-    """The phase that takes most of the time, a field of `Phases`, and its share."""
-    phase_share: float | None
-    backlog: int | None
-    backlog_per_s: float | None
-    """How fast the backlog grows, if it does (records per second)."""
-
-    def words(self, context: Context) -> Explanation:
-        grows, spark, emit = self.backlog_per_s, context.snapshot.spark, context.snapshot.settings.emit_every_ms
-        times = "" if not emit or context.is_attached else f", {self.batch_ms // emit:,} times the emit interval"
-        part = [] if self.phase is None else [f"{f.share(self.phase_share)} of that: {_PHASES[self.phase]}"]
-        come, done = spark.input_rows_per_second, spark.processed_rows_per_second
-        can = "" if done is None else f", {f.rate(done)} can be processed"
-        rates = [] if come is None else [f"{f.rate(come)} rows/s come{can}"]
-        unread = [] if grows is None else [f"Backlog: {n(self.backlog, 'record')}, {f.rate(grows)} more each second"]
-        waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
-        if spark.has_watermark is False:
-            waits, why = "Results appear", "The results of a batch appear when it ends."
-        return Explanation(
-            "Batches do not keep up" if grows else "Batches are slow",
-            f"Backlog of {n(self.backlog, 'record')}, and growing"
-            if grows
-            else f"{waits} only every {span(self.batch_ms)}",
-            why,
-            [f"Median batch: {span(self.batch_ms)}{times}", *part, *rates, *unread],
-            ("Progress",),
-        )
-
-
-@rule(SlowBatches, accounts_for=("slow",))
-def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
     if facts.ended:
         return None
     batches = _batches(facts.past)
@@ -95,27 +56,42 @@ def slow_batches(facts: DiagnosisInput) -> SlowBatches | None:
     growth = _backlog_growth(facts)
     if len(took) < FEW and growth is None:
         return None
-    batch_ms = int(median(took)) if took else 0
+    spark, batch_ms = facts.snapshot.spark, int(median(took)) if took else 0
     emit = 0 if facts.is_attached else facts.settings.emit_every_ms
     slow = len(took) >= FEW and batch_ms >= max(SLOW_MS, SLOW_TIMES * emit, facts.scale_ms // SLOW_PART)
+    slow = slow and spark.real_time_ms is None  # there a batch is as long as it is set to be
     if not slow and growth is None:
         return None
-    backlog, done = facts.past[-1].backlog, facts.snapshot.spark.processed_rows_per_second
-    phases = [point.phases for point in batches[-30:] if point.phases]
-    sums = {name: sum(getattr(each, name) for each in phases) for name in Phases.__struct_fields__}
-    total = sum(sums.values())
-    phase = max(sums, key=lambda name: sums[name]) if total else None
+    backlog, come, done = facts.past[-1].backlog, spark.input_rows_per_second, spark.processed_rows_per_second
+    phase, phase_share = _longest_phase(batches[-30:])
     capacity = _ADD_CAPACITY if phase is None else Fix("speed-up-batches", _FASTER[phase])
-    return SlowBatches(
-        severity="warning",
+    waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
+    if spark.has_watermark is False:
+        waits, why = "Results appear", "The results of a batch appear when it ends."
+    times = f", {batch_ms // emit:,} times the emit interval" if emit else ""
+    can = "" if done is None else f", {f.rate(done)} can be processed"
+    unread = n(backlog, "record")
+    return Finding(
         size=max(batch_ms, SECOND * (backlog or 0) / done if growth and done else 0),
-        batch_ms=batch_ms,
-        phase=phase,
-        phase_share=None if phase is None else sums[phase] / total,
-        backlog=backlog,
-        backlog_per_s=growth,
+        title="Batches do not keep up" if growth else "Batches are slow",
+        impact=f"Backlog of {unread}, and growing" if growth else f"{waits} only every {span(batch_ms)}",
+        cause=why,
+        evidence=[
+            f"Median batch: {span(batch_ms)}{times}",
+            None if phase is None else f"{f.share(phase_share)} of that: {_PHASES[phase]}",
+            None if come is None else f"{f.rate(come)} rows/s come{can}",
+            None if growth is None else f"Backlog: {unread}, {f.rate(growth)} more each second",
+        ],
         fixes=(capacity, _LENGTHEN_TRIGGER) if facts.is_attached else (capacity,),
     )
+
+
+def _longest_phase(batches: Sequence[HistoryPoint]) -> tuple[str | None, float | None]:
+    """The phase that takes most of the time, a field of `Phases`, and its share; None: not known."""
+    phases = [point.phases for point in batches if point.phases]
+    sums = {name: sum(getattr(each, name) for each in phases) for name in Phases.__struct_fields__}
+    total, longest = sum(sums.values()), max(sums, key=lambda name: sums[name])
+    return (longest, sums[longest] / total) if total else (None, None)
 
 
 def _batches(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
@@ -135,78 +111,40 @@ def _backlog_growth(facts: DiagnosisInput) -> float | None:
     return SECOND * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
 
-class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
+@rule("hung-batch", "Progress", accounts_for=("stalled", "slow", "unknown"))
+def hung_batch(facts: DiagnosisInput) -> Finding | None:
     """A batch began and has not ended for much longer than usual. It hangs, or the query died in it.
 
     Recognised by: a batch in flight for at least 5 minutes and 10 times the median batch.
-
     What to do: check the query's process and its log.
     """
-
-    age_ms: int
-    usual_ms: int | None
-
-    def words(self, context: Context) -> Explanation:
-        usual = [] if self.usual_ms is None else [f"Median batch: {span(self.usual_ms)}"]
-        batch = context.snapshot.batch
-        number = "The batch" if batch is None else f"Batch {batch:,}"
-        return Explanation(
-            f"{number} does not end",
-            f"No results for {span(self.age_ms)}",
-            "It hangs, it processes something large, or the query has died in it: from outside these look alike.",
-            [f"{number} began {span(self.age_ms)} ago and is not committed", *usual],
-            ("Progress",),
-        )
-
-
-@rule(HungBatch, accounts_for=("stalled", "slow", "unknown"))
-def hung_batch(facts: DiagnosisInput) -> HungBatch | None:
     spark, wall_ms = facts.snapshot.spark, facts.snapshot.wall_ms
     if facts.ended or not spark.in_flight or spark.batch_timestamp_ms is None or wall_ms is None:
         return None
     took = [point.batch_ms for point in _batches(facts.past) if point.batch_ms is not None]
-    usual = int(median(took)) if took else spark.batch_ms
-    age_ms = wall_ms - spark.batch_timestamp_ms
+    usual = int(median(took)) if took else spark.batch_ms or spark.real_time_ms
+    age_ms, batch = wall_ms - spark.batch_timestamp_ms, facts.snapshot.batch
     if age_ms < max(HUNG_MS, HUNG_TIMES * (usual or 0)):
         return None
-    return HungBatch(severity="critical", size=age_ms, age_ms=age_ms, usual_ms=usual, fixes=(CHECK_QUERY,))
-
-
-class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
-    """State keeps growing, because the watermark does not follow or does not exist.
-
-    Recognised by: twice as many open windows as the settings explain, and still more; or state that grows by 30 % in
-    each third of the observed time while the watermark is frozen.
-
-    What to do: find out what holds back the watermark; without one, call `withWatermark`.
-    """
-
-    rows: int | None
-    before_rows: int | None
-    windows: int | None
-    expected_windows: int | None
-    """How many windows the settings explain."""
-    watched_ms: int
-    watermark: bool
-    """Whether there is a watermark at all: without one nothing is ever removed."""
-
-    def words(self, context: Context) -> Explanation:
-        rows = f"{n(self.rows, 'row')} in state" if self.rows is not None else n(self.windows, "open window")
-        grown = [] if self.before_rows is None else [f"{f.count(self.before_rows)} rows {span(self.watched_ms)} ago"]
-        expected = "" if self.expected_windows is None else f"; window and lateness account for {self.expected_windows}"
-        windows = [] if self.windows is None else [n(self.windows, "open window") + expected]
-        bytes_ = context.snapshot.spark.state_bytes
-        memory = [] if bytes_ is None else [f"{bytes_ / 1_048_576:,.0f} MiB of memory"]
-        cause = "Records open new windows faster than the watermark closes old ones."
-        if not self.watermark:
-            cause = "Without a watermark no state is ever released."
-        return Explanation(
-            "State keeps growing", rows, cause, [rows, *grown, *windows, *memory], ("Progress", "Windows")
-        )
+    number = "The batch" if batch is None else f"Batch {batch:,}"
+    return Finding(
+        severity="critical",
+        size=age_ms,
+        title=f"{number} does not end",
+        impact=f"No results for {span(age_ms)}",
+        cause="It hangs, it processes something large, or the query has died in it: from outside these look alike.",
+        evidence=[
+            f"{number} began {span(age_ms)} ago and is not committed",
+            None if usual is None else f"Median batch: {span(usual)}",
+        ],
+        fixes=(CHECK_QUERY,),
+    )
 
 
 @rule(
-    StateGrows,
+    "state-grows",
+    "Progress",
+    "Windows",
     suppressed_by=(
         "node-without-data",
         "watermark-pinned",
@@ -223,7 +161,13 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
         "zone-shift",
     ),
 )
-def state_grows(facts: DiagnosisInput) -> StateGrows | None:
+def state_grows(facts: DiagnosisInput) -> Finding | None:
+    """State keeps growing, because the watermark does not follow or does not exist.
+
+    Recognised by: twice as many open windows as the settings explain, and still more; or state that grows by 30 % in
+    each third of the observed time while the watermark is frozen.
+    What to do: find out what holds back the watermark; without one, call `withWatermark`.
+    """
     points = [p for p in facts.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
     spark = facts.snapshot.spark
     if spark.output_mode in ("complete", "update"):
@@ -246,52 +190,51 @@ def state_grows(facts: DiagnosisInput) -> StateGrows | None:
         frozen = len({point.watermark_ms for point in points[len(points) // 3 :]}) == 1
         if not frozen or not 0 < first * STATE_GROWS <= second or not second * STATE_GROWS <= third:
             return None
-    known = points[0].state_rows is not None and points[-1].state_rows is not None
-    return StateGrows(
-        severity="warning",
+    before, now = points[0], points[-1]
+    known = before.state_rows is not None and now.state_rows is not None
+    opened = n(now.open_windows, "open window")
+    in_state = f"{n(rows[-1], 'row')} in state" if known else opened
+    accounted = "" if expected is None else f"; window and lateness account for {expected}"
+    cause, fix = "Records open new windows faster than the watermark closes old ones.", _FREE_WATERMARK
+    if now.watermark_ms is None:
+        cause, fix = "Without a watermark no state is ever released.", ADD_WATERMARK
+    return Finding(
         size=rows[-1],
-        rows=rows[-1] if known else None,
-        before_rows=rows[0] if known else None,
-        windows=points[-1].open_windows,
-        expected_windows=expected,
-        watched_ms=points[-1].wall_ms - points[0].wall_ms,
-        watermark=points[-1].watermark_ms is not None,
-        fixes=(_FREE_WATERMARK if points[-1].watermark_ms is not None else ADD_WATERMARK,),
+        title="State keeps growing",
+        impact=in_state,
+        cause=cause,
+        evidence=[
+            in_state,
+            f"{f.count(rows[0])} rows {span(now.wall_ms - before.wall_ms)} ago" if known else None,
+            None if now.open_windows is None else opened + accounted,
+            None if spark.state_bytes is None else f"{spark.state_bytes / 1_048_576:,.0f} MiB of memory",
+        ],
+        fixes=(fix,),
     )
 
 
-class NoWatermark(Finding, frozen=True, kw_only=True, tag="no-watermark"):
+@rule("no-watermark", "Operators", "Progress", accounts_for=("unknown",))
+def no_watermark(facts: DiagnosisInput) -> Finding | None:
     """The query keeps state but has no watermark. Its state is never removed.
 
     Recognised by: a stateful operator that needs a watermark, and no `withWatermark` in the query.
-
     What to do: call `withWatermark` before the first stateful operator. For totals by key it may be intended.
-    """
-
-    state_rows: int | None
-
-    def words(self, context: Context) -> Explanation:
-        return Explanation(
-            "The query keeps state without a watermark",
-            "State grows with each new key: nothing is ever removed",
-            "Without a watermark, Spark does not know which state is no longer needed.",
-            [f"{n(self.state_rows, 'row')} in state" if self.state_rows is not None else "0 calls of withWatermark"],
-            ("Operators", "Progress"),
-        )
-
-
-@rule(NoWatermark, accounts_for=("unknown",))
-def no_watermark(facts: DiagnosisInput) -> NoWatermark | None:
-    """A stateful query without a watermark; complete mode keeps everything by design.
-
-    Totals by key often have none on purpose: their state grows only with new keys.
     """
     spark = facts.snapshot.spark
     needing = [one for one in spark.operators or () if one.kind not in MANAGE_THEIR_STATE]
+    # Complete mode keeps everything by design.
     if facts.over or spark.has_watermark is not False or not needing or spark.output_mode == "complete":
         return None
+    # Totals by key often have none on purpose: their state grows only with new keys.
     totals = all(one.kind == "aggregation" and one.windowed is False for one in needing)
-    return NoWatermark(severity="info" if totals else "warning", state_rows=spark.state_rows, fixes=(ADD_WATERMARK,))
+    return Finding(
+        severity="info" if totals else "warning",
+        title="The query keeps state without a watermark",
+        impact="State grows with each new key: nothing is ever removed",
+        cause="Without a watermark, Spark does not know which state is no longer needed.",
+        evidence=["0 calls of withWatermark" if spark.state_rows is None else f"{n(spark.state_rows, 'row')} in state"],
+        fixes=(ADD_WATERMARK,),
+    )
 
 
 KeptReason = Literal[
@@ -348,53 +291,34 @@ _KEPT: dict[KeptReason | None, tuple[str, Fix]] = {
 """Why state is never removed, and the fix, by the reason that is known."""
 
 
-class StateNeverRemoved(Finding, frozen=True, kw_only=True, tag="state-never-removed"):
+@rule("state-never-removed", "Operators", suppressed_by=("no-watermark",))
+def state_never_removed(facts: DiagnosisInput) -> Finding | None:
     """A stateful operator keeps its state as long as the query runs: its keys carry no watermark.
 
     Recognised by: the query's plan: the key or window has no column with a watermark, or a join has no bound on event
     time.
-
     What to do: use the column of `withWatermark` in the key, window or join condition, as the finding's fix says.
     """
-
-    kind: OperatorKind
-    """The kind of the operator with most rows; the next two fields are also about that one."""
-    rows: int | None
-    reason: KeptReason | None
-    """None: not known."""
-    operators: int
-
-    def words(self, context: Context) -> Explanation:
-        rows = [] if self.rows is None else [f"{n(self.rows, 'row')} in state"]
-        return Explanation(
-            f"The {OPERATORS[self.kind]} never removes state",
-            "State grows as long as the query runs",
-            _KEPT[self.reason][0],
-            [f"{n(self.operators, 'stateful operator')} without a watermark on the key", *rows],
-            ("Operators",),
-        )
-
-
-@rule(StateNeverRemoved, suppressed_by=("no-watermark",))
-def state_never_removed(facts: DiagnosisInput) -> StateNeverRemoved | None:
-    """Stateful operators whose keys have no watermark; complete mode keeps everything on purpose."""
     spark = facts.snapshot.spark
     kept = [one for one in spark.operators or () if one.evicts is False and one.output_mode != "complete"]
-    if not kept or spark.output_mode == "complete":
+    if not kept or spark.output_mode == "complete":  # which keeps everything on purpose
         return None
     first = max(kept, key=lambda one: one.rows or 0)
     reason = _reason(first, facts)
     totals = first.kind == "aggregation" and not first.windowed
     meant = reason == "mode_not_known" or (totals and reason in ("no_watermark", None))
-    severity: Severity = "info" if meant else "warning"
-    return StateNeverRemoved(
-        severity=severity,
+    cause, fix = _KEPT[reason]
+    return Finding(
+        severity="info" if meant else "warning",
         size=sum(one.rows or 0 for one in kept),
-        kind=first.kind,
-        rows=first.rows,
-        reason=reason,
-        operators=len(kept),
-        fixes=(_KEPT[reason][1],),
+        title=f"The {OPERATORS[first.kind]} never removes state",
+        impact="State grows as long as the query runs",
+        cause=cause,
+        evidence=[
+            f"{n(len(kept), 'stateful operator')} without a watermark on the key",
+            None if first.rows is None else f"{n(first.rows, 'row')} in state",
+        ],
+        fixes=(fix,),
     )
 
 

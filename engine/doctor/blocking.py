@@ -5,94 +5,27 @@ The rules judge groups: with two dead channels, idling one alone frees nothing; 
 
 from itertools import compress
 
-from ..snapshot import ChannelView, WhatIfIdle
+from ..snapshot import ChannelView, OpenWindow, WhatIfIdle
 from ..text import formatting as f
 from ..verdict.preview import ProposedSetting, now_gain_ms
-from .finding import (
-    ADD_READERS,
-    WAIT,
-    Context,
-    Explanation,
-    Finding,
-    Fix,
-    change_idle_timeout,
-    check_channels,
-    n,
-    names,
-    only,
-    span,
-    verb,
-)
+from .finding import ADD_READERS, WAIT, Finding, Fix, Text, change_idle_timeout, check_channels, n, names, span, verb
 from .rules import MINUTE, DiagnosisInput, rule, share
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""
 SKEW_TIMES = 2
-"""A channel is lagging if it is this many times the normal delay of a result behind the fastest channel, for a
-minute.
-"""
+"""Lagging: so many times the normal delay of a result behind the fastest channel, for a minute."""
 
 
-class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
+@rule("silent-channels", "Blockers", "Windows", accounts_for=("stalled", "slow"))
+def silent_channels(facts: DiagnosisInput) -> Finding | None:
     """Channels without data hold back the watermark while other channels receive data. Windows wait for them.
 
     Recognised by: active channels without data for longer than a result normally takes (at least a minute), below the
     first channel with data; windows wait for them, or the watermark is stalled.
-
     What to do: find out why they have no data. If that is normal, set an idle timeout a little longer than their usual
     pause.
     """
-
-    quiet_ms: int | None
-    """Time since the first of them had its last record."""
-    never_seen: int
-    """How many of them never had a record."""
-    held_ms: int | None
-    gain_ms: int | None
-    windows: int
-    """Open windows that no other channel holds back."""
-    records: int | None
-    lagging: int
-    """How many channels with data hold it back too."""
-
-    def words(self, context: Context) -> Explanation:
-        who, one = names(self.channels), len(self.channels) == 1
-        never = self.never_seen == len(self.channels)
-        why = "never had a record" if never else f"no data for {'' if one else 'up to '}{span(self.quiet_ms)}"
-        impact = "No results yet" if self.gain_ms is None else f"The watermark is held back by {span(self.gain_ms)}"
-        if self.windows:
-            impact = (
-                f"{n(self.windows, 'window')} ({n(self.records, 'record')}) {'waits' if self.windows == 1 else 'wait'}"
-            )
-        cause = (
-            "The watermark is the minimum over all channels that are not idle; without an idle timeout none turns idle."
-        )
-        if context.of_flink:
-            cause = (
-                "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it "
-                "has not passed yet."
-            )
-        elif context.snapshot.settings.idle_after_ms is not None:
-            cause = "A channel without data holds back the watermark until its idle timeout has passed."
-        holder = context.snapshot.level.holder
-        least = "≥ " if holder is not None and holder.at_least else ""  # only the end of that time was seen
-        evidence = [
-            f"{'Last record' if one else 'First of them without data'}: {span(self.quiet_ms)} ago"
-            if self.quiet_ms is not None
-            else f"{n(self.never_seen, 'channel')} without any record",
-            f"Holding it back for {least}{span(self.held_ms)}",
-            *([] if self.gain_ms is None else [f"{span(self.gain_ms)} to the next channel that has data"]),
-            *([f"{n(self.never_seen, 'channel')} never had a record"] if self.never_seen and not never else []),
-            *([f"{n(self.lagging, 'channel')} with data {verb('x' * self.lagging, 'holds', 'hold')} it back too"]
-              if self.lagging else []),
-            f"Idle timeout: {context.idle_timeout}",
-        ]  # fmt: skip
-        title = f"{who} {verb(self.channels, 'holds', 'hold')} back the watermark: {why}"
-        return Explanation(title, impact, cause, evidence, ("Blockers", "Windows"), only(self.channels))
-
-
-@rule(SilentChannels, accounts_for=("stalled", "slow"))
-def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
     if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
         return None
     silent, sending = _split(facts)
@@ -107,33 +40,66 @@ def silent_channels(facts: DiagnosisInput) -> SilentChannels | None:
         silent = {name: view for name, view in silent.items() if (view.watermark_ms or next_ms - 1) < next_ms}
         if not silent:
             return None
-    lagging = [ms for view, ms in facts.active if view.channel in sending and top_ms is not None and ms <= (level or 0)]
+    # Channels with data that hold it back too.
+    at_it = [view.channel for view, ms in facts.active if top_ms is not None and ms <= (level or 0)]
+    lagging = [channel for channel in at_it if channel in sending]
     waiting = [w for w in facts.snapshot.windows.open if top_ms is not None and w.end_ms - 1 <= top_ms]
     if not _matters(facts, silent, gain_ms, len(waiting)):
         return None
-    views, channels = silent.values(), tuple(silent)
+    channels = tuple(silent)
     held_ms = facts.frozen_ms if holder is None else facts.now_ms - holder.since_ms
-    records = [window.records for window in waiting if window.records is not None]
     endless = idle is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
-    return SilentChannels(
+    # Since the first of them had its last record.
+    quiets = (view.quiet_ms for view in silent.values() if view.state != "never_seen")
+    quiet_ms = max((ms for ms in quiets if ms is not None), default=None)
+    unseen = sum(view.state == "never_seen" for view in silent.values())
+    never, one = unseen == len(silent), len(silent) == 1
+    why = "never had a record" if never else f"no data for {'' if one else 'up to '}{span(quiet_ms)}"
+    least = "≥ " if holder is not None and holder.at_least else ""  # only the end of that time was seen
+    last = "Last record" if one else "First of them without data"
+    return Finding(
         severity="critical" if endless else "warning",
         size=float(held_ms or 0) if gain_ms is None else float(gain_ms),
         channels=channels,
-        quiet_ms=max((v.quiet_ms for v in views if v.state != "never_seen" and v.quiet_ms is not None), default=None),
-        never_seen=sum(view.state == "never_seen" for view in views),
-        held_ms=held_ms,
-        gain_ms=gain_ms,
-        windows=len(waiting),
-        records=sum(records) if len(records) == len(waiting) else None,
-        lagging=len(lagging),
+        title=f"{names(channels)} {verb(channels, 'holds', 'hold')} back the watermark: {why}",
+        impact=_held_back(waiting, gain_ms),
+        cause=_why_silent(facts),
+        evidence=[
+            f"{n(unseen, 'channel')} without any record" if quiet_ms is None else f"{last}: {span(quiet_ms)} ago",
+            f"Holding it back for {least}{span(held_ms)}",
+            None if gain_ms is None else f"{span(gain_ms)} to the next channel that has data",
+            f"{n(unseen, 'channel')} never had a record" if unseen and not never else None,
+            f"{n(len(lagging), 'channel')} with data {verb(lagging, 'holds', 'hold')} it back too" if lagging else None,
+            f"Idle timeout: {facts.idle_timeout}",
+        ],
         fixes=(idle_fix(facts, set(channels), gain_ms), check_channels(channels, ("has no data", "have no data"))),
+        blames="never_seen" if never else "quiet",
+        windows=len(waiting),
     )
 
 
+def _held_back(waiting: list[OpenWindow], gain_ms: int | None) -> str:
+    """What the channels without data cost: the windows that no other channel holds back, else event time."""
+    if not waiting:
+        return "No results yet" if gain_ms is None else f"The watermark is held back by {span(gain_ms)}"
+    records = [window.records for window in waiting if window.records is not None]
+    held = n(sum(records) if len(records) == len(waiting) else None, "record")
+    return f"{n(len(waiting), 'window')} ({held}) {'waits' if len(waiting) == 1 else 'wait'}"
+
+
+def _why_silent(facts: DiagnosisInput) -> str:
+    if facts.of_flink:
+        return (
+            "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it "
+            "has not passed yet."
+        )
+    if facts.settings.idle_after_ms is not None:
+        return "A channel without data holds back the watermark until its idle timeout has passed."
+    return "The watermark is the minimum over all channels that are not idle; without an idle timeout none turns idle."
+
+
 def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, ChannelView]]:
-    """Channels of the minimum, by name: those without data, the first that holds the watermark back, and those with
-    data.
-    """
+    """Channels of the minimum by name: those without data, the first that holds back the watermark, and the others."""
     holder = facts.snapshot.level.holder
     views = [view for view, _ in facts.active]
     if holder is not None and holder.cause in ("never_seen", "no_split"):
@@ -220,59 +186,15 @@ def _offer(facts: DiagnosisInput, row: WhatIfIdle) -> Fix:
     )
 
 
-class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
+@rule("lagging-channels", suppressed_by=("wrong-unit",), accounts_for=("stalled", "slow"))
+def lagging_channels(facts: DiagnosisInput) -> Finding | None:
     """Channels with data are far behind the fastest channel in event time, and the watermark follows the slowest.
 
     Recognised by: for a minute at least twice a window plus the lateness behind the fastest channel; or a channel that
     receives data while its event time does not advance and the watermark is stalled.
-
     What to do: read them faster if they have a backlog; else look at what their producer sends. For Kafka, --max-drift
     reads partitions in balance.
     """
-
-    behind_ms: int
-    backlog: int | None
-    rate: float | None
-    stuck_ms: int | None = None
-    """How long the first channel's event time has not advanced although it receives data: the watermark is stalled."""
-
-    def words(self, context: Context) -> Explanation:
-        who, first = names(self.channels), names(self.channels[:1])
-        unread = [] if self.backlog is None else [f"Backlog of {first}: {n(self.backlog, 'record')}"]
-        windows = context.snapshot.windows
-        held = "" if windows.open_records is None else f" with {n(windows.open_records, 'record')}"
-        waiting = [] if windows.open_count is None else [f"{n(windows.open_count, 'open window')}{held}"]
-        received = [] if self.rate is None else [f"{first} receives {f.rate(self.rate)} records/s"]
-        if self.stuck_ms is not None:
-            return Explanation(
-                f"{first} sends records, but its event time does not advance",
-                "No window fires: the watermark is stalled",
-                "Its producer repeats one timestamp or sends older ones. It is not idle, so no idle timeout helps.",
-                [
-                    f"Watermark unchanged for {span(self.stuck_ms)}, {span(self.behind_ms)} behind the fastest channel",
-                    *received,
-                    *waiting,
-                ],
-                ("Blockers", "Time"),
-                self.channels[0],
-            )
-        return Explanation(
-            f"{who} {verb(self.channels, 'lags', 'lag')} {span(self.behind_ms)} behind the fastest channel",
-            f"Results come {span(self.behind_ms)} later than the fastest channel allows",
-            "The watermark follows the slowest channel with data; what the others have sent stays in state.",
-            [
-                f"{first} is {span(self.behind_ms)} behind the fastest channel, for at least a minute",
-                *received,
-                *unread,
-                *waiting,
-            ],
-            ("Blockers", "Operators"),
-            only(self.channels),
-        )
-
-
-@rule(Lagging, suppressed_by=("wrong-unit",), accounts_for=("stalled", "slow"))
-def lagging_channels(facts: DiagnosisInput) -> Lagging | None:
     level, behind_ms = facts.snapshot.level, facts.snapshot.level.behind_fastest_ms
     if facts.ended or not facts.has_valve or behind_ms is None or facts.snapshot.state == "paused":
         return None
@@ -289,29 +211,56 @@ def lagging_channels(facts: DiagnosisInput) -> Lagging | None:
         for view, ms in facts.active
         if view.channel not in silent and (fastest - ms >= least or (stuck_ms is not None and ms <= held_ms))
     ]
-    behind = [view for view, _ in lags]
-    if not behind or (level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere")):
+    if not lags or (level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere")):
         return None  # paused to wait for others, or on time while the fastest is ahead of the clock
-    first, source = behind[0], facts.snapshot.source
-    kafka = source is not None and source.kind == "kafka"
-    balanced = source is not None and source.max_drift_ms is not None
-    channels = tuple(view.channel for view in behind)
-    fixes = [check_channels(channels, ("is behind", "are behind"))]
-    if first.backlog:
-        fixes.insert(0, ADD_READERS)
-    if kafka and not balanced and stuck_ms is None:
+    channels, first, lag = tuple(view.channel for view, _ in lags), lags[0][0], span(lags[0][1])
+    who, name, backlog = names(channels), names(channels[:1]), first.backlog
+    received = None if first.rate is None else f"{name} receives {f.rate(first.rate)} records/s"
+    fixes = (ADD_READERS,) if backlog else ()
+    fixes = (*fixes, check_channels(channels, ("is behind", "are behind")))
+    if stuck_ms is not None:
+        return Finding(
+            severity="critical",
+            size=lags[0][1],
+            channels=channels,
+            title=f"{name} sends records, but its event time does not advance",
+            impact=f"{facts.nothing_fires}: the watermark is stalled",
+            cause="Its producer repeats one timestamp or sends older ones. It is not idle, so no idle timeout helps.",
+            evidence=[
+                f"Watermark unchanged for {span(stuck_ms)}, {lag} behind the fastest channel",
+                received,
+                _open_windows(facts),
+            ],
+            screens=("Blockers", "Time"),
+            channel=channels[0],
+            fixes=fixes,
+        )
+    source = facts.snapshot.source
+    if source is not None and source.kind == "kafka" and source.max_drift_ms is None:
         how = "Read partitions in balance (--max-drift D): fast ones wait, and the state stays small"
-        fixes.insert(0, Fix("set-max-drift", how))
-    return Lagging(
-        severity="warning" if stuck_ms is None else "critical",
+        fixes = (Fix("set-max-drift", how), *fixes)
+    return Finding(
         size=lags[0][1],
         channels=channels,
-        behind_ms=lags[0][1],
-        backlog=first.backlog,
-        rate=first.rate,
-        stuck_ms=stuck_ms,
-        fixes=tuple(fixes),
+        title=f"{who} {verb(channels, 'lags', 'lag')} {lag} behind the fastest channel",
+        impact=f"Results come {lag} later than the fastest channel allows",
+        cause="The watermark follows the slowest channel with data; what the others have sent stays in state.",
+        evidence=[
+            f"{name} is {lag} behind the fastest channel, for at least a minute",
+            received,
+            None if backlog is None else f"Backlog of {name}: {n(backlog, 'record')}",
+            _open_windows(facts),
+        ],
+        screens=("Blockers", "Operators"),
+        fixes=fixes,
     )
+
+
+def _open_windows(facts: DiagnosisInput) -> Text:
+    """`12 open windows with 1,204 records`; None: not known."""
+    windows = facts.snapshot.windows
+    held = "" if windows.open_records is None else f" with {n(windows.open_records, 'record')}"
+    return None if windows.open_count is None else f"{n(windows.open_count, 'open window')}{held}"
 
 
 _FOLLOWING = ("bounded", "bounded-legacy", "monotonous")
@@ -337,31 +286,23 @@ def _stuck_ms(facts: DiagnosisInput) -> int | None:
     return frozen_ms if view.quiet_ms < min(frozen_ms, facts.stall_ms) / 2 else None
 
 
-class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-lateness"):
+@rule("frozen-by-lateness", "Time", "Lateness")
+def frozen_by_lateness(facts: DiagnosisInput) -> Finding | None:
     """The lateness was raised. The watermark never goes back, so it is frozen until event time has caught up.
 
     Recognised by: with the lateness in force, the event times so far give a watermark below the present one, and the
     slowest channel receives records.
-
     What to do: wait until event time has caught up.
     """
-
-    left_ms: int
-
-    def words(self, context: Context) -> Explanation:
-        return Explanation(
-            f"The watermark advances again after {span(self.left_ms)} of event time",
-            "No window fires until then; records behind the watermark are still late",
-            "The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
-            [f"{span(self.left_ms)} of event time left", f"Lateness: {context.lateness}"],
-            ("Time", "Lateness"),
-        )
-
-
-@rule(FrozenByLateness)
-def frozen_by_lateness(facts: DiagnosisInput) -> FrozenByLateness | None:
     reason = facts.snapshot.verdict.reason
     if facts.verdict != "waiting" or reason.code != "lateness_raised" or reason.ms is None:
         return None
-    severity = "info" if reason.ms < facts.scale_ms else "warning"
-    return FrozenByLateness(severity=severity, size=reason.ms, left_ms=reason.ms, fixes=(WAIT,))
+    return Finding(
+        severity="info" if reason.ms < facts.scale_ms else "warning",
+        size=reason.ms,
+        title=f"The watermark advances again after {span(reason.ms)} of event time",
+        impact="No window fires until then; records behind the watermark are still late",
+        cause="The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
+        evidence=[f"{span(reason.ms)} of event time left", f"Lateness: {facts.lateness}"],
+        fixes=(WAIT,),
+    )

@@ -1,9 +1,10 @@
-"""The engine and the source: failed, without an answer, starting, paused, partly unknown, without records."""
+"""The state of the target: failed, not running, unreachable, starting, paused, partly unknown, without records."""
 
-from ..snapshot import FlinkJob, Note, NoteCode
+from ..snapshot import Note, NoteCode
+from ..snapshot.flink_job import FlinkJob
 from ..text import formatting as f
-from ..text.codes import unknown_text
-from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Context, Explanation, Finding, Fix, n, span
+from ..text.codes import JOB_GONE, unknown_text
+from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Finding, Fix, Text, n, span, stamped
 from .rules import MINUTE, DiagnosisInput, rule
 
 SILENT_MS = 10_000
@@ -13,43 +14,31 @@ OLD = "Everything else on the screen is from before that."
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
 
-class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
+@rule("engine-failed", "Progress", accounts_for=("unknown",), before_data=True)
+def engine_failed(facts: DiagnosisInput) -> Finding | None:
     """The engine, the attached query or the attached job has failed. No more results come.
 
     Recognised by: the target reports a failure, or the engine's process ended without its last message.
-
     What to do: read the error and the log of what failed, remove the cause, and start it again.
     """
-
-    error: str | None
-    lost: bool
-    """The process ended without its last message."""
-
-    def words(self, context: Context) -> Explanation:
-        who = "The engine"
-        if context.is_attached and not self.lost:
-            who = "The job" if isinstance(context.snapshot.target, FlinkJob) else "The query"
-        error = f.clean(f.first_line(self.error)) if self.error else "no error was reported"
-        return Explanation(
-            f"{who} {'has stopped' if self.lost else 'has failed'}",
-            NO_RESULTS,
-            "The process is gone." if self.lost else f"{who} ended with an error: {error}",
-            [error, *age(context)],
-            ("Progress",),
-        )
-
-
-@rule(EngineFailed, accounts_for=("unknown",), before_data=True)
-def engine_failed(facts: DiagnosisInput) -> EngineFailed | None:
     snapshot = facts.snapshot
     lost = snapshot.state != "failed"
     if lost and (facts.lost is None or facts.ended):
         return None
-    fix = _check_engine(facts)
+    who, fix = "The engine", _check_engine(facts)
     if facts.is_attached and not lost:
-        fix = CHECK_JOB if isinstance(snapshot.target, FlinkJob) else CHECK_QUERY
+        who, fix = ("The job", CHECK_JOB) if facts.of_flink else ("The query", CHECK_QUERY)
     error = facts.lost if lost else snapshot.error
-    return EngineFailed(severity="critical", size=float("inf"), error=error, lost=lost, fixes=(fix,))
+    error = f.clean(f.first_line(error)) if error else "no error was reported"
+    return Finding(
+        severity="critical",
+        size=float("inf"),
+        title=f"{who} {'has stopped' if lost else 'has failed'}",
+        impact=NO_RESULTS,
+        cause="The process is gone." if lost else f"{who} ended with an error: {error}",
+        evidence=[error, age(facts)],
+        fixes=(fix,),
+    )
 
 
 def _check_engine(facts: DiagnosisInput) -> Fix:
@@ -58,58 +47,51 @@ def _check_engine(facts: DiagnosisInput) -> Fix:
     return Fix("check-engine", f"Read the engine's log{where}, then start it again (wmtop run)")
 
 
-def age(context: Context) -> list[str]:
+def age(facts: DiagnosisInput) -> Text:
     """When the last snapshot was taken, as evidence."""
-    wall = context.snapshot.wall_ms
-    return [] if wall is None else [f"Last snapshot: {f.stamp(wall, context.zone)}"]
+    return stamped("Last snapshot: ", facts.snapshot.wall_ms)
 
 
-class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
+@rule("engine-silent", "Progress", accounts_for=("unknown",), before_data=True)
+def engine_silent(facts: DiagnosisInput) -> Finding | None:
     """The engine runs but sends nothing, or its JVM does not answer. What is shown is old.
 
     Recognised by: no snapshot for 10 seconds (an engine sends one a second), or the engine reports that its JVM does
     not answer.
-
     What to do: check whether the process is suspended or its host overloaded; read the engine's log; start it again if
     it hangs.
     """
-
-    silent_ms: int
-    jvm: bool = False
-    """The engine does send, but its JVM does not answer: nothing is read."""
-
-    def words(self, context: Context) -> Explanation:
-        silent, who, title = span(self.silent_ms), "The engine", "The engine sends nothing"
-        impact = f"What is shown is {silent} old"
-        evidence = f"No snapshot for {silent}; a healthy engine sends one a second"
-        if self.jvm:
-            who, title = "The JVM", "The engine's JVM does not answer"
-            impact, evidence = f"Nothing has been read for {silent}", f"No answer for {silent}"
-        cause = f"{who} is hung or suspended, or its host is overloaded. {OLD}"
-        return Explanation(title, impact, cause, [evidence, *age(context)], ("Progress",))
-
-
-@rule(EngineSilent, accounts_for=("unknown",), before_data=True)
-def engine_silent(facts: DiagnosisInput) -> EngineSilent | None:
-    silent_ms, jvm = facts.silent_ms, False
+    silent_ms = facts.silent_ms
     if facts.lost is not None or facts.ended or silent_ms is None or silent_ms < SILENT_MS:
         hung = note_of(facts, "jvm_silent")
         if stale_part(facts) != "engine-silent" or hung is None:
             return None
-        silent_ms, jvm = int(hung.args.get("silent_ms") or 0), True
-    return EngineSilent(
-        severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=jvm, fixes=(_check_engine(facts),)
+        silent_ms = int(hung.args.get("silent_ms") or 0)
+        who, title = "The JVM", "The engine's JVM does not answer"
+        impact, evidence = f"Nothing has been read for {span(silent_ms)}", f"No answer for {span(silent_ms)}"
+    else:
+        who, title = "The engine", "The engine sends nothing"
+        impact = f"What is shown is {span(silent_ms)} old"
+        evidence = f"No snapshot for {span(silent_ms)}; a healthy engine sends one a second"
+    return Finding(
+        severity="critical",
+        size=silent_ms,
+        title=title,
+        impact=impact,
+        cause=f"{who} is hung or suspended, or its host is overloaded. {OLD}",
+        evidence=[evidence, age(facts)],
+        fixes=(_check_engine(facts),),
     )
 
 
 def stale_part(facts: DiagnosisInput) -> str | None:
     """The code of the finding that accounts for a target that sends nothing new; None: it is not stale."""
     snapshot = facts.snapshot
-    if snapshot.state != "stale":
+    if snapshot.state != "stale" or note_of(facts, "engine_stopping") is not None:
         return None
     if note_of(facts, "jvm_silent") is not None:
         return "engine-silent"
-    if isinstance(snapshot.target, FlinkJob):
+    if facts.of_flink:
         return "job-not-running"
     of_broker = snapshot.source is not None and snapshot.source.kind in ("topic", "group")
     if not facts.is_attached or "positions" in (snapshot.origin or {}) or of_broker:
@@ -123,64 +105,49 @@ def note_of(facts: DiagnosisInput, *codes: NoteCode) -> Note | None:
     return next((note for note in facts.snapshot.notes if note.code in codes), None)
 
 
-class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
+@rule("engine-starting", accounts_for=("unknown",), before_data=True)
+def engine_starting(facts: DiagnosisInput) -> Finding | None:
     """The engine is still starting. There is nothing to judge yet.
 
     Recognised by: the engine reports the state `starting`.
-
     What to do: wait for the first batch. The finding shows the step that takes the time.
     """
-
-    def words(self, context: Context) -> Explanation:
-        step = next((step.name for step in context.snapshot.own.steps if step.seconds is None), None)
-        return Explanation(
-            "The engine is starting",
-            "Nothing to judge yet",
-            "The first batch has not ended.",
-            [f"Step: {f.clean(step)}" if step else "Waiting for the first batch"],
-        )
-
-
-@rule(EngineStarting, accounts_for=("unknown",), before_data=True)
-def engine_starting(facts: DiagnosisInput) -> EngineStarting | None:
     if facts.snapshot.state != "starting":
         return None
-    return EngineStarting(severity="info", fixes=(WAIT,))
+    step = next((step.name for step in facts.snapshot.own.steps if step.seconds is None), None)
+    return Finding(
+        severity="info",
+        title="The engine is starting",
+        impact="Nothing to judge yet",
+        cause="The first batch has not ended.",
+        evidence=[f"Step: {f.clean(step)}" if step else "Waiting for the first batch"],
+        fixes=(WAIT,),
+    )
 
 
-class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreachable"):
+@rule("source-unreachable", "Progress", accounts_for=("unknown",), before_data=True)
+def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     """The broker or file system of the source does not answer. How much is unread is not known.
 
     Recognised by: requests to the source fail or time out.
-
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
-
-    why: str | None = None
-
-    def words(self, context: Context) -> Explanation:
-        source = context.snapshot.source
-        return Explanation(
-            "The source does not answer",
-            "Unknown how much is unread, and which channels have data",
-            "The broker or file system cannot be reached." + (f" {OLD}" if self.severity == "critical" else ""),
-            [
-                f"Source: {f.clean(source.description)}" if source else "Source: 1, unreachable",
-                *([f.clean(self.why)] if self.why else []),
-                *age(context),
-            ],
-            ("Progress",),
-        )
-
-
-@rule(SourceUnreachable, accounts_for=("unknown",), before_data=True)
-def source_unreachable(facts: DiagnosisInput) -> SourceUnreachable | None:
-    why, fixes = broker_silent(facts), (CHECK_SOURCE,)
-    if stale_part(facts) == "source-unreachable":
-        return SourceUnreachable(severity="critical", why=why, fixes=fixes)
-    if facts.snapshot.state != "partial" or why is None or _left_out(facts) is not None:
+    why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
+    if not stale and (facts.snapshot.state != "partial" or why is None or _left_out(facts) is not None):
         return None
-    return SourceUnreachable(severity="warning", size=float("inf"), why=why, fixes=fixes)
+    return Finding(
+        severity="critical" if stale else "warning",
+        size=0.0 if stale else float("inf"),
+        title="The source does not answer",
+        impact="Unknown how much is unread, and which channels have data",
+        cause="The broker or file system cannot be reached." + (f" {OLD}" if stale else ""),
+        evidence=[
+            f"Source: {f.clean(source.description)}" if source else "Source: 1, unreachable",
+            f.clean(why) if why else None,
+            age(facts),
+        ],
+        fixes=(CHECK_SOURCE,),
+    )
 
 
 def broker_silent(facts: DiagnosisInput) -> str | None:
@@ -189,123 +156,233 @@ def broker_silent(facts: DiagnosisInput) -> str | None:
     return None if note is None else str(note.args.get("why") or "")
 
 
+def _number_in(note: Note | None, name: str) -> int | None:
+    value = None if note is None else note.args.get(name)
+    return value if isinstance(value, int) else None
+
+
 def pauses(facts: DiagnosisInput) -> int | None:
     """For how long (ms) an attached query has had no batch, where that may be its trigger's pause."""
-    note = note_of(facts, "pause_unknown", "no_batch_ended")
-    silent_ms = None if note is None else note.args.get("silent_ms")
-    return silent_ms if isinstance(silent_ms, int) else None
+    return _number_in(note_of(facts, "pause_unknown", "no_batch_ended"), "silent_ms")
 
 
 def _left_out(facts: DiagnosisInput) -> int | None:
     """The number of channels that a snapshot was too long to carry."""
-    note = note_of(facts, "snapshot_too_long")
-    channels = None if note is None else note.args.get("channels")
-    return channels if isinstance(channels, int) else None
+    return _number_in(note_of(facts, "snapshot_too_long"), "channels")
 
 
-class SourcePaused(Finding, frozen=True, kw_only=True, tag="source-paused"):
+@rule("source-paused", "Progress", accounts_for=("unknown",), before_data=True)
+def source_paused(facts: DiagnosisInput) -> Finding | None:
     """The source is paused on purpose: nothing is read, and the watermark waits.
 
     Recognised by: the engine reports the state `paused`.
-
     What to do: resume the source when it may be read again.
     """
-
-    def words(self, context: Context) -> Explanation:
-        return Explanation(
-            "The source is paused",
-            "The watermark waits until the source is resumed",
-            "Reading was paused; the pause does not count towards the idle timeout.",
-            ["State: paused", *age(context)],
-            ("Progress",),
-        )
-
-
-@rule(SourcePaused, accounts_for=("unknown",), before_data=True)
-def source_paused(facts: DiagnosisInput) -> SourcePaused | None:
-    """A pause is intentional, but the watermark waits meanwhile."""
     if facts.snapshot.state != "paused":
         return None
-    return SourcePaused(severity="info", fixes=(Fix("resume-source", "Resume the source when it may be read again"),))
+    return Finding(
+        severity="info",
+        title="The source is paused",
+        impact="The watermark waits until the source is resumed",
+        cause="Reading was paused; the pause does not count towards the idle timeout.",
+        evidence=["State: paused", age(facts)],
+        fixes=(Fix("resume-source", "Resume the source when it may be read again"),),
+    )
 
 
-class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
+@rule("partly-unknown", "Progress", before_data=True)
+def partly_unknown(facts: DiagnosisInput) -> Finding | None:
     """Part of the target cannot be seen. A channel or window that is not shown may be stuck.
 
     Recognised by: a tap does not answer, may not read a file, or the snapshot was too large to send with all channels.
-
     What to do: give wmtop access to what it cannot read; with too many channels, start the engine with a smaller
     --max-channels.
     """
-
-    left_out: int | None = None
-    """Number of channels that, like the windows, were left out of a snapshot that was too long to send."""
-
-    def words(self, context: Context) -> Explanation:
-        if self.left_out is not None:
-            return Explanation(
-                "The snapshot has no channels and no windows",
-                "Any channel may hold back the watermark or be stuck; none of them is checked",
-                "The engine's snapshot is too large to send, so its channels and windows are left out.",
-                [f"{n(self.left_out, 'channel')} left out"],
-                ("Progress",),
-            )
-        windows = context.snapshot.windows
-        return Explanation(
-            "Part of the picture is unknown",
-            "A channel or window that is not shown may be stuck",
-            unreadable(context) or "Some of the taps do not answer.",
-            [unknown_text(windows.unknown, windows.unknown_args) or "State: partial"],
-            ("Progress",),
+    # Also of a run that is paused or has ended: an incomplete snapshot is not an all-clear.
+    if (left_out := _left_out(facts)) is not None:
+        return Finding(
+            size=left_out,
+            title="The snapshot has no channels and no windows",
+            impact="Any channel may hold back the watermark or be stuck; none of them is checked",
+            cause="The engine's snapshot is too large to send, so its channels and windows are left out.",
+            evidence=[f"{n(left_out, 'channel')} left out"],
+            fixes=(Fix("lower-max-channels", "Start the engine again with a smaller --max-channels"),),
         )
-
-
-@rule(PartlyUnknown, before_data=True)
-def partly_unknown(facts: DiagnosisInput) -> PartlyUnknown | None:
-    """An incomplete snapshot is not an all-clear, also for a run that is paused or has ended."""
-    left_out = _left_out(facts)
-    if left_out is not None:
-        fix = Fix("lower-max-channels", "Start the engine again with a smaller --max-channels")
-        return PartlyUnknown(severity="warning", size=left_out, left_out=left_out, fixes=(fix,))
     if facts.snapshot.state != "partial" or broker_silent(facts) is not None:
         return None
     if pauses(facts) is not None or note_of(facts, "continuous") is not None:
         return None
-    return PartlyUnknown(severity="info", fixes=(CHECK_SOURCE,))
+    windows = facts.snapshot.windows
+    return Finding(
+        severity="info",
+        title="Part of the picture is unknown",
+        impact="A channel or window that is not shown may be stuck",
+        cause=_unreadable(facts) or "Some of the taps do not answer.",
+        evidence=[unknown_text(windows.unknown, windows.unknown_args) or "State: partial"],
+        fixes=(CHECK_SOURCE,),
+    )
 
 
-def unreadable(context: Context) -> str | None:
+def _unreadable(facts: DiagnosisInput) -> str | None:
     """What this user may not read, or what is damaged, as a sentence."""
-    why = next((note.args.get("why") for note in context.snapshot.notes if note.code == "unreadable"), None)
-    text = f.clean(str(why or ""))
-    return f"{text[:1].upper()}{text[1:]}." if text else None
+    note = note_of(facts, "unreadable")
+    text = "" if note is None else f.clean(str(note.args.get("why") or ""))
+    return f"{f.sentence(text)}." if text else None
 
 
-class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
+@rule("no-records", "Progress", accounts_for=("unknown",), before_data=True)
+def no_records(facts: DiagnosisInput) -> Finding | None:
     """The query runs, but no record with a usable event time has come since the start.
 
     Recognised by: 0 records within a minute after the start.
-
     What to do: check the producers, the start position (--from) and the filters before the watermark.
     """
-
-    watched_ms: int
-
-    def words(self, context: Context) -> Explanation:
-        return Explanation(
-            "No record has come yet",
-            "No watermark, no results",
-            "The source is empty, the start position is at its end, or a filter drops everything.",
-            [f"0 records in {span(self.watched_ms)}", f"{n(len(context.snapshot.channels), 'channel')} known"],
-            ("Progress",),
-        )
-
-
-@rule(NoRecords, accounts_for=("unknown",), before_data=True)
-def no_records(facts: DiagnosisInput) -> NoRecords | None:
     snapshot, totals = facts.snapshot, facts.snapshot.totals
     if facts.ended or snapshot.state not in ("live", "partial") or totals.records is None:
         return None
     if totals.records or totals.malformed or facts.watched_ms < MINUTE:
         return None
-    return NoRecords(severity="warning", watched_ms=facts.watched_ms, fixes=(CHECK_PRODUCERS,))
+    return Finding(
+        title="No record has come yet",
+        impact="No watermark, no results",
+        cause="The source is empty, the start position is at its end, or a filter drops everything.",
+        evidence=[f"0 records in {span(facts.watched_ms)}", f"{n(len(snapshot.channels), 'channel')} known"],
+        fixes=(CHECK_PRODUCERS,),
+    )
+
+
+@rule("job-not-running", "Operators", accounts_for=("unknown",), before_data=True)
+def job_not_running(facts: DiagnosisInput) -> Finding | None:
+    """Nothing new is known of the attached Flink job: it does not run, its JobManager does not answer, its metrics are
+    old, or it no longer has the chosen operator.
+
+    Recognised by: the job's state in Flink's REST API, an error instead of an answer, or metrics that stay the same.
+    What to do: look at the job's exceptions in Flink's web UI; check that the JobManager and the task managers run.
+    """
+    job, error = facts.snapshot.job, facts.snapshot.error
+    if stale_part(facts) != "job-not-running":
+        return None
+    error = None if error is None else f.clean(f.first_line(error))
+    impact = "Whether event time moves is not known"
+    if job.unanswered and error is not None:
+        title, cause = "Nothing newer is known of the job", error
+    elif job.operator_gone:
+        title = "The job no longer has the chosen operator"
+        cause = "The job was submitted again with other operators. Attach again with another --operator, or without it."
+    elif job.state == "UNKNOWN":
+        title, impact = JOB_GONE, "No results from it"
+        cause = f"The job was removed, or the JobManager was restarted without it. {OLD}"
+    elif job.state != "RUNNING":
+        title, impact = f"The job is {job.state}", "No results: the watermark is frozen"
+        cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
+    elif error is not None:
+        title, cause = "The JobManager fetches no metrics", error
+    else:
+        title = "The metrics are old"
+        cause = f"The JobManager has had no newer metrics from its task managers. {OLD}"
+    return Finding(
+        severity="critical",
+        title=title,
+        impact=impact,
+        cause=cause,
+        evidence=[
+            f"{'Last known state' if job.unanswered else 'State'} of the job: {job.state}",
+            f"Restarts: {job.restarts:,}" if job.restarts else None,
+            age(facts),
+        ],
+        fixes=() if job.operator_gone else (_check_job(job, error),),
+    )
+
+
+def _check_job(job: FlinkJob, error: str | None) -> Fix:
+    if job.unanswered:
+        what = (
+            "Check that the JobManager runs, and that its REST address answers from this machine; then look at its log"
+        )
+        return Fix("check-jobmanager", what)
+    if job.state == "UNKNOWN":
+        how = "wmtop follows it by its name; or attach to the job that replaced it"
+        return Fix("submit-job", f"Submit the job again: {how}")
+    if job.state != "RUNNING":
+        return CHECK_JOB
+    if error is not None:
+        return Fix("fetch-metrics", "Set metrics.fetcher.update-interval: 10 s in the JobManager's configuration")
+    what = "Check in Flink's web UI that the job's task managers are connected, and look at their logs"
+    return Fix("check-task-managers", what)
+
+
+@rule("query-stale", "Progress", suppressed_by=("hung-batch",), accounts_for=("unknown",), before_data=True)
+def query_stale(facts: DiagnosisInput) -> Finding | None:
+    """The attached Spark query shows no progress. It may be idle, hang or be dead.
+
+    Recognised by: no new batch for much longer than its batches and its trigger explain, or its application has ended.
+    What to do: check that its process runs, and read its log. If its source does not answer either, check the source
+    first.
+    """
+    if stale_part(facts) != "query-stale":
+        return None
+    snapshot, silent = facts.snapshot, broker_silent(facts)
+    begun_ms, now_ms, in_flight = snapshot.spark.batch_timestamp_ms, snapshot.wall_ms, snapshot.spark.in_flight
+    ago = None if begun_ms is None or now_ms is None else span(max(now_ms - begun_ms, 0))
+    batch = "The last batch" if snapshot.batch is None else f"Batch {snapshot.batch:,}"
+    ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
+    title, impact = "The query shows no progress", "No results" if ago is None else f"Nothing new for {ago}"
+    why = "The query is idle, hangs, or has died: from outside these look alike."
+    causes = [why, _unreadable(facts), OLD]
+    if note_of(facts, "application_gone") is not None:
+        title, impact, silent = "The query's application has ended", NO_RESULTS, None
+        causes = ["The application ended without stopping the query: it was killed, or it failed.", OLD]
+    elif silent is not None:
+        title += "; its source does not answer"
+        causes[0] = "Its source does not answer from here either: the query probably waits for it."
+    return Finding(
+        severity="critical",
+        title=title,
+        impact=impact,
+        cause=" ".join(text for text in causes if text),
+        evidence=[
+            f"{batch}{'' if ago is None else f' began {ago} ago'}{ended}",
+            None if silent is None else f.clean(silent),
+        ],
+        fixes=(CHECK_QUERY,) if silent is None else (CHECK_SOURCE, CHECK_QUERY),
+    )
+
+
+@rule("query-not-started", "Progress", accounts_for=("unknown",), before_data=True)
+def query_not_started(facts: DiagnosisInput) -> Finding | None:
+    """The attached Spark query has not begun a batch.
+
+    Recognised by: its checkpoint, event log or reports have no batch yet.
+    What to do: check that the application has started the query. The first batch may still be planned.
+    """
+    if stale_part(facts) != "query-not-started":
+        return None
+    return Finding(
+        title="The query has not started",
+        impact="No results: no batch has begun",
+        cause="Its application has not started the query, or its first batch is still being planned.",
+        evidence=["0 batches so far"],
+        fixes=(CHECK_QUERY,),
+    )
+
+
+@rule("pause-unknown", "Progress", before_data=True)
+def pause_unknown(facts: DiagnosisInput) -> Finding | None:
+    """The attached Spark query has had no batch for a while, and nothing shows whether that is its trigger's pause.
+
+    Recognised by: no batch for longer than before, and neither its batches nor its plan show how long its trigger
+    pauses.
+    What to do: check that its process runs. This is not an all-clear.
+    """
+    silent_ms = pauses(facts)
+    if silent_ms is None:
+        return None
+    return Finding(
+        severity="info",
+        size=silent_ms,
+        title="The query pauses; whether it runs is not known",
+        impact="Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that has died",
+        cause="Neither its batches so far nor its plan show how long its trigger pauses.",
+        evidence=[f"No batch for {span(silent_ms)}"],
+        fixes=(CHECK_QUERY,),
+    )

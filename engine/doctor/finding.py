@@ -1,70 +1,28 @@
-"""What a rule finds: severity, channels, numbers and fixes, and the building blocks of its words."""
+"""What a rule finds: severity, channels, words and fixes, and the building blocks of its words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from typing import Literal
+from typing import Literal, get_args
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from ..snapshot import FlinkJob, Snapshot, VerdictName
+from ..snapshot import Cause, Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
 from ..verdict.preview import ProposedSetting, line_in_job
 
 Severity = Literal["critical", "warning", "info"]
-"""Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing. The worst comes
-first.
-"""
+"""Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing."""
+EVERY_VERDICT: tuple[VerdictName, ...] = get_args(VerdictName)
 MAX_NAMED = 3
 """Channels that a sentence names, at most."""
 
 STILL_GIVES = 0.9
 """Share of its promised gain with which an offered setting stays."""
 
+Text = str | Callable[[tzinfo | None], str] | None
+"""A line of evidence, with a time in it as a function of the zone; None: there is no such line."""
 n = f.counted
-
-
-class Context(Struct, frozen=True):
-    """What the words for a finding depend on besides its own numbers."""
-
-    snapshot: Snapshot
-    zone: tzinfo | None
-
-    @property
-    def is_attached(self) -> bool:
-        """Whether the query belongs to another program."""
-        return self.snapshot.is_attached
-
-    @property
-    def lateness(self) -> str:
-        """The lateness in force, or that it is not known."""
-        lateness_ms = self.snapshot.settings.lateness_ms
-        return f.ELSEWHERE if lateness_ms is None else f.setting(lateness_ms)
-
-    @property
-    def idle_timeout(self) -> str:
-        """The idle timeout in force; a Flink job's own is not in its REST API."""
-        idle_after_ms = self.snapshot.settings.idle_after_ms
-        return f.ELSEWHERE if idle_after_ms is None and self.of_flink else f.setting(idle_after_ms)
-
-    @property
-    def of_flink(self) -> bool:
-        """Whether the target is a Flink job."""
-        return isinstance(self.snapshot.target, FlinkJob)
-
-
-class Explanation(Struct, frozen=True):
-    """The words for a finding."""
-
-    title: str
-    impact: str
-    """The effect on the results."""
-    cause: str
-    evidence: Sequence[str]
-    screens: Sequence[str] = ()
-    """The further screens that show it, the best first."""
-    channel: str | None = None
-    """The channel whose page shows it best."""
 
 
 class Fix(Struct, frozen=True):
@@ -154,32 +112,32 @@ class Offered(Struct, frozen=True):
         return snapshot.level.moved_ms == self.moved_ms and gain_ms >= STILL_GIVES * self.gain_ms
 
 
-class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
-    """One problem; `size` orders findings of one severity (a share, ms or a count: larger is worse).
+class Finding(Struct, frozen=True, kw_only=True):
+    """One problem with its words; `size` orders findings of one severity (a share, ms or a count: larger is worse)."""
 
-    The docstring of a finding is what `wmtop explain CODE` prints: what it means, then one paragraph each that begins
-    with "Recognised by:" and "What to do:".
-    """
-
-    severity: Severity
+    code: str = ""
+    """Its name in JSON, that of its rule: `diagnose` sets it."""
+    severity: Severity = "warning"
     size: float = 0.0
     channels: tuple[str, ...] = ()
     """The channels to blame, the worst first; empty: none."""
+    title: str
+    impact: str
+    """The effect on the results."""
+    cause: str
+    evidence: Sequence[Text]
+    screens: Sequence[str] = ()
+    """The further screens that show it, the best first; empty: those of its rule."""
+    channel: str | UnsetType | None = UNSET
+    """The channel whose page shows it best; unset: the only one of `channels`."""
     fixes: tuple[Fix, ...] = ()
     """The fixes, the best first."""
-
-    @property
-    def code(self) -> str:
-        """The finding's name in JSON."""
-        return str(type(self).__struct_config__.tag)
-
-    def words(self, context: Context) -> Explanation:
-        """The finding in words."""
-        raise NotImplementedError
-
-    def explains(self, verdict: VerdictName) -> bool:
-        """Whether this one does account for a verdict for which its rule says that such findings do."""
-        return True
+    blames: Cause | None = None
+    """What all of `channels` do to hold back the watermark, where the verdict is to name them."""
+    windows: int = 0
+    """Open windows that wait for them alone."""
+    not_for: tuple[VerdictName, ...] = ()
+    """Verdicts that this one is no reason for, although its rule says that such findings are."""
 
 
 def offered_by(snapshot: Snapshot, findings: Sequence[Finding], before: Offered | None) -> Offered | None:
@@ -215,9 +173,9 @@ def verb(channels: Sequence[str], singular: str, plural: str) -> str:
     return singular if len(channels) == 1 else plural
 
 
-def only(channels: Sequence[str]) -> str | None:
-    """The channel, if there is exactly one."""
-    return channels[0] if len(channels) == 1 else None
+def stamped(label: str, ms: int | None) -> Text:
+    """Evidence: a moment (epoch ms) after its label; None: not known."""
+    return None if ms is None else lambda zone: label + f.stamp(ms, zone)
 
 
 def column(text: str | None) -> str:

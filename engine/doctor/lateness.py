@@ -3,16 +3,16 @@
 The lateness to set is the recommended one (semantics 11.5).
 """
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import ExplainedColumn, ExplainedValue
-from ..snapshot.recommendation import TARGET, Recommendation, recommendation, samples_of
+from ..snapshot import ExplainedColumn, ExplainedValue, Snapshot
+from ..snapshot.recommendation import TARGET, Recommendation, advice, recommendation, samples_of
 from ..text import formatting as f
 from ..text.codes import recommended_words
 from ..text.formatting import horizon_words
-from ..verdict.recommendation import advice
 from ..watermarks.lateness import HOUR, wilson_interval
-from .finding import WAIT, Context, Explanation, Finding, Fix, lengthen_lateness, n, span
+from .finding import WAIT, Finding, Fix, lengthen_lateness, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 ENOUGH = 1_000
@@ -24,58 +24,20 @@ MAX_DELAY_MS = 7 * 24 * HOUR
 BURST_TIMES = 4
 """A burst: the late share is this many times the one since the start."""
 ENOUGH_KEPT, SHORTER, SOONER = 10_000, 3, 0.5
-"""Lateness is too large if one third of it (3) is recommended by at least this many records, and saves this part of the
-time from a window's start to its result.
-"""
+"""Too large: one third of it (3) is recommended by so many records, and saves this part of the time to a result."""
 TAP_INPUT = Fix("tap-input", "Count how late the rows are: put a tap (one line) before withWatermark")
 SEE_LATE_RECORDS = Fix("see-late-records", "See when late records come and how late they are (Lateness, key l)")
 
 
-class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
+@rule("lateness-too-small", suppressed_by=("wrong-unit",))
+def lateness_too_small(facts: DiagnosisInput) -> Finding | None:
     """Too many records come after their windows have closed and are dropped.
 
     Recognised by: more than 2.3 % of the records are late, since the start and lately; or a burst: lately 4 times the
     share since the start.
-
     What to do: set the lateness that the finding names; in a burst, look first at when and where the late records come
     from.
     """
-
-    late: int
-    late_share: float
-    recent_share: float | None
-    burst: bool
-    """Only lately: the share since the start is small."""
-
-    def words(self, context: Context) -> Explanation:
-        share = f.share(self.late_share)
-        recent = [] if self.recent_share is None else [f"In the last minutes: {f.share(self.recent_share)}"]
-        lateness_ms = context.snapshot.settings.lateness_ms
-        evidence = [
-            f"{f.count(self.late)} records came after their windows had closed: {share} since the start",
-            *recent,
-            f"Lateness: {'none' if lateness_ms is None else f.setting(lateness_ms)}",
-        ]
-        if self.burst:
-            return Explanation(
-                "A burst of late records",
-                f"{f.share(self.recent_share)} of the records of the last minutes are dropped",
-                "Records come far later than they usually do: a delayed producer, a replay, a channel back from an "
-                "outage.",
-                evidence,
-                ("History", "Lateness"),
-            )
-        return Explanation(
-            "Lateness is too small",
-            f"{share} of the records are dropped ({f.count(self.late)})",
-            "Records come later than the watermark allows for.",
-            evidence,
-            ("Lateness",),
-        )
-
-
-@rule(LatenessTooSmall, suppressed_by=("wrong-unit",))
-def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
     late, records, past = facts.snapshot.totals.late or 0, facts.snapshot.totals.records or 0, facts.past
     late_share = share(facts.snapshot.totals.late, records)
     if late_share is None:
@@ -86,18 +48,32 @@ def lateness_too_small(facts: DiagnosisInput) -> LatenessTooSmall | None:
     recent = None
     if past and past[-1].records - past[0].records >= ENOUGH:
         recent = (past[-1].late - past[0].late) / (past[-1].records - past[0].records)
-    burst = late_share <= LOST_SHARE
+    burst = late_share <= LOST_SHARE  # only lately: the share since the start is small
     if (late_share if recent is None else recent) <= LOST_SHARE:
         return None
     if burst and (recent is None or recent < BURST_TIMES * late_share):
         return None
-    return LatenessTooSmall(
-        severity=loss_severity(recent if burst else late_share),
-        size=recent if burst and recent is not None else late_share,
-        late=late,
-        late_share=late_share,
-        recent_share=recent,
-        burst=burst,
+    size = recent if burst and recent is not None else late_share
+    title, impact = "Lateness is too small", f"{f.share(late_share)} of the records are dropped ({f.count(late)})"
+    cause, screens = "Records come later than the watermark allows for.", ("Lateness",)
+    if burst:
+        title, impact = "A burst of late records", f"{f.share(recent)} of the records of the last minutes are dropped"
+        cause = "Records come far later than they usually do"
+        cause += ": a delayed producer, a replay, a channel back from an outage."
+        screens = ("History", "Lateness")
+    in_force = facts.settings.lateness_ms
+    return Finding(
+        severity=loss_severity(size),
+        size=size,
+        title=title,
+        impact=impact,
+        cause=cause,
+        evidence=[
+            f"{f.count(late)} records came after their windows had closed: {f.share(late_share)} since the start",
+            None if recent is None else f"In the last minutes: {f.share(recent)}",
+            f"Lateness: {'none' if in_force is None else f.setting(in_force)}",
+        ],
+        screens=screens,
         fixes=(_longer(facts),),
     )
 
@@ -128,45 +104,14 @@ def _set_lateness(found: Recommendation, later_ms: float | None) -> Fix:
     )
 
 
-class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
+@rule("lateness-too-large", "Lateness", suppressed_by=("processing-time",))
+def lateness_too_large(facts: DiagnosisInput) -> Finding | None:
     """Results wait for late records that do not come.
 
     Recognised by: at least 10,000 records recommend one third of the lateness or less for 99.9 % on time, and results
     would come at least half sooner.
-
     What to do: set the shorter lateness that the finding names.
     """
-
-    late_share: float
-    enough_ms: int
-    """The lateness at which 99.9 % would have been on time."""
-    enough_share: float
-    sooner_ms: float
-    horizon_ms: int | None = None
-    """Judged by the records of the last `horizon_ms`; None: since the start."""
-    withheld: int = 0
-    """No window has fired yet, and this many would have fired with the shorter lateness."""
-
-    def words(self, context: Context) -> Explanation:
-        closed = "on average over all closed windows" if not self.withheld else "no window has fired yet"
-        impact = f"Results could come {span(self.sooner_ms)} sooner"
-        if self.withheld:
-            impact = f"No result yet: {n(self.withheld, 'window')} would have fired with {f.setting(self.enough_ms)}"
-        return Explanation(
-            "Lateness is larger than needed",
-            impact,
-            "Every window waits for the whole lateness, whether records still come or not.",
-            [
-                f"Late with lateness {f.setting(self.enough_ms)}: {f.share(self.enough_share)}, "
-                f"with {context.lateness}: {f.share(self.late_share)} ({horizon_words(self.horizon_ms)})",
-                f"Results {span(self.sooner_ms)} sooner, {closed}",
-            ],
-            ("Lateness",),
-        )
-
-
-@rule(LatenessTooLarge, suppressed_by=("processing-time",))
-def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
     lateness_ms = facts.settings.lateness_ms
     own, advised = facts.at_lateness(lateness_ms), advice(facts.snapshot, TARGET)
     # The longest recent horizon, at least one hour, with enough records; else all since the start.
@@ -194,66 +139,56 @@ def lateness_too_large(facts: DiagnosisInput) -> LatenessTooLarge | None:
         delay_ms, sooner_ms = own.delay_ms, own.delay_ms - then.delay_ms
     if sooner_ms < max(SECOND, SOONER * (facts.window_ms + delay_ms)):
         return None
-    return LatenessTooLarge(
+    closed, impact = "on average over all closed windows", f"Results could come {span(sooner_ms)} sooner"
+    if withheld:
+        closed = "no window has fired yet"
+        impact = f"No result yet: {n(withheld, 'window')} would have fired with {f.setting(enough)}"
+    enough_share = share(found.late, found.records) or 0.0
+    return Finding(
         severity="warning" if withheld else "info",
         size=sooner_ms,
-        late_share=advised.current.late_share,
-        enough_ms=enough,
-        enough_share=share(found.late, found.records) or 0.0,
-        sooner_ms=sooner_ms,
-        horizon_ms=found.horizon_ms,
-        withheld=withheld,
+        title="Lateness is larger than needed",
+        impact=impact,
+        cause="Every window waits for the whole lateness, whether records still come or not.",
+        evidence=[
+            f"Late with lateness {f.setting(enough)}: {f.share(enough_share)}, "
+            f"with {facts.lateness}: {f.share(advised.current.late_share)} ({horizon_words(found.horizon_ms)})",
+            f"Results {span(sooner_ms)} sooner, {closed}",
+        ],
         fixes=(_set_lateness(found, -sooner_ms),),
     )
 
 
-class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
+@rule("dropped", "Operators", "Progress", suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
+def dropped(facts: DiagnosisInput) -> Finding | None:
     """Spark drops rows behind the watermark.
 
     Recognised by: the query reports dropped rows. Spark counts them after partial aggregation, so the number is a lower
     bound.
-
     What to do: set a longer delay in `withWatermark`. A tap before it counts how late the rows are.
     """
-
-    rows: int
-    restarted: bool
-    """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
-
-    def words(self, context: Context) -> Explanation:
-        spark = context.snapshot.spark
-        cause = "They came after the watermark had passed the end of their window."
-        if self.restarted:
-            cause = "The watermark is still the one that the shorter delay before the restart gave."
-            if spark.frozen_ms:
-                cause += f" Event time has to catch up by {span(spark.frozen_ms)}."
-        behind_ms = spark.dropped_behind_ms
-        behind = [] if behind_ms is None else [f"The earliest was {span(behind_ms)} behind the newest event time"]
-        return Explanation(
-            "Spark drops rows behind the watermark",
-            f"≥ {n(self.rows, 'row')} lost",
-            cause,
-            [
-                f"Spark counts ≥ {n(self.rows, 'row')} dropped, after partial aggregation: a lower bound",
-                *behind,
-                f"Watermark delay: {context.lateness}",
-            ],
-            ("Operators", "Progress"),
-        )
-
-
-@rule(Dropped, suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
-def dropped(facts: DiagnosisInput) -> Dropped | None:
-    spark = facts.snapshot.spark
-    if not spark.dropped_at_least or facts.snapshot.totals.late is not None:
+    spark, rows = facts.snapshot.spark, facts.snapshot.spark.dropped_at_least
+    if not rows or facts.snapshot.totals.late is not None:
         return None
     behind_ms, delay_ms = spark.dropped_behind_ms, facts.settings.lateness_ms
+    # The delay in force would have kept them: the watermark is still that of a shorter one, before a restart.
     restarted = bool(spark.frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
-    return Dropped(
-        severity="warning",
-        size=share(spark.dropped_at_least, facts.snapshot.totals.records) or 0.0,
-        rows=spark.dropped_at_least,
-        restarted=restarted,
+    cause = "They came after the watermark had passed the end of their window."
+    if restarted:
+        cause = "The watermark is still the one that the shorter delay before the restart gave."
+        if spark.frozen_ms:
+            cause += f" Event time has to catch up by {span(spark.frozen_ms)}."
+    lost = f"{'' if spark.dropped_exact else '≥ '}{n(rows, 'row')}"
+    return Finding(
+        size=share(rows, facts.snapshot.totals.records) or 0.0,
+        title="Spark drops rows behind the watermark",
+        impact=f"{lost} lost",
+        cause=cause,
+        evidence=[
+            f"Spark counts {lost} dropped" + (", after partial aggregation: a lower bound" * (not spark.dropped_exact)),
+            None if behind_ms is None else f"The earliest was {span(behind_ms)} behind the newest event time",
+            f"Watermark delay: {facts.lateness}",
+        ],
         fixes=(WAIT,) if restarted else (lengthen_lateness(facts.snapshot, _covering(behind_ms)), TAP_INPUT),
     )
 
@@ -273,15 +208,8 @@ CORRECT_CLOCK = Fix("correct-clock", "Set that producer's clock (NTP), or correc
 FIX_CAUSE = Fix("fix-cause", "Fix what delays those records, or set a lateness that covers them")
 
 
-class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
-    """Many late records have one value of a column in common, which few of all records have.
-
-    Recognised by: `--explain`: the value has at least 20 % of the late records, and its records are late at least twice
-    as often as all others, beyond chance.
-
-    What to do: find what delays these records (a version, a device, a region, a clock that is behind), or set a
-    lateness that covers them.
-    """
+class LateCause(Struct, frozen=True):
+    """A value of a column that many late records have in common, and few of all records have."""
 
     column: str
     value: str
@@ -295,26 +223,39 @@ class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
     also: tuple[tuple[str, str, float], ...] = ()
     """Further values for which the same is true: column, value, share of the late records."""
 
-    def words(self, context: Context) -> Explanation:
-        about = "≈ " if self.approximate else ""
-        also = [f"Also {f.clean(column)} {f.clean(value)}: {f.share(share)}" for column, value, share in self.also]
-        return Explanation(
-            f"{f.clean(self.column)} {f.clean(self.value)} is {f.share(self.late_share)} of the late records",
-            f"and {about}{f.share(self.share)} of all: {self.lift:.1f} times its share",
-            "What these records have in common delays them: a version, a device, a region, a slow producer, or a "
-            "clock that is behind.",
-            [
-                f"{n(self.late, 'late record')}",
-                f"Lift {self.lift:.1f}, 95 % interval {self.low:.1f} to {self.high:.1f}",
-                *also,
-            ],
-            ("Who is late", "Lateness"),
-        )
+
+@rule("late-cause", "Who is late", "Lateness", suppressed_by=("wrong-unit",))
+def late_cause(facts: DiagnosisInput) -> Finding | None:
+    """Many late records have one value of a column in common, which few of all records have.
+
+    Recognised by: `--explain`: the value has at least 20 % of the late records, and its records are late at least twice
+    as often as all others, beyond chance.
+    What to do: find what delays these records (a version, a device, a region, a clock that is behind), or set a
+    lateness that covers them.
+    """
+    cause = late_cause_of(facts.snapshot)
+    if cause is None:
+        return None
+    about = "≈ " if cause.approximate else ""
+    return Finding(
+        severity="warning" if cause.late_share >= _CLEAR_SHARE else "info",
+        size=cause.late_share,
+        title=f"{f.clean(cause.column)} {f.clean(cause.value)} is {f.share(cause.late_share)} of the late records",
+        impact=f"and {about}{f.share(cause.share)} of all: {cause.lift:.1f} times its share",
+        cause="What these records have in common delays them: a version, a device, a region, a slow producer, or a "
+        "clock that is behind.",
+        evidence=[
+            f"{n(cause.late, 'late record')}",
+            f"Lift {cause.lift:.1f}, 95 % interval {cause.low:.1f} to {cause.high:.1f}",
+            *(f"Also {f.clean(column)} {f.clean(value)}: {f.share(part)}" for column, value, part in cause.also),
+        ],
+        fixes=(FIX_CAUSE, CORRECT_CLOCK, SEE_LATE_RECORDS),
+    )
 
 
-@rule(LateCause, suppressed_by=("wrong-unit",))
-def late_cause(facts: DiagnosisInput) -> LateCause | None:
-    columns = facts.snapshot.own.explain or ()
+def late_cause_of(snapshot: Snapshot) -> LateCause | None:
+    """What most late records have in common, by the `--explain` columns; None: nothing that is clear."""
+    columns = snapshot.own.explain or ()
     found = [cause for column in columns for value in column.values if (cause := _cause(column, value)) is not None]
     found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))
     if not found:
@@ -323,7 +264,7 @@ def late_cause(facts: DiagnosisInput) -> LateCause | None:
 
 
 def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
-    """The finding about one value, if its records are late far more often than those without it."""
+    """The value as a cause, if its records are late far more often than those without it."""
     if not value.sure or value.lift is None or value.low is None or value.high is None or not column.late:
         return None
     share, late_share = value.records / column.records, value.late / column.late
@@ -333,8 +274,6 @@ def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
     if value.low * column.late / column.records < _MIN_RATIO * others:
         return None
     return LateCause(
-        severity="warning" if late_share >= _CLEAR_SHARE else "info",
-        size=late_share,
         column=column.column,
         value=value.value,
         late=value.late,
@@ -344,5 +283,4 @@ def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
         low=value.low,
         high=value.high,
         approximate=column.approximate,
-        fixes=(FIX_CAUSE, CORRECT_CLOCK, SEE_LATE_RECORDS),
     )

@@ -1,24 +1,11 @@
 """Whether event time advances: records that repeat their times, and findings for verdicts that no other explains."""
 
-from ..snapshot import ChannelView, FlinkJob, Snapshot
+from ..snapshot import Chain, ChannelView, Holder, KafkaStreams, Snapshot
+from ..snapshot.chain import Hop
 from ..text import formatting as f
-from ..text.codes import CAUSES, NO_LINKS, busiest_task
+from ..text.codes import CAUSES, busiest_task
 from ..verdict.verdict import is_idle, is_inconclusive, lost_state
-from .finding import (
-    ADD_READERS,
-    SEE_OPERATORS,
-    WAIT,
-    Context,
-    Explanation,
-    Finding,
-    Fix,
-    check_channels,
-    n,
-    names,
-    only,
-    span,
-    verb,
-)
+from .finding import ADD_READERS, SEE_OPERATORS, WAIT, Finding, Fix, check_channels, n, names, span, verb
 from .rules import MINUTE, SECOND, DiagnosisInput, rule
 
 STUCK_MS = 75 * SECOND
@@ -36,75 +23,59 @@ TAP_EVENTS = Fix("tap-events", "To see its event time, put a tap (one line) on i
 
 def _check_event_time(facts: DiagnosisInput) -> Fix:
     where = "at the time column"
-    if isinstance(facts.snapshot.target, FlinkJob):
+    if facts.of_flink:
         where = "at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
     elif facts.is_attached:
         where = "at the column given to withWatermark"
     return Fix("check-event-time", f"Look at the timestamps of new records, and {where}")
 
 
-class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
+@rule(
+    "event-time-stuck",
+    "Operators",
+    "Progress",
+    suppressed_by=("input-holds-back", "frozen-by-lateness"),
+    accounts_for=("stalled", "unknown"),
+)
+def event_time_stuck(facts: DiagnosisInput) -> Finding | None:
     """Records come, but none is newer than the newest before it. Event time does not advance.
 
     Recognised by: the watermark has not advanced for 75 seconds while records are read, and no channel is ahead of the
     others.
-
     What to do: look at the timestamps of new records and at what assigns them.
     """
-
-    frozen_ms: int
-    read_per_second: float
-    older: int = 0
-    """Channels with data whose event time is older still."""
-    newest: tuple[str, ...] = ()
-    """The channels with the newest event time, where none of them has data now."""
-
-    def words(self, context: Context) -> Explanation:
-        title = "Records come, but event time does not advance"
-        who: list[str] = []
-        if self.channels and self.older:
-            title = f"Event time of {names(self.channels)} does not advance, and no other channel is ahead"
-            who = [f"{n(self.older, 'other channel')} with data: older event times"]
-        elif self.channels:
-            who = [f"All channels with data: {names(self.channels)}"]
-        elif self.newest:
-            title = f"No channel with data has reached the event time of {names(self.newest)}"
-            who = [f"No data now from {names(self.newest)}, which had the newest event time"]
-        return Explanation(
-            title,
-            f"No window fires: the watermark has not advanced for {span(self.frozen_ms)}",
-            "No record is newer than the newest before it: they repeat their timestamps, or are old.",
-            [
-                f"{f.count(round(self.read_per_second))} records/s are read",
-                f"The newest event time has not advanced for {span(self.frozen_ms)}",
-                *who,
-            ],
-            ("Operators", "Progress"),
-            only(self.channels),
-        )
-
-
-@rule(EventTimeStuck, suppressed_by=("input-holds-back", "frozen-by-lateness"), accounts_for=("stalled", "unknown"))
-def event_time_stuck(facts: DiagnosisInput) -> EventTimeStuck | None:
-    """No channel is ahead, so none holds the others back: the records repeat their times, or are old."""
-    snapshot, frozen_ms, of_flink = facts.snapshot, facts.frozen_ms, isinstance(facts.snapshot.target, FlinkJob)
+    snapshot, frozen_ms = facts.snapshot, facts.frozen_ms
     if facts.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
         return None
     read = None if snapshot.state not in ("live", "partial") else _read_per_second(facts, frozen_ms)
     if not read:
         return None
-    newest_ms, known = max(facts.event_times, default=None), [] if of_flink else facts.channels
+    newest_ms, known = max(facts.event_times, default=None), [] if facts.of_flink else facts.channels
     first = [view for view in known if view.max_event_ms is not None and view.max_event_ms == newest_ms]
     others = [view for view in known if view.max_event_ms is not None and view.max_event_ms != newest_ms]
-    with_data = [view.channel for view in first if _has_data(facts, view, frozen_ms)]
-    return EventTimeStuck(
-        severity="critical" if of_flink or facts.verdict == "stalled" else "warning",
+    with_data = tuple(view.channel for view in first if _has_data(facts, view, frozen_ms))
+    older, newest = sum(_has_data(facts, view, frozen_ms) for view in others), names([view.channel for view in first])
+    title, who = "Records come, but event time does not advance", None
+    if with_data and older:
+        title = f"Event time of {names(with_data)} does not advance, and no other channel is ahead"
+        who = f"{n(older, 'other channel')} with data: older event times"
+    elif with_data:
+        who = f"All channels with data: {names(with_data)}"
+    elif first:
+        title = f"No channel with data has reached the event time of {newest}"
+        who = f"No data now from {newest}, which had the newest event time"
+    return Finding(
+        severity="critical" if facts.of_flink or facts.verdict == "stalled" else "warning",
         size=frozen_ms,
-        channels=tuple(with_data),
-        frozen_ms=frozen_ms,
-        read_per_second=read,
-        older=sum(_has_data(facts, view, frozen_ms) for view in others),
-        newest=() if with_data else tuple(view.channel for view in first),
+        channels=with_data,
+        title=title,
+        impact=f"{facts.nothing_fires}: the watermark has not advanced for {span(frozen_ms)}",
+        cause="No record is newer than the newest before it: they repeat their timestamps, or are old.",
+        evidence=[
+            f"{f.count(round(read))} records/s are read",
+            f"The newest event time has not advanced for {span(frozen_ms)}",
+            who,
+        ],
         fixes=(_check_event_time(facts),),
     )
 
@@ -118,7 +89,7 @@ def _read_per_second(facts: DiagnosisInput, frozen_ms: int) -> float | None:
     level, spark = facts.snapshot.level, facts.snapshot.spark
     if facts.watermark_ms is None or facts.watermark_ms > (facts.now_ms or 0):
         return None  # a timestamp in the future set it
-    if isinstance(facts.snapshot.target, FlinkJob):
+    if facts.of_flink:
         job = facts.running_job
         held = level.holder is not None and level.holder.cause in ("behind", "stuck")
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
@@ -154,210 +125,215 @@ def _unmoved_by_its_last_rows(facts: DiagnosisInput, frozen_ms: int) -> bool:
     return frozen_ms - (now_ms - begun_ms) >= MINUTE
 
 
-class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
+def _what_to_do(holder: Holder | None) -> str:
+    """A channel without data can be fed or left out; of the others it matters what follows the first."""
+    if holder is None or holder.cause not in ("quiet", "never_seen"):
+        return "See which channels hold back the watermark, and what frees each (Blockers, key b)"
+    missing = f"{f.name(holder.channel)} has no data"
+    return f"{missing}: find out why it gets none, or have an idle timeout leave it out (Blockers, key b: who is next)"
+
+
+@rule("watermark-stalled", "Blockers", "Windows", last_resort="stalled")
+def watermark_stalled(facts: DiagnosisInput) -> Finding:
     """The watermark does not advance although data comes, and no other finding explains it.
 
     Recognised by: the verdict is `stalled`.
-
     What to do: see on the Blockers screen which channels hold back the watermark.
     """
+    snapshot, holder, behind_ms = facts.snapshot, blamed_holder(facts.snapshot), facts.snapshot.level.behind_fastest_ms
+    fixes = (Fix("see-blockers", _what_to_do(holder)),)
+    if snapshot.verdict.reason.code == "unread_records":
+        fixes = (ADD_READERS, SEE_PROGRESS)
+    elif holder is None:
+        fixes = (_check_event_time(facts) if snapshot.channels else TAP_EVENTS,)
+    by = "" if holder is None else f": {names([holder.channel])} holds it back"
+    return Finding(
+        severity="critical",
+        size=float(facts.frozen_ms or 0),
+        channels=() if holder is None else (holder.channel,),
+        title=f"The watermark is stalled{by}",
+        impact=facts.nothing_fires,
+        cause=_why_stalled(snapshot),
+        evidence=[
+            f"Unchanged for {span(facts.frozen_ms)}",
+            None if behind_ms is None else f"{span(behind_ms)} behind the fastest channel",
+        ],
+        fixes=fixes,
+    )
 
-    frozen_ms: int | None
 
-    def words(self, context: Context) -> Explanation:
-        by = f": {names(self.channels)} holds it back" if self.channels else ""
-        behind_ms = context.snapshot.level.behind_fastest_ms
-        behind = [] if behind_ms is None else [f"{span(behind_ms)} behind the fastest channel"]
-        return Explanation(
-            f"The watermark is stalled{by}",
-            "No window fires",
-            _why_stalled(context.snapshot),
-            [f"Unchanged for {span(self.frozen_ms)}", *behind],
-            ("Blockers", "Windows"),
-            self.channels[0] if self.channels else None,
-        )
+def blamed_holder(snapshot: Snapshot) -> Holder | None:
+    """The channel that holds back the watermark; None: none is known, or only its own next record would move it."""
+    level = snapshot.level
+    if level.holder is None or level.holder.cause == "kept_back" or snapshot.blockers != []:
+        return level.holder
+    return None if level.behind_fastest_ms is not None or level.holder.cause == "behind" else level.holder
 
 
 def _why_stalled(snapshot: Snapshot) -> str:
     """The cause by the channel that holds the watermark back, or why no channel does."""
-    holder, reason = snapshot.level.holder, snapshot.verdict.reason
+    holder, reason = blamed_holder(snapshot), snapshot.verdict.reason
     if holder is not None:
         return (
             f"The watermark is the minimum over the channels, and {f.name(holder.channel)} {CAUSES[holder.cause].one}."
         )
     if reason.code == "unread_records":
         return f"No channel is known to hold it back: {n(reason.records, 'record')} unread."
-    if snapshot.one_clock and snapshot.channels:
+    if snapshot.channels:
         return "No channel holds it back: no record is newer than the newest before it."
     return "The cause is not known: the event times of its records, and which input is behind, are not known from here."
 
 
-@rule(Stalled, last_resort="stalled")
-def watermark_stalled(facts: DiagnosisInput) -> Stalled:
-    snapshot, holder = facts.snapshot, facts.snapshot.level.holder
-    fixes = [Fix("see-blockers", "See which channels hold back the watermark (Blockers, key b)")]
-    if snapshot.verdict.reason.code == "unread_records":
-        fixes = [ADD_READERS, SEE_PROGRESS]
-    elif holder is None:
-        fixes = [_check_event_time(facts) if snapshot.one_clock and snapshot.channels else TAP_EVENTS]
-    return Stalled(
-        severity="critical",
-        size=float(facts.frozen_ms or 0),
-        channels=() if holder is None else (holder.channel,),
-        frozen_ms=facts.frozen_ms,
-        fixes=tuple(fixes),
-    )
-
-
-class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
+@rule("watermark-slow", "Progress", "History", last_resort="slow")
+def watermark_slow(facts: DiagnosisInput) -> Finding:
     """The watermark advances more slowly than the clock, and no other finding explains it. Results come later and
     later.
 
     Recognised by: the verdict is `slow`.
-
     What to do: see on the Progress screen where the time of a batch goes; for a Flink job, on the Operators screen.
     """
-
-    def words(self, context: Context) -> Explanation:
-        snapshot, reason, title = context.snapshot, context.snapshot.verdict.reason, "Event time loses ground"
-        cause = "No channel alone holds it back: all event times advance more slowly than the clock"
-        if self.channels:
-            who = names(self.channels)
-            title += f": {who} {verb(self.channels, 'holds', 'hold')} back the watermark"
-            cause = f"The event time of {who} advances more slowly than the clock"
-        elif not snapshot.channels:
-            cause = "The watermark advances more slowly than the clock; no channel of the target is known"
-        lost = [f"{span(reason.ms)} further behind the clock than {span(reason.over_ms)} ago"]
-        return Explanation(
-            title,
-            "Results come later and later",
-            f"{cause}{busiest_task(snapshot)}.",
-            [f"Now {span(snapshot.level.behind_clock_ms)} behind the clock", *(lost if reason.ms is not None else [])],
-            ("Progress", "History"),
-            only(self.channels),
-        )
-
-
-@rule(Slow, last_resort="slow")
-def watermark_slow(facts: DiagnosisInput) -> Slow:
-    level, reason = facts.snapshot.level, facts.snapshot.verdict.reason
+    snapshot, level, reason = facts.snapshot, facts.snapshot.level, facts.snapshot.verdict.reason
     alone = 2 * (level.behind_fastest_ms or 0) >= (reason.ms or 0)  # else all of them fall behind the clock
     held_by = reason.channels or ([] if level.holder is None else [level.holder.channel])
-    channels = tuple(held_by) if alone else ()
-    check = [check_channels(channels, ("is behind", "are behind"))] if channels else []
-    see = SEE_OPERATORS if isinstance(facts.snapshot.target, FlinkJob) else SEE_PROGRESS
-    return Slow(severity="warning", channels=channels, fixes=(*check, see))
+    channels, title = tuple(held_by) if alone else (), "Event time loses ground"
+    cause, fixes = "No channel alone holds it back: all event times advance more slowly than the clock", list[Fix]()
+    if channels:
+        title += f": {names(channels)} {verb(channels, 'holds', 'hold')} back the watermark"
+        cause = f"The event time of {names(channels)} advances more slowly than the clock"
+        fixes = [check_channels(channels, ("is behind", "are behind"))]
+    elif not snapshot.channels:
+        cause = "The watermark advances more slowly than the clock; no channel of the target is known"
+    return Finding(
+        channels=channels,
+        title=title,
+        impact="Results come later and later",
+        cause=f"{cause}{busiest_task(snapshot)}.",
+        evidence=[
+            f"Now {span(level.behind_clock_ms)} behind the clock",
+            None
+            if reason.ms is None
+            else f"{span(reason.ms)} further behind the clock than {span(reason.over_ms)} ago",
+        ],
+        fixes=(*fixes, SEE_OPERATORS if facts.of_flink else SEE_PROGRESS),
+    )
 
 
-class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advancing"):
+@rule("watermark-not-advancing", "Operators", "Progress", last_resort="unknown")
+def not_advancing(facts: DiagnosisInput) -> Finding | None:
     """Batches of an attached Spark query read new input, and its watermark does not advance. Why is not known from a
     checkpoint.
 
     Recognised by: at least 3 batches with new offsets, and an unchanged watermark for 75 seconds.
-
     What to do: attach to the job's event log or call publish(spark) in the job: both show event times.
     """
-
-    frozen_ms: int
-    batches: int
-    """Batches with new input since it has its value, at least."""
-    silent: tuple[str, ...] = ()
-    """The sources without new input in these batches, where others had some."""
-
-    def words(self, context: Context) -> Explanation:
-        silent = [f"No new input in them from {f.label(text, 120)}" for text in self.silent[:3]]
-        another = "An input without newer records may hold it back. " if len(context.snapshot.sources or ()) > 1 else ""
-        return Explanation(
-            "The watermark does not advance, although batches read new input",
-            "No window fires meanwhile; not an all-clear",
-            "The reason is not known from here. The new records may be no newer than those before. "
-            f"{another}A timestamp ahead of the others may have set it.",
-            [
-                f"The watermark has not advanced for at least {span(self.frozen_ms)}",
-                f"Offsets advanced in at least {f.count(self.batches)} batches since",
-                *silent,
-            ],
-            ("Operators", "Progress"),
-        )
-
-
-@rule(NotAdvancing, last_resort="unknown")
-def not_advancing(facts: DiagnosisInput) -> NotAdvancing | None:
-    """What a checkpoint shows of a frozen watermark: its batches' offsets advance, without event times."""
-    snapshot, frozen_ms = facts.snapshot, facts.frozen_ms
-    batches = snapshot.spark.batches_unmoved
+    snapshot, frozen_ms, batches = facts.snapshot, facts.frozen_ms, facts.snapshot.spark.batches_unmoved
     if snapshot.state not in ("live", "partial") or lost_state(snapshot) is not None or is_inconclusive(snapshot):
         return None  # among them a query that pauses: what it read last need not be newer
     if facts.watermark_ms is None or frozen_ms is None:
         return None
     if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
         return None
-    reported = (snapshot.origin or {}).get("rates") is not None
+    sources, reported = snapshot.sources or (), (snapshot.origin or {}).get("rates") is not None
     attach = "Attach to the job's event log, or call publish(spark) in the job: both show event times"
-    fixes = [_check_event_time(facts)] if reported else [Fix("attach-reports", attach), _check_event_time(facts)]
-    return NotAdvancing(
-        severity="warning",
+    silent = [source.description for source in sources if source.batches_unmoved == 0]
+    another = "An input without newer records may hold it back. " if len(sources) > 1 else ""
+    return Finding(
         size=frozen_ms,
-        frozen_ms=frozen_ms,
-        batches=batches,
-        silent=tuple(source.description for source in snapshot.sources or () if source.batches_unmoved == 0),
-        fixes=tuple(fixes),
+        title="The watermark does not advance, although batches read new input",
+        impact="No window fires meanwhile; not an all-clear",
+        cause="The reason is not known from here. The new records may be no newer than those before. "
+        f"{another}A timestamp ahead of the others may have set it.",
+        evidence=[
+            f"The watermark has not advanced for at least {span(frozen_ms)}",
+            f"Offsets advanced in at least {f.count(batches)} batches since",
+            *(f"No new input in them from {f.label(text, 120)}" for text in silent[:3]),
+        ],
+        fixes=(*(() if reported else (Fix("attach-reports", attach),)), _check_event_time(facts)),
     )
 
 
-class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
+@rule("cannot-tell-yet", "Progress", last_resort="unknown")
+def cannot_tell(facts: DiagnosisInput) -> Finding:
     """Too little is known for a verdict. This is not an all-clear.
 
     Recognised by: the history is shorter than a verdict needs (a minute, or ten batches), or a fact that it needs is
     not known.
-
     What to do: wait. If the query has no watermark, a tap on its input shows event time.
     """
-
-    watched_ms: int
-    without_watermark: bool = False
-    """An attached query without a watermark: waiting does not help."""
-    without_links: bool = False
-    """A Flink job in which no task reads another one: no task receives a watermark, and waiting does not help."""
-
-    def words(self, context: Context) -> Explanation:
-        if self.without_watermark:
-            return Explanation(
-                "Event time is not known: the query has no watermark",
-                "Not an all-clear: only its batches can be judged",
-                "Spark reports event time where a watermark is, and this query has no withWatermark.",
-                ["0 calls of withWatermark"],
-                ("Progress",),
-            )
-        if self.without_links:
-            cause = (
-                "All its operators are chained to the sources, and Flink reports the watermarks that a task receives."
-            )
-            tasks = context.snapshot.job.vertices
-            impact = "Not an all-clear: only its rates can be judged"
-            return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
-        verdict = context.snapshot.verdict
-        why = "It is known once the watermark has advanced, or has been frozen for longer than usual."
-        if context.is_attached:
-            why += " Some facts of an attached query are not known from here."
-        seen = [f"Watched for {span(self.watched_ms)}"]
-        title = CANNOT_TELL
-        if verdict.reason.code == "too_short" and verdict.reason.ms is not None and verdict.patience_ms is not None:
-            seen = [f"Observed for {span(verdict.reason.ms)}; a stall takes {span(verdict.patience_ms)}"]
-            title += f": observed for {span(verdict.reason.ms)}"
-        elif verdict.reason.code == "not_known":
-            why = "Some of what a verdict needs is not known from here; the watermark does not move."
-        return Explanation(title, "Not an all-clear", why, seen, ("Progress",))
+    if facts.snapshot.spark.has_watermark is False:
+        return Finding(
+            severity="info",
+            title="Event time is not known: the query has no watermark",
+            impact="Not an all-clear: only its batches can be judged",
+            cause="Spark reports event time where a watermark is, and this query has no withWatermark.",
+            evidence=["0 calls of withWatermark"],
+            fixes=(TAP_EVENTS,),
+        )
+    verdict = facts.snapshot.verdict
+    time = "stream time" if isinstance(facts.snapshot.target, KafkaStreams) else "watermark"
+    why = f"It is known once the {time} has advanced, or has been frozen for longer than usual."
+    if facts.is_attached:
+        why += " Some facts of an attached query are not known from here."
+    title, seen = CANNOT_TELL, f"Watched for {span(facts.watched_ms)}"
+    if verdict.reason.code == "too_short" and verdict.reason.ms is not None and verdict.patience_ms is not None:
+        seen = f"Observed for {span(verdict.reason.ms)}; a stall takes {span(verdict.patience_ms)}"
+        title += f": observed for {span(verdict.reason.ms)}"
+    elif verdict.reason.code == "not_known":
+        why = f"Some of what a verdict needs is not known from here; the {time} does not move."
+    return Finding(severity="info", title=title, impact="Not an all-clear", cause=why, evidence=[seen], fixes=(WAIT,))
 
 
-@rule(CannotTell, last_resort="unknown")
-def cannot_tell(facts: DiagnosisInput) -> CannotTell:
-    bare, job = facts.snapshot.spark.has_watermark is False, facts.running_job
-    alone = job is not None and bool(job.vertices) and not job.has_links
-    return CannotTell(
-        severity="info",
-        without_links=alone,
-        watched_ms=facts.watched_ms,
-        without_watermark=bare,
-        fixes=(SEE_PROGRESS if alone else TAP_EVENTS if bare else WAIT,),
+@rule("hop-trouble", "Events", accounts_for=("stalled", "slow", "unknown"))
+def hop_trouble(facts: DiagnosisInput) -> Finding | None:
+    """A topic or job of a chain is stalled, falls behind, has a critical finding, or its state is not known. What comes
+    after it may only lack its input.
+
+    Recognised by: the verdict and the findings on the hop's own target.
+    What to do: `wmtop check TARGET` for that target: it has the cause and the fix.
+    """
+    chain = facts.snapshot.target
+    hops = _troubled(chain) if isinstance(chain, Chain) else []
+    if not isinstance(chain, Chain) or not hops:
+        return None
+    verdict, who = chain.verdict.verdict, [hop.name for hop in hops]
+    title = {
+        "stalled": f"{names(who)} {verb(who, 'does', 'do')} not advance",
+        "slow": f"{names(who)} {verb(who, 'falls', 'fall')} behind",
+        "unknown": f"{CANNOT_TELL}: the state of {names(who)} is not known",
+    }.get(verdict, f"Critical findings on {names(who)}")
+    return Finding(
+        severity="critical" if verdict == "stalled" or any(hop.critical for hop in hops) else "warning",
+        size=float(chain.behind_ms or 0),
+        channels=tuple(who),
+        channel=None,
+        title=title,
+        impact="The hops after it get no newer event time from it",
+        cause="; ".join(_hop_cause(chain, hop) for hop in hops),
+        evidence=[f"{f.name(hop.name)}: {', '.join([hop.verdict or f.UNKNOWN, *hop.critical])}" for hop in hops],
+        fixes=tuple(Fix(f"check-{hop.target}", f"Run wmtop check {f.clean(hop.target or hop.name)}") for hop in hops),
     )
+
+
+def _troubled(chain: Chain) -> list[Hop]:
+    """The first hops on their way that have the chain's verdict, if that is not good, and those with a critical
+    finding.
+    """
+    verdict = chain.verdict.verdict
+    after: set[int] = set()
+    found: list[Hop] = []
+    for number in sorted(chain.joined):
+        hop = chain.hops[number]
+        is_bad = verdict in ("stalled", "slow", "unknown") and hop.verdict == verdict
+        is_after = not after.isdisjoint(hop.proven)
+        if hop.critical or (is_bad and not is_after):
+            found.append(hop)
+        if is_bad or is_after:
+            after.add(number)
+    return found
+
+
+def _hop_cause(chain: Chain, hop: Hop) -> str:
+    holder = chain.holder_in(hop)
+    if holder is not None and hop.cause is not None:
+        return f"{f.name(hop.name)}: {f.name(holder)} {CAUSES[hop.cause].one}."
+    return f"{f.name(hop.name)}: {f.clean(hop.trouble or 'its own check has the cause')}."

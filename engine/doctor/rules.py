@@ -1,22 +1,24 @@
 """The rules: their input, their registration beside a finding, and what applies them (`diagnose`, `explain`)."""
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import cached_property
 from inspect import getdoc
+from itertools import islice
 from statistics import median
-from typing import TypeVar
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, UnsetType
+from msgspec.structs import replace
 
-from ..snapshot import ChannelView, Snapshot, VerdictName, WhatIf, WhatIfIdle
+from ..snapshot import ChannelView, Snapshot, VerdictName, WhatIf
 from ..snapshot.flink_job import FlinkJob
+from ..text import formatting as f
 from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import ProposedSetting
 from ..watermarks.settings import Session
-from .finding import Context, Explanation, Finding, Offered, Severity
+from .finding import Finding, Offered, Severity
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
@@ -65,7 +67,12 @@ class DiagnosisInput:
     @property
     def has_valve(self) -> bool:
         """Whether the watermark is the minimum over the channels, so that a channel can hold it back."""
-        return self.settings.strategy not in ("spark", "none")
+        return self.settings.strategy not in ("spark", "none") and not self.snapshot.clocks
+
+    @property
+    def of_flink(self) -> bool:
+        """Whether the target is a Flink job."""
+        return isinstance(self.snapshot.target, FlinkJob)
 
     @property
     def running_job(self) -> FlinkJob | None:
@@ -153,15 +160,20 @@ class DiagnosisInput:
         return next((row for row in self.snapshot.whatif or () if row.lateness_ms == lateness_ms), None)
 
     @property
-    def own_idle(self) -> WhatIfIdle | None:
-        """What the idle timeout in force would have given from the start."""
-        idle = self.settings.idle_after_ms
-        return next((row for row in self.snapshot.whatif_idle or () if row.idle_after_ms == idle), None)
+    def lateness(self) -> str:
+        """The lateness in force in words, or that it is not known."""
+        return f.ELSEWHERE if self.settings.lateness_ms is None else f.setting(self.settings.lateness_ms)
 
+    @property
+    def idle_timeout(self) -> str:
+        """The idle timeout in force in words; a Flink job's own is not in its REST API."""
+        idle_after_ms = self.settings.idle_after_ms
+        return f.ELSEWHERE if idle_after_ms is None and self.of_flink else f.setting(idle_after_ms)
 
-def verdict_at(snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None) -> VerdictName:
-    """The verdict behind the findings for the same arguments."""
-    return DiagnosisInput(snapshot, past, lost=lost).verdict
+    @property
+    def nothing_fires(self) -> str:
+        """What is missing while the watermark is stuck: windows, or rows of a sink that compacts by watermark."""
+        return "The sink writes no row" if self.snapshot.windows.unknown == "sink_waits" else "No window fires"
 
 
 def share(part: int | None, whole: int | None) -> float | None:
@@ -180,8 +192,7 @@ def thirds(values: Sequence[float]) -> tuple[float, float, float]:
     return median(values[:third]), median(values[third:-third]), median(values[-third:])
 
 
-F = TypeVar("F", bound=Finding)
-
+Check = Callable[[DiagnosisInput], Finding | None]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 """The severities, the worst first."""
 
@@ -189,8 +200,9 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 class Rule(Struct, frozen=True):
     """How a finding is found, and how it relates to other findings and to the verdict."""
 
-    finding: type[Finding]
-    check: Callable[[DiagnosisInput], Finding | None]
+    check: Check
+    screens: tuple[str, ...]
+    """The screens that show it, the best first."""
     suppressed_by: frozenset[str]
     """The codes of the findings that explain this one, so that it is not shown beside them."""
     accounts_for: frozenset[VerdictName]
@@ -206,19 +218,22 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(
-    finding: type[F],
-    *,
+    code: str,
+    *screens: str,
     suppressed_by: Collection[str] = (),
     accounts_for: Collection[VerdictName] = (),
     before_data: bool = False,
     last_resort: VerdictName | None = None,
-) -> Callable[[Callable[[DiagnosisInput], F | None]], Callable[[DiagnosisInput], F | None]]:
-    """Register the rule that finds `finding`, whose docstring says how; the arguments are those of `Rule`."""
+) -> Callable[[Check], Check]:
+    """Register the rule for a code; the arguments are those of `Rule`.
 
-    def register(check: Callable[[DiagnosisInput], F | None]) -> Callable[[DiagnosisInput], F | None]:
-        code = str(finding.__struct_config__.tag)
+    The docstring of a rule is what `wmtop explain CODE` prints: what the finding means, then one paragraph with a line
+    each that begins with "Recognised by:" and "What to do:".
+    """
+
+    def register(check: Check) -> Check:
         assert code not in RULES, f"a second rule for {code}"
-        RULES[code] = Rule(finding, check, frozenset(suppressed_by), frozenset(accounts_for), before_data, last_resort)
+        RULES[code] = Rule(check, screens, frozenset(suppressed_by), frozenset(accounts_for), before_data, last_resort)
         return check
 
     return register
@@ -241,18 +256,25 @@ def diagnose(
     """
     facts = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms, offered=offered)
     bare = snapshot.state == "starting" or (snapshot.state == "failed" and not snapshot.channels)
-    applied = [rule for rule in RULES.values() if rule.last_resort is None and (rule.before_data or not bare)]
-    findings = [finding for rule in applied if (finding := rule.check(facts)) is not None]
+    applied = [code for code, rule in RULES.items() if rule.last_resort is None and (rule.before_data or not bare)]
+    findings = list(_found(applied, facts))
     codes = {finding.code for finding in findings}
     findings = [finding for finding in findings if codes.isdisjoint(RULES[finding.code].suppressed_by)]
     verdict = facts.verdict
     if not any(_explains(finding, verdict) for finding in findings):
-        last = (rule.check(facts) for rule in RULES.values() if rule.last_resort == verdict)
-        findings += [finding for finding in last if finding is not None][:1]
+        last = (code for code, rule in RULES.items() if rule.last_resort == verdict)
+        findings += islice(_found(last, facts), 1)
     unknown = verdict == "unknown"
     return sorted(
         findings, key=lambda it: (SEVERITIES.index(it.severity), unknown and not _explains(it, verdict), -it.size)
     )
+
+
+def _found(codes: Iterable[str], facts: DiagnosisInput) -> Iterator[Finding]:
+    """What the rules with these codes find."""
+    for code in codes:
+        if (finding := RULES[code].check(facts)) is not None:
+            yield replace(finding, code=code, screens=finding.screens or RULES[code].screens)
 
 
 def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
@@ -261,12 +283,18 @@ def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
 
 
 def _explains(finding: Finding, verdict: VerdictName) -> bool:
-    return verdict in RULES[finding.code].accounts_for and finding.explains(verdict)
+    return verdict in RULES[finding.code].accounts_for and verdict not in finding.not_for
 
 
-class Diagnosis(Explanation, frozen=True, kw_only=True):
-    """A finding in words; `proposed` is the setting among its fixes that can be previewed."""
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """A finding as it is shown, also in JSON; `proposed` is the setting among its fixes that can be previewed."""
 
+    title: str
+    impact: str
+    cause: str
+    evidence: Sequence[str]
+    screens: Sequence[str] = ()
+    channel: str | None = None
     code: str
     severity: Severity
     channels: Sequence[str]
@@ -277,8 +305,16 @@ class Diagnosis(Explanation, frozen=True, kw_only=True):
 
 def explain(finding: Finding, snapshot: Snapshot, zone: tzinfo | None) -> Diagnosis:
     """A finding in words."""
+    channel = finding.channel
+    if isinstance(channel, UnsetType):
+        channel = finding.channels[0] if len(finding.channels) == 1 else None
     return Diagnosis(
-        **asdict(finding.words(Context(snapshot, zone))),
+        title=finding.title,
+        impact=finding.impact,
+        cause=finding.cause,
+        evidence=[text if isinstance(text, str) else text(zone) for text in finding.evidence if text is not None],
+        screens=finding.screens,
+        channel=channel,
         code=finding.code,
         severity=finding.severity,
         channels=finding.channels,
@@ -306,6 +342,6 @@ class Meaning(Struct, frozen=True):
 def meaning_of(code: str) -> Meaning:
     """What `wmtop explain` and `docs/findings.md` say about a finding: the paragraphs of its docstring."""
     rule = RULES[code]
-    means, *labelled = (" ".join(part.split()) for part in (getdoc(rule.finding) or "").split("\n\n"))
-    by, do = (text[:1].upper() + text[1:] for text in (part.partition(": ")[2] for part in labelled))
-    return Meaning(code, means, by, do, sorted(rule.suppressed_by))
+    paragraphs = re.split(r"\s+(?:Recognised by|What to do): ", getdoc(rule.check) or "")
+    means, by, do = (" ".join(text.split()) for text in paragraphs)
+    return Meaning(code, means, f.sentence(by), f.sentence(do), sorted(rule.suppressed_by))

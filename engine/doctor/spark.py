@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from ..snapshot import ChannelView, UnmovedReason
+from ..snapshot import ChannelView, SparkProgress, UnmovedReason
 from ..text import formatting as f
 from ..text.formatting import name
-from .finding import CHECK_QUERY, Context, Explanation, Finding, Fix, column, lengthen_lateness, n, names, only, span
+from .finding import CHECK_QUERY, Finding, Fix, column, lengthen_lateness, n, names, span, stamped, verb
 from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
 
 SKEW_TIMES = 2
@@ -30,34 +30,16 @@ REMOVE_UPPER_WATERMARK = Fix(
 )
 
 
-class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
+@rule("left-behind", "Time", "Lateness")
+def left_behind(facts: DiagnosisInput) -> Finding | None:
     """Every record of some channels is late. Spark has one clock, which the fastest channel drives.
 
     Recognised by: the newest record of these channels is older than the oldest open window, and at least half of their
     records are late.
-
     What to do: set a lateness that covers the distance, or give the slow channels a query of their own.
     """
-
-    behind_ms: int
-    late: int | None
-
-    def words(self, context: Context) -> Explanation:
-        late = [] if self.late is None else [f"{n(self.late, 'record')} of these channels late so far"]
-        return Explanation(
-            f"{names(self.channels)} can only be late",
-            late[0] if late else f"All records of {n(len(self.channels), 'channel')} are dropped",
-            "Spark has one clock for all channels, and the fastest drives it: slower channels do not hold it back.",
-            [f"The newest record of {names(self.channels[:1])} is {span(self.behind_ms)} behind the watermark", *late],
-            ("Time", "Lateness"),
-            only(self.channels),
-        )
-
-
-@rule(LeftBehind)
-def left_behind(facts: DiagnosisInput) -> LeftBehind | None:
-    level = facts.watermark_ms
-    if facts.ended or facts.settings.strategy != "spark" or level is None:
+    level = facts.snapshot.late_watermark_ms
+    if facts.ended or not facts.snapshot.one_clock or level is None:
         return None
     closed_ms = level - facts.window_ms - facts.settings.allowed_lateness_ms
     lost = [
@@ -68,18 +50,25 @@ def left_behind(facts: DiagnosisInput) -> LeftBehind | None:
     if not lost:
         return None
     lost.sort(key=lambda pair: pair[0])
-    behind_ms = level - lost[0][0]
+    behind_ms, channels = level - lost[0][0], tuple(view.channel for _, view in lost)
     late = None if any(view.late is None for _, view in lost) else sum(view.late or 0 for _, view in lost)
     size = share(late, facts.snapshot.totals.records) or len(lost) / len(facts.channels)
     needed = behind_ms + (facts.settings.lateness_ms or 0)
     edges = (row.lateness_ms for row in facts.snapshot.whatif or ())
     covers = next((edge for edge in edges if edge >= needed), -(-needed // (60 * SECOND)) * 60 * SECOND)
-    return LeftBehind(
+    records = None if late is None else f"{n(late, 'record')} of these channels late so far"
+    return Finding(
         severity=loss_severity(size),
         size=size,
-        channels=tuple(view.channel for _, view in lost),
-        behind_ms=behind_ms,
-        late=late,
+        channels=channels,
+        title=f"{names(channels)} can only be late",
+        impact=records or f"All records of {n(len(channels), 'channel')} are dropped",
+        cause="Spark has one clock for all channels, and the fastest drives it: slower channels do not hold it back.",
+        evidence=[
+            f"The newest record of {names(channels[:1])} is {span(behind_ms)} behind the watermark that "
+            "late records are compared with",
+            records,
+        ],
         fixes=(Fix("set-lateness", value_ms=covers), SPLIT_QUERY),
     )
 
@@ -93,154 +82,108 @@ def _loses(view: ChannelView, facts: DiagnosisInput) -> bool:
     return facts.is_attached and view.quiet_ms is not None and view.quiet_ms < recent_ms
 
 
-class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
+@rule("zero-delay", "Lateness", "Operators")
+def zero_delay(facts: DiagnosisInput) -> Finding | None:
     """The watermark delay is 0. Spark drops a record whose event time is not greater than the watermark of the batch
     before; with windows, once its window has ended.
 
-    Recognised by: a delay of 0 in `withWatermark`.
-
+    Recognised by: a delay of 0 in `withWatermark` of a query with state. Of `dropDuplicates` Spark counts the dropped
+    rows one by one; those of batches whose earliest time was the watermark came with exactly that time.
     What to do: set a delay that covers how far records are out of order.
     """
-
-    column: str | None
-    windowed: bool
-    """Whether windows are known: a record is then lost only once its window has ended."""
-
-    def words(self, context: Context) -> Explanation:
-        impact = "Records with the same event time as the newest one before are dropped"
-        if self.windowed:
-            impact = "A record that is out of order by any amount is dropped once its window has ended"
-        return Explanation(
-            "The watermark delay is 0",
-            impact,
-            "Spark drops a row when its event time is at or before the watermark of the batch before, and with delay 0 "
-            "that is the newest event time that came before that batch.",
-            [f"Delay of {column(self.column)}: 0s"],
-            ("Lateness", "Operators"),
-        )
-
-
-@rule(ZeroDelay)
-def zero_delay(facts: DiagnosisInput) -> ZeroDelay | None:
-    """Spark's rule is `event_time <= watermark`: with delay 0 an equal time in a later batch is dropped."""
     if facts.ended or facts.settings.strategy != "spark":
         return None
-    nodes = facts.snapshot.spark.nodes or ()
-    zero = [node.column for node in nodes if node.delay_ms == 0]
+    spark = facts.snapshot.spark
+    zero = [node.column for node in spark.nodes or () if node.delay_ms == 0]
     if not zero and facts.settings.lateness_ms != 0:
         return None
-    windowed = facts.settings.window is not None or any(one.windowed for one in facts.snapshot.spark.operators or ())
-    return ZeroDelay(
+    if spark.operators == []:
+        return None  # without state nothing is dropped
+    # A record is then lost only once its window has ended.
+    windowed = facts.settings.window is not None or any(one.windowed for one in spark.operators or ())
+    impact = "Records with the same event time as the newest one before are dropped"
+    if windowed:
+        impact = "A record that is out of order by any amount is dropped once its window has ended"
+    return Finding(
         severity="info" if windowed else "warning",
-        column=zero[0] if len(zero) == 1 else None,
-        windowed=windowed,
+        title="The watermark delay is 0",
+        impact=impact,
+        cause="Spark drops a row when its event time is at or before the watermark of the batch before, and with delay "
+        "0 that is the newest event time that came before that batch.",
+        evidence=[f"Delay of {column(zero[0] if len(zero) == 1 else None)}: 0s", _dropped(spark)],
         fixes=(lengthen_lateness(facts.snapshot),),
     )
 
 
-class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data"):
+def _dropped(spark: SparkProgress) -> str | None:
+    if not spark.dropped_at_least:
+        return None if spark.dropped_at_least is None else "No row dropped so far"
+    bound, at_it = "" if spark.dropped_exact else "≥ ", spark.dropped_at_watermark
+    equal = f", at least {f.count(at_it)} of them with exactly the watermark's time" if at_it else ""
+    return f"{bound}{n(spark.dropped_at_least, 'row')} dropped so far{equal}"
+
+
+@rule("node-without-data", "Operators", accounts_for=("stalled", "unknown"))
+def node_without_data(facts: DiagnosisInput) -> Finding | None:
     """One of several inputs with a watermark has had no row. Until it has one, the query's watermark stays at 1970.
 
     Recognised by: a `withWatermark` of the query without a row, under the policy min.
-
     What to do: send a record to that input, or set the policy to max if that input may lose late rows.
     """
-
-    columns: tuple[str | None, ...]
-    """The known event time columns of such nodes."""
-
-    def words(self, context: Context) -> Explanation:
-        known = [name(text) for text in self.columns if text]
-        which = f" ({', '.join(known)})" if known else ""
-        return Explanation(
-            f"{n(len(self.columns), 'watermark node')}{which} without a row: the watermark stays at 1970",
-            NOTHING_FIRES,
-            "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
-            [f"{len(self.columns)} of {_nodes(context)} without a row"],
-            ("Operators",),
-        )
-
-
-@rule(NodeWithoutData, accounts_for=("stalled", "unknown"))
-def node_without_data(facts: DiagnosisInput) -> NodeWithoutData | None:
-    """Under the policy "min" the query's watermark is the lowest of its nodes', and 1970 for a node without rows."""
-    columns, fixes = _pinned(facts, "no_input"), (FEED_INPUT, USE_MAX_POLICY)
-    return NodeWithoutData(severity="critical", size=len(columns), columns=columns, fixes=fixes) if columns else None
+    pinned, known = _pinned(facts, "no_input")
+    if not pinned:
+        return None
+    which = f" ({', '.join(known)})" if known else ""
+    return Finding(
+        severity="critical",
+        size=pinned,
+        title=f"{n(pinned, 'watermark node')}{which} without a row: the watermark stays at 1970",
+        impact=NOTHING_FIRES,
+        cause="The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
+        evidence=[f"{pinned} of {_nodes(facts)} without a row"],
+        fixes=(FEED_INPUT, USE_MAX_POLICY),
+    )
 
 
-def _pinned(facts: DiagnosisInput, why: Literal["no_input", "own_output"]) -> tuple[str | None, ...]:
-    """The columns of the nodes that are kept at 1970 for that reason."""
-    return () if facts.over else tuple(node.column for node in facts.snapshot.spark.nodes or () if node.pinned == why)
+def _pinned(facts: DiagnosisInput, why: Literal["no_input", "own_output"]) -> tuple[int, list[str]]:
+    """How many nodes are kept at 1970 for that reason, and the known names of their columns."""
+    nodes = () if facts.over else facts.snapshot.spark.nodes or ()
+    pinned = [node.column for node in nodes if node.pinned == why]
+    return len(pinned), [name(text) for text in pinned if text]
 
 
-class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
+@rule("watermark-pinned", "Operators", accounts_for=("stalled", "unknown"))
+def pinned_node(facts: DiagnosisInput) -> Finding | None:
     """A second `withWatermark` waits for the output of an operator that emits only when the watermark advances. Neither
     ever happens.
 
     Recognised by: a watermark in the plan above a stateful operator, still at 1970.
-
     What to do: remove the second `withWatermark` and group by window_time of the first result.
     """
-
-    columns: tuple[str | None, ...]
-
-    def words(self, context: Context) -> Explanation:
-        known = [name(text) for text in self.columns if text]
-        which = f" of {', '.join(known)}" if known else ""
-        return Explanation(
-            f"The watermark{which} waits for its own output: it stays at 1970",
-            NOTHING_FIRES,
-            "This withWatermark is above a stateful operator that emits only when the watermark advances; the "
-            "watermark is the minimum over all nodes, this one included.",
-            [f"{len(self.columns)} of {_nodes(context)} above a stateful operator without output"],
-            ("Operators",),
-        )
-
-
-@rule(PinnedNode, accounts_for=("stalled", "unknown"))
-def pinned_node(facts: DiagnosisInput) -> PinnedNode | None:
-    """In a chain of stateful operators, a watermark above one of them that can never advance."""
-    columns, fixes = _pinned(facts, "own_output"), (REMOVE_UPPER_WATERMARK,)
-    return PinnedNode(severity="critical", size=len(columns), columns=columns, fixes=fixes) if columns else None
+    pinned, known = _pinned(facts, "own_output")
+    if not pinned:
+        return None
+    which = f" of {', '.join(known)}" if known else ""
+    return Finding(
+        severity="critical",
+        size=pinned,
+        title=f"The watermark{which} waits for its own output: it stays at 1970",
+        impact=NOTHING_FIRES,
+        cause="This withWatermark is above a stateful operator that emits only when the watermark advances; the "
+        "watermark is the minimum over all nodes, this one included.",
+        evidence=[f"{pinned} of {_nodes(facts)} above a stateful operator without output"],
+        fixes=(REMOVE_UPPER_WATERMARK,),
+    )
 
 
-class InputHoldsBack(Finding, frozen=True, kw_only=True, tag="input-holds-back"):
+@rule("input-holds-back", "Operators", accounts_for=("stalled", "slow", "unknown"))
+def input_holds_back(facts: DiagnosisInput) -> Finding | None:
     """One of several inputs sets the query's watermark, and the others are far ahead. Their state grows.
 
     Recognised by: under the policy min, one watermark is behind all others by at least a minute and twice the longest
     delay or window.
-
     What to do: check whether that input still delivers and how old its event times are. One newer record moves it.
     """
-
-    column: str | None
-    delay_ms: int | None
-    sources: tuple[str, ...]
-    """What feeds it, in the sources' words."""
-    gain_ms: int
-    """How far behind the next input it is, at least."""
-    frozen_ms: int | None
-    """For how long the watermark has not advanced."""
-
-    def words(self, context: Context) -> Explanation:
-        delay = "" if self.delay_ms is None else f" (delay {f.setting(self.delay_ms)})"
-        frozen = [] if self.frozen_ms is None else [f"The watermark has not advanced for {span(self.frozen_ms)}"]
-        return Explanation(
-            f"The input of {name(self.column or 'window')}{delay} holds back the watermark",
-            f"Results wait, and the state of the other inputs grows: {span(self.gain_ms)} of event time",
-            "The query's watermark is the minimum over its inputs (policy min), and the others are ahead of this one.",
-            [
-                f"The next input is {span(self.gain_ms)} ahead",
-                *(f"It reads {f.label(text, 150)}" for text in self.sources[:2]),
-                *frozen,
-            ],
-            ("Operators",),
-        )
-
-
-@rule(InputHoldsBack, accounts_for=("stalled", "slow", "unknown"))
-def input_holds_back(facts: DiagnosisInput) -> InputHoldsBack | None:
-    """Under the policy "min" the slowest input sets the watermark; the state of the others grows meanwhile."""
     spark, level_ms = facts.snapshot.spark, facts.watermark_ms
     nodes = spark.nodes or []
     holding = [node for node in nodes if node.holds and node.pinned is None]
@@ -253,41 +196,23 @@ def input_holds_back(facts: DiagnosisInput) -> InputHoldsBack | None:
     if gain_ms <= 0 or (not stalled and gain_ms < max(MINUTE, SKEW_TIMES * longest_ms, SKEW_TIMES * facts.window_ms)):
         return None
     [node] = holding
-    known = facts.snapshot.sources or []
-    return InputHoldsBack(
+    known, frozen_ms = facts.snapshot.sources or [], facts.frozen_ms
+    sources = [known[place].description for place in node.sources or () if place < len(known)]
+    delay = "" if node.delay_ms is None else f" (delay {f.setting(node.delay_ms)})"
+    return Finding(
         severity="critical" if stalled else "warning",
         size=gain_ms,
-        column=node.column,
-        delay_ms=node.delay_ms,
-        sources=tuple(known[place].description for place in node.sources or () if place < len(known)),
-        gain_ms=gain_ms,
-        frozen_ms=facts.frozen_ms,
+        title=f"The input of {name(node.column or 'window')}{delay} holds back the watermark",
+        impact=f"Results wait, and the state of the other inputs grows: {span(gain_ms)} of event time",
+        cause="The query's watermark is the minimum over its inputs (policy min), and the others are ahead of "
+        "this one.",
+        evidence=[
+            f"The next input is {span(gain_ms)} ahead",
+            *(f"It reads {f.label(text, 150)}" for text in sources[:2]),
+            None if frozen_ms is None else f"The watermark has not advanced for {span(frozen_ms)}",
+        ],
         fixes=(CHECK_INPUT, USE_MAX_POLICY),
     )
-
-
-class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"):
-    """Rows are read, but the watermark is still at 1970. No window fires.
-
-    Recognised by: batches had rows, and the query's watermark has never advanced.
-
-    What to do: check the column that is given to `withWatermark`: its format, its type, its null rows and its delay.
-    """
-
-    def words(self, context: Context) -> Explanation:
-        spark, delay_ms = context.snapshot.spark, context.snapshot.settings.lateness_ms
-        newest = [] if not spark.max_event_ms else [f"Newest event time: {f.stamp(spark.max_event_ms, context.zone)}"]
-        delay = [] if delay_ms is None else [f"Delay: {f.setting(delay_ms)}"]
-        cause, _ = _UNMOVED[spark.unmoved]
-        if spark.unmoved is None and spark.nodes is not None and len(spark.nodes) == 1:
-            cause = "Rows are read, but none has an event time that is later than 1970 plus the delay."
-        return Explanation(
-            "The watermark has never advanced: it is at 1970",
-            "All rows are dropped" if spark.unmoved == "before_1970" else "No window fires, and no state is released",
-            cause,
-            [f"Watermark at 1970; {_nodes(context)}", *newest, *(delay if spark.unmoved == "delay_too_long" else [])],
-            ("Operators",),
-        )
 
 
 _FILL_EVENT_TIME = Fix(
@@ -312,58 +237,70 @@ _UNMOVED: dict[UnmovedReason | None, tuple[str, Fix]] = {
 """The cause of a watermark that has never moved, and the fix, by the reason that is known."""
 
 
-def _nodes(context: Context) -> str:
+def _nodes(facts: DiagnosisInput) -> str:
     """How many watermark nodes the query has."""
-    nodes = context.snapshot.spark.nodes
+    nodes = facts.snapshot.spark.nodes
     return "watermark nodes not known" if nodes is None else n(len(nodes), "watermark node")
 
 
-@rule(NeverMoved, suppressed_by=("node-without-data", "watermark-pinned"), accounts_for=("stalled", "unknown"))
-def never_moved(facts: DiagnosisInput) -> NeverMoved | None:
-    spark = facts.snapshot.spark
+@rule(
+    "watermark-never-moved",
+    "Operators",
+    suppressed_by=("node-without-data", "watermark-pinned"),
+    accounts_for=("stalled", "unknown"),
+)
+def never_moved(facts: DiagnosisInput) -> Finding | None:
+    """Rows are read, but the watermark is still at 1970. No window fires.
+
+    Recognised by: batches had rows, and the query's watermark has never advanced.
+    What to do: check the column that is given to `withWatermark`: its format, its type, its null rows and its delay.
+    """
+    spark, delay_ms = facts.snapshot.spark, facts.settings.lateness_ms
     if facts.over or not spark.never_moved:
         return None
-    several = spark.nodes is None or len(spark.nodes) > 1
-    fixes = (FEED_INPUT, USE_MAX_POLICY) if spark.unmoved is None and several else (_UNMOVED[spark.unmoved][1],)
-    return NeverMoved(severity="critical", fixes=fixes)
+    cause, fix = _UNMOVED[spark.unmoved]
+    impact = "All rows are dropped" if spark.unmoved == "before_1970" else "No window fires, and no state is released"
+    fixes: tuple[Fix, ...] = (fix,)
+    if spark.unmoved is None and spark.nodes is not None and len(spark.nodes) == 1:
+        cause = "Rows are read, but none has an event time that is later than 1970 plus the delay."
+    if spark.unmoved is None and (spark.nodes is None or len(spark.nodes) > 1):
+        fixes = (FEED_INPUT, USE_MAX_POLICY)
+    too_long = spark.unmoved == "delay_too_long" and delay_ms is not None
+    return Finding(
+        severity="critical",
+        title="The watermark has never advanced: it is at 1970",
+        impact=impact,
+        cause=cause,
+        evidence=[
+            f"Watermark at 1970; {_nodes(facts)}",
+            stamped("Newest event time: ", spark.max_event_ms or None),
+            f"Delay: {f.setting(delay_ms)}" if too_long else None,
+        ],
+        fixes=fixes,
+    )
 
 
-class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):
+@rule("sibling-failed", "Progress")
+def sibling_failed(facts: DiagnosisInput) -> Finding | None:
     """Another query of the same Spark application has failed.
 
     Recognised by: the application reports it.
-
     What to do: read the error and the log of that query.
     """
-
-    queries: tuple[str, ...]
-    error: str | None
-
-    def words(self, context: Context) -> Explanation:
-        more = len(self.queries) - _QUERIES_NAMED
-        which = names(self.queries)
-        if more > 0:
-            first = ", ".join(name(query) for query in self.queries[:_QUERIES_NAMED])
-            which = f"{first} and {more} more quer{'y' if more == 1 else 'ies'}"
-        return Explanation(
-            f"{which} of the same application {'has' if len(self.queries) == 1 else 'have'} failed",
-            f"{n(len(self.queries), 'other query').replace('querys', 'queries')} of this application: no results",
-            f"{'That query' if len(self.queries) == 1 else 'Those queries'} ended with an error.",
-            [f.first_line(f.clean(self.error)) if self.error else f"{len(self.queries)} failed"],
-            ("Progress",),
-        )
-
-
-@rule(SiblingFailed)
-def sibling_failed(facts: DiagnosisInput) -> SiblingFailed | None:
-    """Another query of the same application failed, which its owner may not have noticed."""
     failed = [one for one in facts.snapshot.siblings or () if one.state == "failed"]
     if not failed:
         return None
-    return SiblingFailed(
-        severity="warning",
-        size=len(failed),
-        queries=tuple(one.name for one in failed),
-        error=failed[0].error,
+    queries, error = [one.name for one in failed], failed[0].error
+    more = len(queries) - _QUERIES_NAMED
+    which = names(queries)
+    if more > 0:
+        first = ", ".join(name(query) for query in queries[:_QUERIES_NAMED])
+        which = f"{first} and {more} more quer{'y' if more == 1 else 'ies'}"
+    return Finding(
+        size=len(queries),
+        title=f"{which} of the same application {verb(queries, 'has', 'have')} failed",
+        impact=f"{n(len(queries), 'other query').replace('querys', 'queries')} of this application: no results",
+        cause=f"{verb(queries, 'That query', 'Those queries')} ended with an error.",
+        evidence=[f.first_line(f.clean(error)) if error else f"{len(queries)} failed"],
         fixes=(CHECK_QUERY,),
     )

@@ -23,8 +23,10 @@ MAX_WAITING = 16
 """Alerts that may wait for the command, at most; the oldest is dropped first."""
 
 
-def parse_command(text: str) -> list[str]:
-    """The argument vector of `--on-alert`, split as a shell does; UsageError if there is no such program."""
+def parse_command(text: str | None) -> list[str] | None:
+    """The argument vector of `--on-alert` (None: not given), split as a shell does; UsageError for no such program."""
+    if text is None:
+        return None
     try:
         argv = shlex.split(text)
     except ValueError as error:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..snapshot import EngineState, Note, OwnRun, Reason, Snapshot, SourceView, Step, Verdict
 from ..system.errors import RunError, first_line
 from ..system.files import Existing
+from ..verdict.verdict import verdict_of
 from ..watermarks.settings import Settings
 from .alert_command import AlertCommand
 from .messages import Change, Header, Reply, ToEngine
@@ -109,7 +110,7 @@ class Host:
             self._alerts.see(snapshot)
             if self._alerts.note is not None:
                 snapshot = replace(snapshot, notes=[*snapshot.notes, self._alerts.note])
-        self._publisher.publish(snapshot)
+        self._publisher.publish(_as_stopping(snapshot) if last and snapshot.state == "live" else snapshot)
         if snapshot.state != "starting":
             self._record(snapshot)
             self._on_snapshot(snapshot, last)
@@ -144,6 +145,10 @@ class Host:
         if not self._start_over.is_set():
             state: EngineState = "stale" if stuck else "starting"
             self._publisher.publish(replace(self._bare(state), notes=[*self._notes(), *stuck]))
+
+    def show_stopping(self, last: Snapshot) -> None:
+        """Show viewers that nothing new comes: stopping takes as long as a batch that still runs."""
+        self._publisher.publish(replace(_as_stopping(last), points=[]))
 
     @property
     def has_started(self) -> bool:
@@ -214,6 +219,13 @@ class Host:
         if not self._takes_signals:  # still starting: `stopping` is not read yet
             os.kill(os.getpid(), signal.SIGTERM)
         return Reply(id=command.id, ok=True, text="stopping")
+
+
+def _as_stopping(last: Snapshot) -> Snapshot:
+    """The last snapshot for viewers, to whom the engine is no longer fine although nothing is wrong with its data."""
+    wall_ms = time.time_ns() // 1_000_000
+    last = replace(last, state="stale", wall_ms=wall_ms, notes=[*last.notes, Note(wall_ms, "engine_stopping")])
+    return replace(last, verdict=verdict_of(last))
 
 
 def _exit_at_once(number: int, _frame: Any) -> None:

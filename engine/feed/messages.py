@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..snapshot import Snapshot, SourceView, TimePoint
 from ..snapshot.wire import SnapshotLine, line_of, snapshot_of_line
+from ..system.errors import one_line
 from ..verdict.history import HistoryPoint
 from ..watermarks.settings import Settings
 
@@ -101,23 +102,23 @@ def encode_line(message: EngineLine | ToEngine) -> bytes:
 
 
 def decode_from_engine(line: bytes) -> EngineLine:
-    """The message of a line from an engine; `msgspec.DecodeError` for anything else."""
+    """The message of a line from an engine; `msgspec.DecodeError` in one line for anything else."""
     message = _decode(_from_engine, line)
     return snapshot_of_line(message) if isinstance(message, SnapshotLine) else message
 
 
 def decode_to_engine(line: bytes) -> ToEngine:
-    """The message of a line from a viewer; `msgspec.DecodeError` for anything else."""
+    """The message of a line from a viewer; `msgspec.DecodeError` in one line for anything else."""
     return _decode(_to_engine, line)
 
 
 def decode_as(kind: type[_T], data: bytes) -> _T:
-    """JSON decoded as a `kind`; `msgspec.DecodeError` for anything else."""
+    """JSON decoded as a `kind`; `msgspec.DecodeError` in one line for anything else."""
     return _decode(msgspec.json.Decoder(kind), data)
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
     try:
         return decoder.decode(data)
-    except (UnicodeDecodeError, RecursionError) as error:  # msgspec raises these on malicious input
-        raise msgspec.DecodeError(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # the last two on malicious input
+        raise msgspec.DecodeError(one_line(str(error))) from error

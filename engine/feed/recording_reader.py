@@ -1,35 +1,165 @@
-"""Reads a recording, also one that is still being written or was not closed."""
+"""A recording as bytes, and its reader, also of one that is still being written or was not closed.
+
+It has zstd frames found without decompressing (RFC 8878), groups of snapshots, summaries, and an index.
+"""
 
 import os
+import struct
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
-import zstandard
 from msgspec import Struct
 
 from ..snapshot import Snapshot, TimePoint
+from ..system import zstd
 from ..system.errors import RunError, UsageError
-from ..verdict.history import history_point
-from .messages import STREAM_VERSION, Greeting, Header, decode_as, decode_from_engine
-from .recording_format import (
-    DATA,
-    FRAME_LIMIT,
-    INDEX,
-    SUMMARY,
-    Frame,
-    FrameInfo,
-    find_index,
-    frame_at,
-    payload,
-    unpack,
-    walk,
-    whole_lines,
-)
+from ..system.zstd import ZstdError
+from ..verdict.history import HistoryPoint, history_point
+from .messages import LINE_LIMIT, STREAM_VERSION, Greeting, Header, decode_as, decode_from_engine
+
+DATA = 0xFD2FB528
+"""The magic number of a zstd frame."""
+SUMMARY, INDEX = 0x184D2A50, 0x184D2A51
+"""The magic numbers of our two kinds of skippable frames; every zstd tool skips them."""
+LAST_BLOCK = b"\x01\x00\x00"
+"""An empty last block: it closes a frame whose writer died."""
+_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
+_HEADER = struct.Struct("<II")
+_FOOTER = struct.Struct("<I4s")
+_FOOTER_MAGIC = b"WMTI"
+_CHECKSUM_BYTES = 4
+_DATA_HEADER_BYTES = 18  # at most
+_RLE, _RESERVED = 1, 3
+GROUP_BYTES = 16 * 1024 * 1024
+"""Uncompressed size (bytes) of a group, at most; large snapshots make groups of fewer, so that a seek stays quick."""
+FRAME_LIMIT = GROUP_BYTES + LINE_LIMIT
+CHUNK = 1024 * 1024
+"""Bytes read and copied at once."""
+
+
+class Frame(NamedTuple):
+    """A frame's kind and place (bytes); a frame that is not `whole` is truncated and ends after its last complete
+    block.
+    """
+
+    magic: int
+    offset: int
+    size: int
+    whole: bool = True
+
+
+def skippable(magic: int, payload: bytes) -> bytes:
+    """A skippable frame around `payload`."""
+    return _HEADER.pack(magic, len(payload)) + payload
+
+
+def index_frame(payload: bytes) -> bytes:
+    """The last frame of a file: `payload` and a footer, by which the frame is found from the end."""
+    size = _HEADER.size + len(payload) + _FOOTER.size
+    return skippable(INDEX, payload + _FOOTER.pack(size, _FOOTER_MAGIC))
+
+
+def find_index(file: BinaryIO, size: int) -> Frame | None:
+    """The index frame at the end of a file of `size` bytes, if there is one."""
+    if size < _HEADER.size + _FOOTER.size:
+        return None
+    file.seek(size - _FOOTER.size)
+    length, magic = _FOOTER.unpack(file.read(_FOOTER.size))
+    if magic != _FOOTER_MAGIC or length > size:
+        return None
+    frame = frame_at(file, size - length, size)
+    return frame if frame is not None and frame.magic == INDEX and frame.size == length else None
+
+
+def payload(file: BinaryIO, frame: Frame) -> bytes:
+    """The content of a skippable frame; an index's without its footer."""
+    file.seek(frame.offset + _HEADER.size)
+    footer = _FOOTER.size if frame.magic == INDEX else 0
+    return file.read(frame.size - _HEADER.size - footer)
+
+
+def walk(file: BinaryIO, size: int) -> Iterator[Frame]:
+    """The frames of a file of `size` bytes, up to the first unreadable place; only the last may be truncated."""
+    offset = 0
+    while (frame := frame_at(file, offset, size)) is not None:
+        yield frame
+        if not frame.whole:
+            return
+        offset += frame.size
+
+
+def frame_at(file: BinaryIO, offset: int, size: int) -> Frame | None:
+    """The frame at `offset`; None if none begins there, or nothing in it is usable."""
+    file.seek(offset)
+    head = file.read(_DATA_HEADER_BYTES)
+    if len(head) < _HEADER.size:
+        return None
+    magic, length = _HEADER.unpack_from(head)
+    if magic in _SKIPPABLE:
+        whole = _HEADER.size + length
+        return Frame(magic, offset, whole) if offset + whole <= size else None
+    return _data_frame(file, offset, size, head) if magic == DATA else None
+
+
+def _data_frame(file: BinaryIO, offset: int, size: int, head: bytes) -> Frame | None:
+    """Follow the block headers (3 bytes: last, type, size) to the frame's end, or to where it is truncated."""
+    header = zstd.frame_header(head)
+    if header is None:
+        return None
+    end = offset + header.size
+    checksum = _CHECKSUM_BYTES if header.has_checksum else 0
+    last = False
+    while not last:
+        file.seek(end)
+        head = file.read(3)
+        block = int.from_bytes(head, "little")
+        last, kind, length = bool(block & 1), block >> 1 & 3, block >> 3
+        after = end + 3 + (1 if kind == _RLE else length) + (checksum if last else 0)
+        if len(head) < 3 or kind == _RESERVED or after > size:  # truncated since its size was read
+            return Frame(DATA, offset, end - offset, whole=False)
+        end = after
+    return Frame(DATA, offset, end - offset)
+
+
+class FrameInfo(Struct, frozen=True):
+    """A group of snapshots: its place (bytes), and a point of history for each; None for a snapshot without clocks."""
+
+    offset: int
+    size: int
+    points: list[HistoryPoint | None]
+
+    @property
+    def count(self) -> int:
+        """The number of snapshots."""
+        return len(self.points)
+
+
+def whole_lines(data: bytes) -> list[bytes]:
+    """The complete lines of a frame; the rest after the last newline is a snapshot that its writer did not finish."""
+    return data.split(b"\n")[:-1]
+
+
+def pack(value: object) -> bytes:
+    """The value's JSON as a zstd frame."""
+    return zstd.compress(msgspec.json.encode(value))
+
+
+def unpack(data: bytes, limit: int) -> bytes:
+    """The readable content of a zstd frame; ZstdError beyond `limit` bytes."""
+    parts: list[bytes] = []
+    size = 0
+    for part in zstd.Frames(only_first=True).feed(data):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise zstd.ZstdError(f"more than {limit} bytes")
+    return b"".join(parts)
+
 
 _INDEX_LIMIT = 1024**3  # about 13 M snapshots
 _POINTS_BYTES = 16 * 1024 * 1024  # uncompressed; searched for the sample at a jump
@@ -138,7 +268,7 @@ class RecordingReader:
                 message = decode_from_engine(line)
                 if isinstance(message, Header) and message.format == "wmtop":
                     return message
-        except (msgspec.DecodeError, zstandard.ZstdError):
+        except (msgspec.DecodeError, ZstdError):
             pass
         raise UsageError(
             f"{self._path} is not a wmtop recording, or it was truncated before its first snapshot", code="no_recording"
@@ -160,7 +290,7 @@ class RecordingReader:
             return None
         try:
             index = decode_as(list[FrameInfo], unpack(payload(self._file, frame), _INDEX_LIMIT))
-        except (msgspec.DecodeError, zstandard.ZstdError):
+        except (msgspec.DecodeError, ZstdError):
             return None
         if any(info.offset < 0 or info.size < 0 or info.offset + info.size > frame.offset for info in index):
             return None
@@ -232,5 +362,5 @@ class RecordingReader:
         """RunError for what cannot be read of the frame at `offset`."""
         try:
             yield
-        except (msgspec.DecodeError, zstandard.ZstdError) as error:
+        except (msgspec.DecodeError, ZstdError) as error:
             raise RunError(f"{self._path} is damaged at byte {offset}", code="damaged") from error

@@ -11,16 +11,25 @@ from queue import SimpleQueue
 from typing import Self
 
 import msgspec
-import zstandard
 from msgspec import Struct
 
 from ..snapshot import Snapshot
 from ..system.errors import RunError, UsageError
 from ..system.files import Existing, try_lock_file
+from ..system.zstd import CompressionParameter, ZstdCompressor
 from ..verdict.history import HistoryPoint, history_point
 from .messages import Header, encode_line
-from .recording_format import CHUNK, GROUP_BYTES, LAST_BLOCK, SUMMARY, FrameInfo, index_frame, pack, skippable
-from .recording_reader import RecordingReader
+from .recording_reader import (
+    CHUNK,
+    GROUP_BYTES,
+    LAST_BLOCK,
+    SUMMARY,
+    FrameInfo,
+    RecordingReader,
+    index_frame,
+    pack,
+    skippable,
+)
 
 GROUP = 60
 """Snapshots per frame."""
@@ -69,8 +78,11 @@ class RecordingWriter:
         self.path = path
         self._bounds = Bounds() if bounds is None else bounds
         self._gate = threading.Lock()
-        parameters = zstandard.ZstdCompressionParameters(compression_level=_LEVEL, window_log=_WINDOW_LOG)
-        self._zstd = zstandard.ZstdCompressor(compression_params=parameters)
+        options: dict[int, int] = {
+            CompressionParameter.compression_level: _LEVEL,
+            CompressionParameter.window_log: _WINDOW_LOG,
+        }
+        self._zstd = ZstdCompressor(options=options)
         self._groups: list[Group] = []
         self._points: list[HistoryPoint | None] = []
         self._raw_bytes = 0
@@ -82,8 +94,8 @@ class RecordingWriter:
                 self._file.truncate(0)
             if self._file.seek(0, os.SEEK_END):
                 self._resume()
-            frame = self._zstd.compressobj()  # like snapshots', without a size: it can be closed if truncated
-            self._header = frame.compress(encode_line(header)) + frame.flush()
+            # In two calls, like snapshots: a frame without a size, which can be closed if truncated.
+            self._header = self._zstd.compress(encode_line(header)) + self._zstd.flush()
             self._write(self._header)
             self._remove_copy()  # left by a writer that was killed while it copied
         except BaseException:
@@ -92,7 +104,6 @@ class RecordingWriter:
                 path.unlink(missing_ok=True)
             raise
         self._start = self._file.tell()
-        self._frame = self._zstd.compressobj()
 
     def append(self, snapshot: Snapshot) -> None:
         """Write one snapshot; when this returns, it survives the death of the process."""
@@ -103,7 +114,7 @@ class RecordingWriter:
                 self._file.close()
                 raise RunError(f"recording to {self.path} stopped: {self._failure}", code="stopped")
             line = encode_line(snapshot)
-            self._write(self._frame.compress(line) + self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+            self._write(self._zstd.compress(line) + self._zstd.flush(ZstdCompressor.FLUSH_BLOCK))
             self._points.append(history_point(snapshot))
             self._raw_bytes += len(line)
             if len(self._points) >= GROUP or self._raw_bytes >= GROUP_BYTES:
@@ -146,12 +157,11 @@ class RecordingWriter:
             self._write(LAST_BLOCK)
 
     def _finish_frame(self) -> None:
-        self._write(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        self._write(self._zstd.flush())  # the next snapshot begins a new frame
         info = FrameInfo(self._start, self._file.tell() - self._start, self._points)
         self._write(skippable(SUMMARY, pack(info)))
         self._groups.append(_group(info))
         self._points, self._raw_bytes, self._start = [], 0, self._file.tell()
-        self._frame = self._zstd.compressobj()
 
     def _keep_within_bounds(self) -> None:
         if self._shortening is not None and self._shortening.is_alive():

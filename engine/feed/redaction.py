@@ -10,8 +10,11 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import msgspec
 from msgspec import Struct
 
-from ..snapshot import Note, Snapshot, SourceView, SparkProgress
+from ..snapshot import Chain, Note, Snapshot, SourceView, SparkProgress
+from ..snapshot.chain import Hop
 from ..snapshot.flink_job import FlinkJob, FlinkVertex
+from ..system.errors import RunError, first_line
+from ..system.files import written_whole
 from .messages import Header
 from .recording_reader import RecordingReader
 from .recording_writer import UNBOUNDED, RecordingWriter
@@ -37,8 +40,11 @@ _SHAPED: dict[tuple[type[Struct], str], re.Pattern[str]] = {
     (FlinkVertex, "id"): _TASK_ID,
     (FlinkVertex, "inputs"): _TASK_ID,
     (FlinkVertex, "status"): _STATE,
+    (Hop, "critical"): re.compile(r"[a-z]+(-[a-z]+)+"),
 }
-"""Text that is kept if it has the form of Flink's ids: without the ids of its tasks a job's graph would change."""
+"""Text that is kept if it has the form of Flink's ids (without those of its tasks a job's graph would change), or of a
+finding's code.
+"""
 _INSTANCE = re.compile(r"#\d+")
 """wmtop's name for an instance; with several Flink tasks the task's name comes first."""
 _OUR_KEYS = frozenset[tuple[type[Struct], str]]({(Note, "args")})
@@ -55,11 +61,19 @@ def redact(recording: RecordingReader, path: Path, progress: Callable[[int], obj
     (unless `force` replaces it) or cannot be created; RunError if the disk is full.
     """
     redaction = Redaction()
-    existing = "replace" if force else "refuse"
-    with RecordingWriter(path, redaction.header(recording.header), UNBOUNDED, existing=existing) as writer:
-        for number, snapshot in enumerate(recording, 1):
-            writer.append(redaction.snapshot(snapshot))
-            progress(number)
+    try:
+        with (
+            written_whole(path, "--redact", force=force) as partial,
+            RecordingWriter(partial, redaction.header(recording.header), UNBOUNDED, existing="replace") as writer,
+        ):
+            for number, snapshot in enumerate(recording, 1):
+                writer.append(redaction.snapshot(snapshot))
+                progress(number)
+    except (OSError, RunError) as error:
+        cause = error.__cause__ or error
+        if not isinstance(cause, OSError):  # the recording is damaged
+            raise
+        raise RunError(f"cannot write {path}: {cause.strerror or first_line(cause)}", code="unwritable") from error
     return redaction.channels
 
 
@@ -88,6 +102,8 @@ class Redaction:
         self._instances = frozenset(name for name in named if _INSTANCE.fullmatch(name))
         for view in snapshot.channels:  # names are given in the order of the snapshot
             self._channel(view.channel)
+        for hop in snapshot.target.hops if isinstance(snapshot.target, Chain) else ():
+            self._channel(hop.name)
         return self._struct(snapshot)
 
     def _struct(self, value: _T) -> _T:

@@ -13,7 +13,8 @@ from typing import Any
 import javaproperties
 from msgspec import Struct
 
-from ..system.errors import UsageError
+from ..system.errors import UsageError, keep_secret
+from ..system.files import read_small
 from .certificates import tls_context, tls_properties
 
 TIMING = frozenset(
@@ -214,7 +215,14 @@ def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
 
     Puts secrets into this process's environment, as `WMTOP_KAFKA_…`. UsageError for a missing or wrong setting.
     """
+    if "@" in bootstrap:
+        raise UsageError(
+            "a login in an address shows in process lists; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, or use "
+            "--kafka-config",
+            code="login",
+        )
     settings = read_properties(file)
+    keep_secret(*(value for name, value in settings.items() if name.endswith(("password", ".key"))))
     protocol = _one_of("security.protocol", settings.get("security.protocol", "PLAINTEXT"), PROTOCOLS)
     properties = {name: value for name, value in settings.items() if name not in SECURITY}
     if protocol != "PLAINTEXT":
@@ -255,7 +263,7 @@ def _listed(words: tuple[str, ...]) -> str:
 def _check_timing(properties: Mapping[str, str]) -> None:
     for name in TIMING & properties.keys():
         value = properties[name]
-        if not (value.isascii() and value.isdigit()):
+        if not re.fullmatch("[0-9]{1,18}", value):
             raise UsageError(f"{name} must be a number of ms, e.g. {name}=30000")
         if name == "request.timeout.ms" and not 500 < int(value) < 540_000:  # kafka-python's limits
             raise UsageError(f"{name} must be more than 500 ms and less than 540000 ms")
@@ -329,7 +337,7 @@ def read_properties(file: Path | None) -> dict[str, str]:
 
 def _read(file: Path) -> dict[str, str]:
     try:
-        data = file.read_bytes()
+        data = read_small(file)
     except OSError as error:
         raise UsageError(
             f"--kafka-config: cannot read {file}: {error.strerror or 'not a file'}", code="unreadable"
@@ -351,6 +359,11 @@ def _in_java_names(properties: Mapping[str, str], where: str) -> dict[str, str]:
     """The properties under Java's names, without empty values and those that wmtop sets itself."""
     named = {_JAVA_NAMES.get(name, name): value.strip() for name, value in properties.items() if name not in _OURS}
     _refuse(named, where)
+    for name, value in named.items():
+        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise UsageError(
+                f"{name} in {where} has a character that is not text (NUL, or half of a pair)", code="text"
+            )
     login = named.pop("sasl.jaas.config", "")
     if login and named.get("sasl.mechanism", "PLAIN").upper().startswith(("PLAIN", "SCRAM")):
         try:

@@ -12,6 +12,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -22,7 +23,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError
-from ..system.event_time import TimeUnit, formats_of, json_to_ms, why_no_time
+from ..system.event_time import TimeUnit, formats_of, time_of, why_no_time
 from ..system.json_path import JsonPath, near_paths
 from ..watermarks.observation import WhyNoTime
 from .admission import enter
@@ -116,6 +117,17 @@ class Topic(Struct, frozen=True):
     """Whether the broker permits reading; True for an old broker, which does not report it."""
 
 
+class Commit(Struct, frozen=True):
+    """A committed offset of a group: the next offset to read, and what the group added to it."""
+
+    offset: int
+    metadata: str
+
+
+class _TooOldError(RunError):
+    """The broker does not know the request."""
+
+
 class Record(Struct, frozen=True):
     """A record of a topic; `timestamp_ms` None: the producer gave none."""
 
@@ -157,7 +169,7 @@ class Cluster:
         """
         wanted = list(names)
         existing: dict[str, Topic] = {}
-        for described in self._ask(lambda: self._admin.describe_topics(wanted)):
+        for described in self._ask(lambda: self._admin.describe_topics(wanted)) if wanted else ():  # of none: of all
             if described["error_code"] == NOT_AUTHORIZED:
                 raise UsageError(may_not_read(described["name"]))
             if described["error_code"] or not described["partitions"]:
@@ -168,11 +180,13 @@ class Cluster:
             existing[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers], may_read)
         return existing
 
-    def near(self, topic: str) -> str:
-        """A hint to append to the name of a missing topic."""
-        names = self.topic_names()
-        near = get_close_matches(topic, names, 3) or names[:5]
-        return f"near ones: {', '.join(near)}" if near else "the cluster has no topics"
+    def near(self, name: str, *, group: bool = False) -> str:
+        """A hint to append to the name of a missing topic or group."""
+        known = self.groups() if group else self.topic_names()
+        near = ", ".join(get_close_matches(name, known, 3) or known[:5])
+        if not near:
+            return f"the cluster has no {'groups' if group else 'topics'}"
+        return f"{'there are' if group else 'near ones'}: {near}"
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Positions:
         """The first available offset of each partition."""
@@ -196,12 +210,41 @@ class Cluster:
 
     def committed(self, group: str) -> Positions:
         """The offsets that a consumer group has committed; empty if it has none, or does not exist."""
-        committed = self._ask(lambda: self._admin.list_group_offsets({group: None}))
-        return {key: value.offset for key, value in committed.get(group, {}).items() if value.offset >= 0}
+        return {partition: commit.offset for partition, commit in self.commits(group).items()}
+
+    def commits(self, group: str) -> dict[TopicPartition, Commit]:
+        """The commits of a consumer group; empty if it has none, or does not exist."""
+        commits = self._ask(lambda: self._admin.list_group_offsets({group: None})).get(group, {})
+        return {key: Commit(value.offset, value.metadata) for key, value in commits.items() if value.offset >= 0}
+
+    def members(self, group: str) -> int | None:
+        """How many members a consumer group has; None: the broker does not describe it, or it never had any: its
+        readers only commit.
+        """
+        found = self._ask(lambda: self._admin.describe_groups([group])).get(group, {})
+        return None if found.get("error") or not found.get("protocol_type") else len(found["members"])
+
+    def ask_coordinator(self, group: str, request: Any) -> Any:
+        """The answer of a group's coordinator to a request of kafka-python, as it decodes it; None: the broker is too
+        old for it.
+        """
+
+        async def send() -> Any:
+            node = await self._admin._find_coordinator_id(group)
+            return await self._admin._manager.send(request, node_id=node)
+
+        try:
+            return self._ask(lambda: self._admin._manager.run(send))
+        except _TooOldError:
+            return None
 
     def groups(self) -> list[str]:
         """All consumer groups visible to this client."""
-        return sorted(group["group_id"] for group in self._ask(self._admin.list_groups))
+        return sorted(self.listed_groups())
+
+    def listed_groups(self) -> dict[str, dict[str, Any]]:
+        """What the cluster lists of each of them: `group_state` and `group_type`, if the broker is new enough."""
+        return {group["group_id"]: group for group in self._ask(self._admin.list_groups)}
 
     def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> Positions:
         return {key: value.offset for key, value in self._list(dict.fromkeys(partitions, spec)).items()}
@@ -219,6 +262,8 @@ class Cluster:
         while True:
             try:
                 return ask()
+            except IncompatibleBrokerVersion as error:
+                raise _TooOldError(self._in_words(error)) from None
             except (KafkaError, OSError, ValueError) as error:
                 if not isinstance(error, _ELECTING) or time.monotonic() > deadline:
                     raise RunError(self._in_words(error)) from None
@@ -261,7 +306,7 @@ def _record_of(partition: TopicPartition, raw: Any) -> Record:
 
 def time_in(record: Record, path: JsonPath, unit: TimeUnit = "auto") -> int | None:
     """The time (ms) in a record's value; None if it is not JSON, or has no such field or no time."""
-    return json_to_ms([path.of(_decoded(record))], unit)[0].as_py()
+    return time_of(path.of(_decoded(record)), unit)
 
 
 def why_none_in(record: Record, path: JsonPath) -> tuple[str | None, WhyNoTime]:
@@ -290,7 +335,7 @@ def look_for_times(
         near = near_paths(path, values)
         hint = f"; near ones: {', '.join(near)}" if near else ""
         raise UsageError(f"--time {path}: none of the last {len(values)} records has it{hint}")
-    return formats_of(times, json_to_ms(times, unit), unit)
+    return formats_of(times, [time_of(value, unit) for value in times], unit)
 
 
 def _decoded(record: Record) -> Any:
@@ -299,7 +344,7 @@ def _decoded(record: Record) -> Any:
         return None
     try:
         return msgspec.json.decode(value[5:] if value[:1] == b"\0" else value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # what msgspec raises on malicious input
         return None
 
 

@@ -4,19 +4,17 @@ Event times go into the payload unchanged, because watermark, lateness and late 
 timestamp is the current time: the broker's retention would delete records with timestamps that are years old.
 
 As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes: what is not
-acknowledged then is given up.
+acknowledged then is given up. `hold 1` on its standard input keeps the records of partition 1 back, until `release 1`.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import contextlib
-import os
 import signal
 import sys
-import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from time import monotonic, sleep
 from typing import Any
 
@@ -29,6 +27,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 from msgspec import Struct
 
+from ..system.child import obey
 from ..system.errors import RunError, UsageError, first_line
 
 Row = dict[str, Any]
@@ -69,11 +68,11 @@ class Feed(Struct, frozen=True, kw_only=True):
     """Rows that arrived before (epoch ms) are left out."""
 
 
-def feed(job: Feed, report: Callable[[str], None]) -> int:
+def feed(job: Feed, report: Callable[[str], None], held: Container[int] = ()) -> int:
     """Send the rows in order of arrival, as JSON; returns how many the broker acknowledged.
 
-    A channel stays in one partition. UsageError for unusable input or no broker, RunError if the broker stops accepting
-    records.
+    A channel stays in one partition; records of a `held` partition wait until it is not held. UsageError for unusable
+    input or no broker, RunError if the broker stops accepting records.
     """
     rows = _load(job)
     partition_of = _partition_of(rows.column(job.channel), job.partitions)
@@ -85,10 +84,11 @@ def feed(job: Feed, report: Callable[[str], None]) -> int:
     sent = 0
     on_the_way: deque[Any] = deque()
     with _in_one_line(job.bootstrap), _producer(job.bootstrap) as producer:
-        for row in _paced(rows, job):
+        placed = ((partition_of.get(row[job.channel], 0), row) for row in _paced(rows, job))
+        for partition, row in _released(placed, held):
             name = row[job.channel]
             key = None if name is None else str(name).encode()
-            on_the_way.append(producer.send(job.topic, encode(row), key, partition=partition_of.get(name, 0)))
+            on_the_way.append(producer.send(job.topic, encode(row), key, partition=partition))
             while on_the_way and (on_the_way[0].is_done or len(on_the_way) > _ON_THE_WAY):
                 on_the_way.popleft().get()  # raises the error of a record that failed
                 sent += 1
@@ -173,6 +173,19 @@ def _paced(rows: pa.Table, job: Feed) -> Iterator[Row]:
             yield row
 
 
+def _released(rows: Iterator[tuple[int, Row]], held: Container[int]) -> Iterator[tuple[int, Row]]:
+    """Rows with their partition, in their order; those of a held one once it is released and another row is due."""
+    waiting: list[tuple[int, Row]] = []
+    for row in rows:
+        due, waiting = [*waiting, row], []
+        for each in due:
+            if each[0] in held:
+                waiting.append(each)
+            else:
+                yield each
+    yield from waiting
+
+
 @contextlib.contextmanager
 def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -> Generator[None]:
     """Turn kafka-python's errors into one line."""
@@ -187,19 +200,19 @@ def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -
         raise kind(f"{text} {bootstrap}: {first_line(error)}", code=code) from None
 
 
-def _end_with_standard_input() -> None:
-    while os.read(0, 1):
-        pass
-    os._exit(0)
-
-
 def main() -> int:
     """Feed until the end of the file or of standard input; returns the exit code."""
     job = msgspec.json.decode(sys.argv[1], type=Feed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, and so this process
-    threading.Thread(target=_end_with_standard_input, daemon=True).start()
+    held: set[int] = set()
+
+    def take(command: str) -> None:
+        what, _, partition = command.partition(" ")
+        (held.add if what == "hold" else held.discard)(int(partition))
+
+    obey(take)
     try:
-        feed(job, lambda text: print(text, flush=True))
+        feed(job, lambda text: print(text, flush=True), held)
     except (UsageError, RunError) as error:
         print(f"wmtop: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

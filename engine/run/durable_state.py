@@ -168,7 +168,7 @@ class StateDirectory:
         commits = self.checkpoint / "commits"
         if not commits.is_dir():
             return None
-        return max((int(name) for name in os.listdir(commits) if name.isdigit()), default=None)
+        return max((int(name) for name in os.listdir(commits) if name.isdecimal()), default=None)
 
     def _read(self) -> SavedState:
         """The saved state; UsageError if it is damaged or of another version."""
@@ -203,7 +203,7 @@ class StateDirectory:
 
     def _wait_for_jvm(self, pid: str) -> None:
         deadline = time.monotonic() + JVM_GONE_WITHIN_S
-        while pid.isdigit() and _is_java(int(pid)):
+        while pid.isdecimal() and _is_java(int(pid)):
             if time.monotonic() > deadline:
                 raise UsageError(
                     f"the JVM of a killed run (process {pid}) still uses --state-dir {self.path}; kill it first"

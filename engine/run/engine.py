@@ -1,8 +1,6 @@
 """The engine process: connects source, Spark and monitor with the stream of snapshots and the commands."""
 
-import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
@@ -11,16 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
-from ..feed.recording_writer import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Note, Snapshot
 from ..system.errors import RunError, how_it_ended
-from ..system.files import Existing, existing, own_outputs
+from ..system.files import Existing, PrivateDirectory, existing, own_outputs
+from ..targets.watch_engine import WatchOptions
 from ..verdict.monitor_snapshot import snapshot_of
 from ..verdict.verdict import verdict_of
 from ..watermarks.channels import Unread
@@ -47,60 +44,7 @@ MAX_WAITING = 32
 """Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
 
 
-class RunSnapshots:
-    """Makes the snapshots of the run `name`."""
-
-    def __init__(self, name: str, source: Source, notes: RunNotes) -> None:
-        self._name = name
-        self._source = source
-        self._notes = notes
-        self._rates = RateMeter()
-
-    def take(self, run: Run, monitor: Monitor) -> Snapshot:
-        """The snapshot of this moment; the monitor is locked."""
-        source, late, ended = self._source, run.late_output, monitor.ended
-        unread = None if ended else self._unread()
-        silent = unread is not None and unread.records is None
-        self._notes.see_folded(monitor.folded.view())
-        if ended and monitor.batch == 0 and monitor.rows > 1 and monitor.settings.strategy != "none":
-            self._notes.see_one_batch(source.describe().kind)
-        records = {name: counts.records for name, counts in monitor.counts.items()}
-        rates = self._rates.rates(time.monotonic(), records)
-        snapshot = snapshot_of(
-            monitor,
-            name=self._name,
-            state="ended" if ended else "stale" if silent else "live",
-            wall_ms=time.time_ns() // 1_000_000,
-            now_ms=monitor.now_ms if ended else run.now_ms(),
-            source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
-            spark=run.progress.view(source, rates),
-            rates=rates,
-            unread=unread,
-            notes=self._notes.now(),
-            points=monitor.take_points(),
-            late_output=None if late is None else late.where,
-            late_sample=None if late is None else late.sample,
-        )
-        return run.judged(snapshot, unread)
-
-    def as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
-        """A snapshot that may be old (a batch is running), updated with what the source reports now.
-
-        `hung` are the notes on a JVM that does not answer.
-        """
-        unread = self._unread()
-        stale = unread is not None and unread.records is None
-        if stale or hung:
-            snapshot = replace(snapshot, state="stale")
-        notes = [*self._notes.now(), *hung]
-        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
-
-    def _unread(self) -> Unread | None:
-        progress = self._source.progress
-        return None if progress is None else progress.unread()
-
-
-class EngineOptions(Struct, frozen=True, kw_only=True):
+class EngineOptions(WatchOptions, frozen=True, kw_only=True):
     """Options of an engine besides its settings and source."""
 
     state_dir: Path | None = None
@@ -108,20 +52,10 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     firings: Path | None = None
     late_output: str | None = None
     """A directory, or a URI that Spark can write to."""
-    record: Path | None = None
-    record_bounds: Bounds = Bounds()
-    verdict_after_ms: int | None = None
-    """How long the watermark may be frozen before that is a stall (ms of processing time)."""
-    on_alert: list[str] | None = None
-    """The command (argument vector) that each alert runs."""
-    force: bool = False
-    """Replace output files that exist and are not this run's own."""
-    once: bool = False
-    stop_on_eof: bool = False
     master: str | None = None
-    conf: dict[str, str] = {}
-    packages: list[str] = []
-    jars: list[str] = []
+    conf: dict[str, str] = {}  # noqa: RUF012 (a struct copies it)
+    packages: list[str] = []  # noqa: RUF012
+    jars: list[str] = []  # noqa: RUF012
 
 
 class Engine:
@@ -149,7 +83,8 @@ class Engine:
         self._options = options
         self._log = log
         self._say = say
-        notes = RunNotes(source, settings.max_channels, on_note)
+        self._notes = RunNotes(source, settings.max_channels, on_note)
+        self._rates = RateMeter()
         self._news = threading.Event()
         self._waiting: deque[Snapshot] = deque(maxlen=MAX_WAITING)
         self._last: Snapshot | None = None
@@ -160,12 +95,11 @@ class Engine:
             claim,
             settings,
             describe=source.describe,
-            notes=notes.now,
+            notes=self._notes.now,
             on_change=self._change,
             on_snapshot=on_snapshot,
             say=say,
         )
-        self._snapshots = RunSnapshots(self._host.name, source, notes)
 
     def run(self) -> int:
         """Run until the end, a stop or a signal; returns the exit code. The caller prints UsageError and RunError."""
@@ -305,11 +239,13 @@ class Engine:
         if snapshot is None and self._last is not None:
             snapshot = replace(self._last, points=[])  # these were sent with it
         if snapshot is not None and not self._waiting:  # else a batch has added a newer one
-            self._host.publish(self._snapshots.as_of_now(snapshot, self._jvm_notes(silent_s)))
+            self._host.publish(self._as_of_now(snapshot, self._jvm_notes(silent_s)))
 
     def _finish(self, run: Run) -> int:
         """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
         if not run.monitor.ended:
+            if self._last is not None:
+                self._host.show_stopping(self._last)
             self._stop()  # first: a running batch may still be applied
             self._drain(0)
         last = self._snapshot_now(timeout_s=SNAPSHOT_EVERY_S) or self._last
@@ -354,8 +290,48 @@ class Engine:
         with self._run.looking(timeout_s) as monitor:
             if monitor is None:
                 return None
-            self._last = self._snapshots.take(self._run, monitor)
+            self._last = self._take(self._run, monitor)
             return self._last
+
+    def _take(self, run: Run, monitor: Monitor) -> Snapshot:
+        """The snapshot of this moment; the monitor is locked."""
+        source, late, ended = self._source, run.late_output, monitor.ended
+        unread = None if ended else self._unread()
+        silent = unread is not None and unread.records is None
+        self._notes.see(monitor, source.describe().kind)
+        rates = self._rates.rates(time.monotonic(), {name: counts.records for name, counts in monitor.counts.items()})
+        snapshot = snapshot_of(
+            monitor,
+            name=self._host.name,
+            state="ended" if ended else "stale" if silent else "live",
+            wall_ms=time.time_ns() // 1_000_000,
+            now_ms=monitor.now_ms if ended else run.now_ms(),
+            source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
+            spark=run.progress.view(source, rates),
+            rates=rates,
+            unread=unread,
+            notes=self._notes.now(),
+            points=monitor.take_points(),
+            late_output=None if late is None else late.where,
+            late_sample=None if late is None else late.sample,
+        )
+        return run.judged(snapshot, unread)
+
+    def _as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
+        """A snapshot that may be old (a batch is running), updated with what the source reports now.
+
+        `hung` are the notes on a JVM that does not answer.
+        """
+        unread = self._unread()
+        stale = unread is not None and unread.records is None
+        if stale or hung:
+            snapshot = replace(snapshot, state="stale")
+        notes = [*self._notes.now(), *hung]
+        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
+
+    def _unread(self) -> Unread | None:
+        progress = self._source.progress
+        return None if progress is None else progress.unread()
 
     def _change(self, command: Change) -> Reply:
         if self._run is None:
@@ -408,6 +384,6 @@ class Engine:
     def _state_path(self, closing: ExitStack) -> Path:
         if self._options.state_dir is not None:
             return self._options.state_dir
-        temporary = Path(tempfile.mkdtemp(prefix="wmtop-"))
-        closing.callback(shutil.rmtree, temporary, ignore_errors=True)
-        return temporary
+        temporary = PrivateDirectory("wmtop-state-")
+        closing.callback(temporary.remove)
+        return temporary.path

@@ -8,9 +8,8 @@ import os
 import re
 import secrets
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +139,7 @@ class LateOutput:
         self._written: int | None = None
         self._sample: LateSample | None = None
         if not is_uri(asked):
-            directory = LocalDirectory(Path(self.where))
+            directory = LateDirectory(self.where)
             self._claim(directory)
             self._sample = LateSample(Path(self.where), from_kafka=from_kafka)
             self._sample.resume(directory.names())
@@ -235,8 +234,10 @@ def local_path(text: str) -> Path:
     return Path(re.sub(r"^file:(//)?(?=/)", "", text)).absolute()
 
 
-class LateDirectory(ABC):
-    """A directory with a subdirectory per batch, and a file that names its run."""
+class LateDirectory:
+    """A directory with a subdirectory per batch, and a file that names its run: on this machine, or on a file system
+    that Spark's executors share with it.
+    """
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -262,47 +263,15 @@ class LateDirectory(ABC):
         """Remove a batch's rows."""
         self._delete(f"batch={batch}")
 
-    def _owner(self) -> str | None:
-        try:
-            return msgspec.json.decode(self._read_owner(), type=Owner).id
-        except msgspec.DecodeError:
-            return None
-
-    @abstractmethod
     def names(self) -> list[str]:
         """What it has; nothing if it does not exist."""
+        return sorted(os.listdir(self._where)) if os.path.exists(self._where) else []
 
-    @abstractmethod
     def write(self, rows: "DataFrame", batch: int) -> None:
         """Write a batch's rows, replacing existing ones; RunError if the directory cannot be written."""
-
-    @abstractmethod
-    def _delete(self, name: str) -> None: ...
-
-    @abstractmethod
-    def _read_owner(self) -> bytes | str: ...
-
-    @abstractmethod
-    def _write_owner(self, content: bytes) -> None: ...
-
-    @abstractmethod
-    def _refusing(self) -> AbstractContextManager[None]:
-        """UsageError for what the file system raises inside."""
-
-
-class LocalDirectory(LateDirectory):
-    """A directory on this machine, or on a file system that Spark's executors share with it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path))
-        self._path = path
-
-    def names(self) -> list[str]:
-        return sorted(os.listdir(self._path)) if self._path.exists() else []
-
-    def write(self, rows: "DataFrame", batch: int) -> None:
-        unfinished = self._path / f"_batch={batch}"
-        _save(rows, f"file:{unfinished}", str(self._path))
+        path = Path(self._where)
+        unfinished = path / f"_batch={batch}"
+        _save(rows, f"file:{unfinished}", self._where)
         try:
             for name in os.listdir(unfinished):
                 if name.endswith(".parquet") and not name.startswith((".", "_")):
@@ -311,29 +280,36 @@ class LocalDirectory(LateDirectory):
                     (unfinished / name).unlink()
             sync_path(unfinished)
             self.remove(batch)
-            unfinished.rename(self._path / f"batch={batch}")
-            sync_path(self._path)
+            unfinished.rename(path / f"batch={batch}")
+            sync_path(path)
         except OSError as error:
-            raise unwritable(self._path, error) from error
+            raise unwritable(path, error) from error
+
+    def _owner(self) -> str | None:
+        try:
+            return msgspec.json.decode(self._read_owner(), type=Owner).id
+        except msgspec.DecodeError:
+            return None
 
     def _delete(self, name: str) -> None:
-        if (self._path / name).exists():
-            shutil.rmtree(self._path / name)
+        if os.path.exists(path := os.path.join(self._where, name)):
+            shutil.rmtree(path)
 
-    def _read_owner(self) -> bytes:
-        return (self._path / OWNER).read_bytes()
+    def _read_owner(self) -> bytes | str:
+        return Path(self._where, OWNER).read_bytes()
 
     def _write_owner(self, content: bytes) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)
-        replace_file(self._path / OWNER, content, sync=True)
+        Path(self._where).mkdir(parents=True, exist_ok=True)
+        replace_file(Path(self._where, OWNER), content, sync=True)
 
     @contextmanager
     def _refusing(self) -> Generator[None]:
+        """UsageError for what the file system raises inside."""
         try:
             yield
         except OSError as error:
             raise UsageError(
-                f"{OPTION} {self._path}: {error.strerror or first_line(error)}; give a directory you may write"
+                f"{OPTION} {self._where}: {error.strerror or first_line(error)}; give a directory you may write"
             ) from None
 
 

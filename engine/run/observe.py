@@ -34,7 +34,7 @@ from .column_groups import Read, Work, groups_of_shares, longs, tables_of
 from .groups import Flags, Levels, Longs, late_until, observation_of, starts_every
 from .late_output import LateOutput
 from .row_groups import ORDERED, Aggregation
-from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, SourceNotes, canonical_columns
+from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, canonical_columns
 from .tasks import map_in_arrow
 
 if TYPE_CHECKING:
@@ -99,31 +99,27 @@ class RunNotes:
     """The notes of a run and its source; `on_note` gets each as it comes."""
 
     def __init__(self, source: Source, max_channels: int, on_note: Callable[[Note], None]) -> None:
-        self._notes = source.notes or SourceNotes()
+        self._notes = source.notes
         self._max_channels = max_channels
         self._on_note = on_note
         self._folded: Folded | None = None
         self._notes.subscribe(on_note)
 
     def now(self) -> list[Note]:
-        """The present notes, the newest last."""
+        """The present notes, the newest last; first, with the present time, that channels share one."""
         notes = self._notes.notes()
-        # First, so that events of the source are shown before it.
         return notes if self._folded is None else [self._folded_note(self._folded), *notes]
 
-    def see_one_batch(self, kind: str) -> None:
-        """Note, once, that the whole stream of a source of that kind was one batch."""
-        if all(note.code != "one_batch" for note in self._notes.notes()):
+    def see(self, monitor: Monitor, kind: str) -> None:
+        """Note that channels share one, and once that the whole stream of a source of that kind was one batch."""
+        before, self._folded = self._folded, monitor.folded.view()
+        if self._folded is not None and before is None:
+            self._on_note(self._folded_note(self._folded))
+        one_batch = monitor.ended and monitor.batch == 0 and monitor.rows > 1 and monitor.settings.strategy != "none"
+        if one_batch and all(note.code != "one_batch" for note in self._notes.notes()):
             self._notes.add("one_batch", source=kind)
 
-    def see_folded(self, folded: Folded | None) -> None:
-        """Note that channels share one; the first time it is passed on."""
-        before, self._folded = self._folded, folded
-        if folded is not None and before is None:
-            self._on_note(self._folded_note(folded))
-
     def _folded_note(self, folded: Folded) -> Note:
-        """A note with the present time: it is valid for the whole run."""
         args: dict[str, str | int | None] = {
             "into": folded.into,
             "channels": folded.channels,

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from ..snapshot import Snapshot
 from ..system.errors import RunError
 from ..system.files import Existing
-from ..verdict.verdict import Evidence, judged
+from ..verdict.verdict import Evidence, judged, lost_state
 from ..watermarks.channels import Unread
 from ..watermarks.monitor import Monitor, new_monitor
 from ..watermarks.observation import BatchObservation
@@ -222,15 +222,14 @@ class Run:
         return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
 
     def judged(self, snapshot: Snapshot, unread: Unread | None) -> Snapshot:
-        """The snapshot with its verdict, given the unread records (None: there never are any, or not known); does not
-        wait for the JVM.
+        """The snapshot with its verdict, given the unread records (None: there never are any, or not known) and, by its
+        state, whether the source does not answer; does not wait for the JVM.
         """
-        is_silent = unread is not None and unread.records is None and not self.monitor.ended
         evidence = Evidence(
             unread=unread.records if unread is not None else self._nothing_unread(),
             record_ms=self.monitor.history.record_ms,
             bounded_backlog=self._source.clock is None and self._source.bounded,
-            lost="source_silent" if is_silent else None,
+            lost=lost_state(snapshot),
         )
         return judged(snapshot, self.monitor.history, evidence)
 

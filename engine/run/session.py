@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import platformdirs
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError, first_line
+from ..system.files import PrivateDirectory
 from ..system.java import Java, find_java
 from .tasks import is_local_master
 
@@ -45,7 +47,11 @@ _DEFAULTS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate": "true",  # with a secret that Spark makes and keeps in the JVM's memory
+}
 _CLUSTER_DEFAULTS = {
     # Else the tasks of a streaming query do not see Python files added to the context.
     "spark.sql.artifact.isolation.enabled": "false"
@@ -66,8 +72,8 @@ _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 """A script that starts a worker's Python in a fifth of the time."""
 _MAX_NAME = ".00000000-0000-0000-0000-000000000000.sock"
 """As long as the names that Spark gives its sockets."""
-_sockets: "tempfile.TemporaryDirectory[str] | None" = None
-"""The directory of this process's session, which ends with it."""
+_directory: PrivateDirectory | None = None
+"""Where this process's session keeps temporary files and sockets; it ends with the session."""
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
@@ -220,6 +226,7 @@ def build_session(
         context = SparkContext(conf=spark_conf, gateway=_launch(spark_conf, log))
         context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
         session = SparkSession.builder.getOrCreate()
+        _authenticate_callbacks(context._gateway)  # pyright: ignore[reportPrivateUsage]
         _write_no_checksums(context)
     except BaseException as error:  # also a signal that stops the start
         _abandon()
@@ -229,6 +236,22 @@ def build_session(
     if archive:
         make_archive_later(java)
     return session
+
+
+def _authenticate_callbacks(gateway: Any) -> None:
+    """Let only this session's JVM call functions of this process: everyone on this machine can reach the port.
+
+    PySpark sets no token, and the JVM's side loses its own when PySpark gives it the port (`resetCallbackClient`).
+    """
+    from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
+    from pyspark.java_gateway import ensure_callback_server_started  # pyright: ignore[reportUnknownVariableType]
+
+    token = gateway.callback_server_parameters.auth_token = secrets.token_hex(32)
+    ensure_callback_server_started(gateway)
+    server: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    field.setAccessible(True)
+    field.set(server.getCallbackClient(), token)
 
 
 def _write_no_checksums(context: Any) -> None:
@@ -269,7 +292,7 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    _remove_sockets()
+    _remove_directory()
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage] # or no session could follow
 
 
@@ -279,7 +302,7 @@ def forget_sockets(spark: "SparkSession") -> None:
     """
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
-    if _sockets is None:
+    if _directory is None:
         return
     java: Any = _gateway(spark).jvm.java
     with contextlib.suppress(Py4JError):  # another Java, or a path that comes at this moment: the next time will do
@@ -288,7 +311,7 @@ def forget_sockets(spark: "SparkSession") -> None:
         kept = field.get(None)
         others = java.util.ArrayList()
         for path in str(java.lang.String.join("\n", kept)).split("\n"):
-            if not path.startswith(_sockets.name):
+            if not path.startswith(str(_directory.path)):
                 others.add(path)
         kept.retainAll(others)
 
@@ -333,33 +356,40 @@ def _settings(
         settings["spark.jars.packages"] = ",".join(packages)
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    settings |= _local_sockets() if is_local_master(master) else {}
+    directory = _new_directory()
+    settings |= _local_sockets(directory) if is_local_master(master) else {}
     settings |= conf
-    options = " ".join(filter(None, (_COMPILE_LATER, settings.get(_JAVA_OPTIONS), java_options)))
-    return settings | {_JAVA_OPTIONS: options}
+    # Also `spark.local.dir` is there, unless the user names one.
+    parts = (f'"-Djava.io.tmpdir={directory}"', _COMPILE_LATER, settings.get(_JAVA_OPTIONS), java_options)
+    return settings | {_JAVA_OPTIONS: " ".join(filter(None, parts))}
 
 
-def _local_sockets() -> dict[str, str]:
+def _local_sockets(directory: Path) -> dict[str, str]:
     """Spark and its Python workers talk through Unix sockets: over TCP an answer waits 40 ms for an acknowledgement.
 
-    A directory of our own keeps others from connecting; TCP where it can have none, as where its path is too long.
+    The directory is our own, which keeps others from connecting; TCP where its path is too long for a socket.
     """
-    global _sockets
-    _sockets = tempfile.TemporaryDirectory(prefix="wmtop-spark-", ignore_cleanup_errors=True)
+    trial = directory / _MAX_NAME
     try:
-        with socket.socket(socket.AF_UNIX) as trial:
-            trial.bind(str(Path(_sockets.name, _MAX_NAME)))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(trial))
+        trial.unlink()
     except (OSError, AttributeError):  # Windows has no such sockets
-        _remove_sockets()
         return {}
-    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": _sockets.name}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(directory)}
 
 
-def _remove_sockets() -> None:
-    global _sockets
-    if _sockets is not None:
-        _sockets.cleanup()
-    _sockets = None
+def _new_directory() -> Path:
+    global _directory
+    _directory = PrivateDirectory("wmtop-spark-")
+    return _directory.path
+
+
+def _remove_directory() -> None:
+    global _directory
+    if _directory is not None:
+        _directory.remove()
+    _directory = None
 
 
 def _launch(conf: Any, log: Path | None) -> Any:
@@ -373,8 +403,9 @@ def _launch(conf: Any, log: Path | None) -> Any:
             return launch_gateway(conf, {"stdout": file, "stderr": file})
     except BaseException:  # a hanging JVM would not notice our end
         for pid in _children() - before:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)  # not every container's first process does it for us
         raise
 
 
@@ -392,7 +423,7 @@ def _abandon() -> None:
     if gateway is not None:
         gateway.proc.kill()
         gateway.proc.wait()
-    _remove_sockets()
+    _remove_directory()
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
 
 

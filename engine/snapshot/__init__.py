@@ -6,7 +6,7 @@ line. Times are epoch ms, durations ms; `None` is "no watermark yet" or "not kno
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from ..watermarks.channels import Folded
 from ..watermarks.counts import TimePoint, Totals
@@ -16,7 +16,9 @@ from ..watermarks.observation import MalformedRecord, Offender
 from ..watermarks.settings import Settings, SettingsChange
 from ..watermarks.whatif import ChannelLateness, WhatIfIdle
 from ..watermarks.window_operator import FiredWindow
+from .chain import Chain
 from .flink_job import FlinkJob, FlinkVertex
+from .kafka_streams import Clock, KafkaStreams, StreamsApplication, WaitingWindow
 from .spark_query import (
     STATE_SCHEMA,
     BarrelRule,
@@ -31,6 +33,7 @@ from .spark_query import (
     WatermarkNode,
 )
 from .watermark import (
+    UNCOUNTED,
     Blocker,
     Cause,
     ChannelState,
@@ -46,8 +49,10 @@ from .watermark import (
 
 __all__ = [
     "STATE_SCHEMA",
+    "UNCOUNTED",
     "Cause",
     "ChannelState",
+    "Clock",
     "ExplainedValue",
     "FlinkVertex",
     "Holder",
@@ -57,8 +62,10 @@ __all__ = [
     "ReasonCode",
     "RecentRow",
     "StatefulOperator",
+    "StreamsApplication",
     "UnmovedReason",
     "VerdictName",
+    "WaitingWindow",
     "WatermarkNode",
 ]
 """What is exported besides what is defined or used here."""
@@ -92,6 +99,8 @@ class SourceView(Struct, frozen=True):
     """The same if all available records had been read."""
     bootstrap: str | None = None
     """Kafka: the addresses of the cluster, as given."""
+    cluster: str | UnsetType = UNSET
+    """Kafka: the id that the cluster gives itself."""
 
 
 NoteCode = Literal[
@@ -108,6 +117,7 @@ NoteCode = Literal[
     "max_drift_ignored",  # Spark's connector does not balance partitions
     # About the engine itself.
     "jvm_silent",  # pid, silent_ms
+    "engine_stopping",
     "start_stuck",  # step: the one that shows no progress, silent_ms
     "channels_folded",  # into, channels, at_least: 1 if there are more, records, limit
     "one_batch",  # source: its kind; the stream was a single batch, so no record could be late
@@ -133,15 +143,18 @@ NoteCode = Literal[
     "channels_sampled",  # tap, kept, of
     "nodes_without_tap",  # columns
     "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments
+    "driver_only",
+    "driver_no_watermark",
     "no_watermark",  # sure: 1, or None if perhaps no record has reached it yet
     "watermark_pinned",  # columns, why: no_input or own_output
     "watermark_unmoved",  # nodes: how many watermarks are known, sources: those without data, why: `UnmovedReason`
     "watermark_frozen",  # frozen_ms: event time until it moves again
+    "slowest_clock",  # the slowest partition drives the watermark
     "sibling_failed",  # name, why, more: number of other queries that failed
     "windows_untimed",  # operator: its windows are not known to wait for event time
     "ended_early",  # subtask: an input that has not ended below an operator with the last watermark, more: their number
-    "partitions_unseen",  # partitions: their number, partition: the first one
-]
+    "partitions_unseen", "no_member",  # partitions: their number, partition: the first one; unread: records
+]  # fmt: skip
 
 
 class Note(Struct, frozen=True):
@@ -186,6 +199,7 @@ WindowsUnknownCode = Literal[
     "no_state",
     "state_not_read",
     "state_not_found",
+    "state_elsewhere",
     "no_batch",
     "commits_unreadable",
     "settings_unreadable",
@@ -209,6 +223,7 @@ WindowsUnknownCode = Literal[
     # About targets without windows to show.
     "not_in_broker",
     "not_in_rest",
+    "sink_waits",
 ]
 
 
@@ -287,9 +302,7 @@ class CommonPart(Struct, frozen=True, kw_only=True):
     whatif_upper_bound: bool = False
     """The what-if counts are upper bounds (session windows, an attached query): show `≤`."""
     whatif_bucket_ms: int | None = None
-    """Width (ms) of the buckets in which an attached query's records were counted, and so the possible error of the
-    counts.
-    """
+    """Width (ms) of the buckets of an attached query's counts, and so their possible error."""
     lateness_by_channel: list[ChannelLateness] = []
     """Lateness of the channels with most records behind the watermark."""
     last_future: Offender | None = None
@@ -348,7 +361,7 @@ class Other(Struct, frozen=True):
     facts: list[OtherFact] = []
 
 
-TargetPart = OwnRun | SparkQuery | FlinkJob | KafkaTopic | ConsumerGroup | Other
+TargetPart = OwnRun | SparkQuery | FlinkJob | KafkaTopic | ConsumerGroup | KafkaStreams | Other | Chain
 
 
 class Snapshot(CommonPart, frozen=True, kw_only=True):
@@ -374,27 +387,25 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     @property
     def one_clock(self) -> bool:
         """Spark's rule: the fastest channel sets the watermark, so no channel holds it back."""
-        return self.settings.strategy == "spark"
+        return self.settings.strategy == "spark" and not self.spark.slowest_clock
 
     @property
     def late_watermark_ms(self) -> int | None:
         """The watermark (epoch ms) that late records are compared with: under Spark's rule that of the last batch."""
-        reported = self.one_clock and self.spark.watermark_ms is not None
+        reported = self.settings.strategy == "spark" and self.spark.watermark_ms is not None
         return self.spark.batch_watermark_ms if reported else self.level.watermark_ms
 
     @property
     def closed_by(self) -> int | None:
         """The batch whose records closed what has ended and is still open; the next one emits it. Only under Spark's
         rule."""
-        if not self.one_clock or self.batch is None:
+        if self.settings.strategy != "spark" or self.batch is None:
             return None
         return self.batch - 1 if self.spark.in_flight else self.batch
 
     @property
     def has_several_inputs(self) -> bool:
-        """Whether a Spark query has several watermarks: then their lowest or highest sets its own, not its fastest
-        channel.
-        """
+        """Whether a Spark query has several watermarks: not its fastest channel sets its own, but one of them."""
         return len(self.spark.nodes or ()) > 1
 
     @property
@@ -410,7 +421,8 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     @property
     def sources(self) -> list[SourcePosition] | None:
         """The positions in the sources, where the target reports them."""
-        return self.target.sources if isinstance(self.target, SparkQuery | KafkaTopic | ConsumerGroup) else None
+        target = self.target
+        return target.sources if isinstance(target, SparkQuery | KafkaTopic | ConsumerGroup | KafkaStreams) else None
 
     @property
     def barrel(self) -> BarrelRule | None:
@@ -421,6 +433,11 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     def siblings(self) -> list[SiblingQuery] | None:
         """The other queries of a Spark query's application."""
         return self.target.siblings if isinstance(self.target, SparkQuery) else None
+
+    @property
+    def clocks(self) -> list[Clock]:
+        """The clocks of a Kafka Streams application; other targets have one watermark instead."""
+        return self.target.clocks if isinstance(self.target, KafkaStreams) else []
 
     @property
     def job(self) -> FlinkJob:

@@ -26,10 +26,11 @@ class FlinkVertex(Struct, frozen=True):
     slowest: int | None = None
     """The subtask with the lowest output."""
     late: int | None = None
-    """Records that its windows dropped, also before restarts."""
+    """Late records that it dropped, also before restarts; the greatest of its counters. None: none is counted, or it
+    is not known, as for a join, or where a side output may have them."""
     late_at_least: bool = False
-    """`late` is a lower bound: a two-phase SQL aggregate drops partial rows of one record or more, and a restart
-    forgets what was counted before."""
+    """`late` is a lower bound (for None: some may be dropped). Several counters may count the same record, a two-phase
+    SQL aggregate counts partial rows, `HOP` has several rows for a record, and a restart forgets earlier counts."""
     busy: float | None = None
     """Share of time that its busiest subtask is busy."""
     back_pressured: float | None = None
@@ -81,9 +82,7 @@ class FlinkJob(Struct, frozen=True):
     failure: str | None = None
     """The cause of its last failure, in one line, also of one that it has recovered from."""
     delays: dict[str, int] = {}
-    """By channel: how much later (ms) tasks on the way send its watermark; add this to `watermark_ms` for the channel's
-    own watermark.
-    """
+    """By channel: how much later (ms) tasks on the way send its watermark; its own is `watermark_ms` plus this."""
     unanswered: bool = False
     """Whether the JobManager did not answer: all else is from its last answer."""
     operator_gone: bool = False
@@ -95,9 +94,9 @@ class FlinkJob(Struct, frozen=True):
         return next((vertex for vertex in self.vertices if vertex.id == self.operator), None)
 
     @property
-    def has_links(self) -> bool:
-        """Whether any task reads another one: Flink reports received watermarks only there."""
-        return any(vertex.inputs for vertex in self.vertices)
+    def late_at_least(self) -> bool:
+        """Whether the job's late records are a lower bound: several tasks may drop the same one or others."""
+        return any(task.late_at_least for task in self.vertices) or sum(bool(task.late) for task in self.vertices) > 1
 
     def sent_upstream(self) -> dict[str, int]:
         """The greatest watermark (ms) that each task above the chosen operator sends, by the task's id."""

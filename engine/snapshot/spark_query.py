@@ -36,9 +36,7 @@ class WatermarkNode(Struct, frozen=True):
     holds: bool = False
     """Among several nodes, the one that sets the query's watermark."""
     pinned: Literal["no_input", "own_output"] | None = None
-    """It never had a record and keeps the query at 1970: its source is empty, or it waits for rows from an operator
-    that emits only when this watermark moves.
-    """
+    """It keeps the query at 1970, without a record: its source is empty, or it waits for its own output."""
     after_state: bool = False
     """Its rows come from a stateful operator, not directly from a source."""
     above: list[int] = []
@@ -110,6 +108,10 @@ class SparkProgress(Struct, frozen=True):
     watermark_ms: int | None = None
     """The watermark of the next batch; None for own runs without Spark's rule."""
     dropped_at_least: int | None = None
+    dropped_exact: bool = False
+    """Whether that is the exact number."""
+    dropped_at_watermark: int | None = None
+    """Those of them whose event time was the watermark itself, at least; only for one watermark with a delay of 0."""
     dropped_behind_ms: int | None = None
     """How far, in a batch that dropped rows, the earliest event time was behind the greatest earlier one; only for an
     attached query with one watermark."""
@@ -118,7 +120,7 @@ class SparkProgress(Struct, frozen=True):
     batch_timestamp_ms: int | None = None
     """When the input of the last batch was fixed."""
     in_flight: bool | None = None
-    """The last batch began and has not ended: it runs, or the query died in it."""
+    """The last batch began and has not ended: it runs, or the query died in it; None: not known."""
     nodes: list[WatermarkNode] | None = None
     policy: Literal["min", "max"] | None = None
     """How the watermarks of several nodes are combined."""
@@ -131,6 +133,14 @@ class SparkProgress(Struct, frozen=True):
     """The operators of an attached query, from its sink to its sources; None: not known."""
     has_watermark: bool | None = None
     """Whether an attached query has a `withWatermark`; None: not known."""
+    real_time_ms: int | None = None
+    """The length of a batch in real-time mode, in which rows leave at once; None: another mode, or not known."""
+    trigger_ms: int | None = None
+    """The interval of an attached query's trigger, 0: a batch follows the last one at once; None: not known."""
+    writes: list[str] | None = None
+    """The topics that an attached query's sink is set to write; None: not known, or another kind of sink."""
+    slowest_clock: bool = False
+    """The slowest partition drives the watermark: a setting of Databricks, for its real-time mode."""
     never_moved: bool | None = None
     """Whether an attached query has a watermark and has read rows, but the watermark is still at 1970."""
     unmoved: UnmovedReason | None = None

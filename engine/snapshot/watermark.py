@@ -7,17 +7,20 @@ from msgspec import Struct
 Cause = Literal[
     "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
     "back_pressured", "slow_reader", "stuck", "kept_back", "no_watermark", "no_split", "lateness_raised",
+    "lateness", "trigger", "no_member",
 ]  # fmt: skip
 """`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
 `back_pressured`: a busy operator keeps its source from reading. `slow_reader`: its source reads as fast as it can.
 `stuck`: its watermark does not move, and whether records come is not known. `kept_back`: a task of a Flink job sends a
 watermark behind the one that it receives. `no_watermark`: records come, but its source sends no watermark. `no_split`:
 its source has more subtasks than splits, and it has no split. `lateness_raised`: only a changed lateness holds the
-watermark back; no channel is to blame.
+watermark back; no channel is to blame. Of hops of a chain only: `lateness`: most of the loss is its lateness.
+`trigger`: a Spark query waits for its trigger. `no_member`: a consumer group has no member, and nothing is read.
 """
 
 
 VerdictName = Literal["moving", "slow", "stalled", "waiting", "unknown", "ended"]
+WORST_FIRST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
 
 
 ReasonCode = Literal[
@@ -88,6 +91,12 @@ class Level(Struct, frozen=True):
     at_zero_lateness_ms: int | None = None
     """The watermark with lateness 0 from the start; with lateness L it would be this minus L."""
 
+    @property
+    def fastest_ms(self) -> int | None:
+        """The watermark of the fastest channel."""
+        is_known = self.watermark_ms is not None and self.behind_fastest_ms is not None
+        return (self.watermark_ms or 0) + (self.behind_fastest_ms or 0) if is_known else None
+
 
 class Blocker(Struct, frozen=True):
     """A step of the staircase below the fastest channel (semantics 11.2): channels with the same watermark.
@@ -141,15 +150,15 @@ class ChannelView(Struct, frozen=True, gc=False):
     timer_ms: int | None = None
     """Time on its inactivity clock (processing time); None: the clock is stopped."""
     aligned: bool | None = None
-    """It takes part in the minimum (in an instance: the instance takes part and the channel is not idle); None: without
-    a valve.
-    """
+    """It takes part in the minimum (in an instance: so does that, and it is not idle); None: without a valve."""
     idle: bool = False
     """Its status is IDLE, also for a channel that never had a record."""
     at_zero_lateness_ms: int | None = None
-    """The watermark that its generator would emit now at lateness 0; None before a record, or for a strategy without
-    lateness.
-    """
+    """What its generator would emit now at lateness 0; None before a record, or for a strategy without lateness."""
+
+
+UNCOUNTED = ChannelView("", None, None, "active", None, None, None, None, None, flaps=None)
+"""A channel of which nothing is counted."""
 
 
 class InstanceView(Struct, frozen=True):

@@ -14,7 +14,9 @@ from ..watermarks.counts import TimePoint
 from ..watermarks.explain import ExplainedColumn
 from ..watermarks.settings import SettingsChange
 from . import CommonPart, ConsumerGroup, KafkaTopic, LateRecord, Note, Other, OwnRun, Snapshot, Step, TargetPart
+from .chain import Chain
 from .flink_job import FlinkJob
+from .kafka_streams import Clock, KafkaStreams, StreamsApplication
 from .recommendation import Recommendation, recommendation
 from .spark_query import BarrelRule, SiblingQuery, SourcePosition, SparkProgress, SparkQuery
 
@@ -40,6 +42,11 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
     log: str | None = None
     other: Other | UnsetType = UNSET
     """The facts of a plug-in's target."""
+    clocks: list[Clock] | UnsetType = UNSET
+    """The clocks of a Kafka Streams application: it has no watermark."""
+    streams: StreamsApplication | UnsetType = UNSET
+    chain: Chain | UnsetType = UNSET
+    """The hops of a pipeline, if that is the target."""
     recommendation: Recommendation | None = None
     """The recommended lateness for 99.9 % on time; it follows from the rest of the snapshot."""
 
@@ -52,10 +59,15 @@ def line_of(snapshot: Snapshot) -> SnapshotLine:
     """The snapshot as it is written."""
     target = snapshot.target
     parts: dict[str, Any]
-    if isinstance(target, FlinkJob | Other):
-        parts = {"flink" if isinstance(target, FlinkJob) else "other": target}
-    else:
-        parts = asdict(target)
+    match target:
+        case FlinkJob():
+            parts = {"flink": target}
+        case Other():
+            parts = {"other": target}
+        case Chain():
+            parts = {"chain": target}
+        case _:
+            parts = asdict(target)
     return SnapshotLine(**_common_parts(snapshot), **parts, recommendation=recommendation(snapshot))
 
 
@@ -77,8 +89,12 @@ def _target(line: SnapshotLine) -> TargetPart:
     """The part of its kind of target; topics and groups are known by their source."""
     if isinstance(line.other, Other):
         return line.other
+    if isinstance(line.chain, Chain):
+        return line.chain
     if line.flink is not None:
         return line.flink
+    if isinstance(line.streams, StreamsApplication):
+        return KafkaStreams(line.clocks or [], line.streams, line.sources)
     if line.origin is None:
         kind = OwnRun
     elif line.settings.strategy == "spark":

@@ -1,4 +1,4 @@
-"""Times of any column type as epoch ms, computed by Arrow; `untyped_to_ms_sql` does the same inside Spark.
+"""Times in JSON values as epoch ms; `arrow_times` does the same by column, `untyped_to_ms_sql` inside Spark.
 
 The rules: integers, floats and decimals, also as text, count `unit` since the epoch (`auto`: each number the unit that
 its size shows); a time without zone is UTC; other text is ISO 8601; fractions of a millisecond are floored, also before
@@ -6,19 +6,11 @@ its size shows); a time without zone is UTC; other text is ISO 8601; fractions o
 0.001 s is 1 ms although the float is a hair below it.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from re import fullmatch
 from typing import Any, Literal
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ..watermarks.observation import WhyNoTime
 from ..watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
@@ -43,216 +35,87 @@ FLOAT = r"^-?\d+(?:\.\d+(?:[eE][+-]?\d{1,2})?|[eE][+-]?\d{1,2})\z"
 """Pattern of text that is a number of units with a fraction."""
 
 _EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
-_INT64_MAX = 2**63 - 1
-_DECIMAL_DIGITS, _DECIMAL_SCALE = 67, 57
-"""Digits and scale for decimals: within Arrow's limit of 76 digits they leave room for the factor 1000 and for the
-digits of an int64.
-"""
+INT64_MAX = 2**63 - 1
+_IS_INTEGER, _IS_FLOAT, _IS_ISO_8601 = (
+    re.compile(pattern.removesuffix(r"\z"), re.ASCII).fullmatch for pattern in (INTEGER, FLOAT, ISO_8601)
+)
 
 
-def to_ms(values: Any, unit: TimeUnit) -> Any:
-    """The times of an Arrow array or chunked array as int64 ms; TypeError for a type that cannot hold times."""
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        return pc.take(to_ms(values.dictionary, unit), values.indices)
-    if pa.types.is_null(kind):
-        return pa.nulls(len(values), pa.int64())
-    if pa.types.is_integer(kind):
-        return _integers(values, unit)
-    if pa.types.is_timestamp(kind):
-        return _integers(values.cast(pa.int64()), kind.unit)
-    if pa.types.is_date32(kind):
-        return _integers(pc.multiply(values.cast(pa.int32()).cast(pa.int64()), 86_400), "s")
-    if pa.types.is_date64(kind):
-        return _integers(values.cast(pa.int64()), "ms")
-    if pa.types.is_floating(kind):
-        return _floats(values, unit)
-    if pa.types.is_decimal(kind) and _in_range(kind):
-        return _decimals(values, unit)
-    if is_text(kind):
-        return text_to_ms(values.cast(pa.string()), unit)
-    raise TypeError(f"{kind} is not a time")
+def time_of(value: Any, unit: TimeUnit) -> int | None:
+    """The time (ms) in a JSON value; None for anything that is not a number or a text with a time."""
+    if type(value) is str:
+        text = value.strip(" ")
+        if _IS_INTEGER(text):
+            value = int(text)
+        elif _IS_FLOAT(text):
+            value = float(text)
+        else:
+            return _usable(iso_ms(text)) if _IS_ISO_8601(text) else None
+    if type(value) is int:
+        return _integer_ms(value, unit_of(value, unit))
+    return _float_ms(value, unit_of(value, unit)) if type(value) is float else None
 
 
-def text_to_ms(values: Any, unit: TimeUnit) -> Any:
-    """Times in text: a number counts units, other text is ISO 8601."""
-    text = pc.utf8_trim(values, characters=" ")
-    is_integer, is_float = pc.match_substring_regex(text, INTEGER), pc.match_substring_regex(text, FLOAT)
-    ms = pa.nulls(len(text), pa.int64())
-    if pc.any(is_integer).as_py():
-        ms = pc.coalesce(ms, _decimals(_only(text, is_integer).cast(pa.decimal128(19, 0)), unit))
-    if pc.any(is_float).as_py():
-        ms = pc.coalesce(ms, _floats(_only(text, is_float).cast(pa.float64()), unit))
-    return ms if ms.null_count == text.null_count else pc.coalesce(ms, _iso_8601(text))
+def unit_of(number: float, unit: TimeUnit) -> Unit:
+    """The unit of a number: with `auto` the one that its size shows."""
+    if unit != "auto":
+        return unit
+    for name, below in BELOW.items():
+        if abs(number) < below:
+            return name
+    return "ns"
 
 
-def json_to_ms(values: list[Any], unit: TimeUnit) -> Any:
-    """Times in JSON values: numbers and strings, anything else is null."""
-    integers = [value if type(value) is int and abs(value) <= _INT64_MAX else None for value in values]
-    floats = [value if type(value) is float else None for value in values]
-    texts = [value if type(value) is str else None for value in values]
-    return pc.coalesce(
-        _integers(pa.array(integers, pa.int64()), unit),
-        _floats(pa.array(floats, pa.float64()), unit),
-        text_to_ms(pa.array(texts, pa.string()), unit),
-    )
+def _integer_ms(number: int, unit: Unit) -> int | None:
+    first, last = usable_range(unit)
+    return number * 1_000 // PER_SECOND[unit] if first <= number <= last else None
 
 
-def formats_of(values: Sequence[Any], times: Any, unit: TimeUnit) -> str | None:
+def _float_ms(number: float, unit: Unit) -> int | None:
+    rate = PER_SECOND[unit]
+    micros = number * (1_000_000 // rate) if rate <= 1_000_000 else number / 1_000
+    if not abs(micros) < 2.0**62:  # also NaN
+        return None
+    return _usable(round(micros) // 1_000)
+
+
+def _usable(ms: int | None) -> int | None:
+    return ms if ms is not None and FIRST_USABLE_MS <= ms <= LAST_USABLE_MS else None
+
+
+def formats_of(values: Sequence[Any], times: Iterable[int | None], unit: TimeUnit) -> str | None:
     """As what numbers and texts are read, the most frequent first, given their times; None if none is a time."""
-    usable = times.is_valid().to_pylist()
-    found = Counter(_format_of(value, unit) for value, is_time in zip(values, usable, strict=True) if is_time)
+    found = Counter(_format_of(value, unit) for value, ms in zip(values, times, strict=True) if ms is not None)
     named = ", ".join(name for name, _ in found.most_common())
     return f"{named} (recognised)" if named and unit == "auto" else named or None
 
 
 def _format_of(value: Any, unit: TimeUnit) -> str:
     try:
-        size = abs(float(value))
+        return f"epoch {unit_of(float(value), unit)}"
     except ValueError:
         return "ISO 8601"
-    recognised = next((name for name, below in BELOW.items() if size < below), "ns")
-    return f"epoch {recognised if unit == 'auto' else unit}"
 
 
 def why_no_time(value: Any) -> WhyNoTime:
     """Why a value, of any type, was not read as a time."""
     if value is None or value == "":
         return "missing"
-    is_number = not isinstance(value, bool) and fullmatch(r" *-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)? *", str(value))
+    is_number = not isinstance(value, bool) and re.fullmatch(r" *-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)? *", str(value))
     return "out_of_range" if is_number or isinstance(value, date) else "no_time"
-
-
-def holds_times(kind: Any) -> bool:
-    """Whether a column of this Arrow type can hold times."""
-    try:
-        to_ms(pa.array([], kind), "ms")
-    except TypeError:
-        return False
-    return True
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def is_number(kind: Any) -> bool:
-    """Whether a column of this Arrow type counts units."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def usable_range(unit: Unit) -> tuple[int, int]:
     """The first and the last usable time in `unit`."""
     rate = PER_SECOND[unit]
     first, last = FIRST_USABLE_MS * rate // 1_000, ((LAST_USABLE_MS + 1) * rate - 1) // 1_000
-    return max(first, -_INT64_MAX), min(last, _INT64_MAX)
+    return max(first, -INT64_MAX), min(last, INT64_MAX)
 
 
-def _by_size(values: Any, sizes: Any, unit: TimeUnit, in_ms: Callable[[Any, Unit], Any]) -> Any:
-    """`in_ms` of the values in `unit`; `auto`: of each in the unit that its size shows."""
-    if unit != "auto":
-        return in_ms(values, unit)
-    numbers, _ = _numpy(sizes)
-    bands = np.zeros(len(numbers), np.int8)
-    for bound in BELOW.values():
-        bands += (numbers >= bound).view(np.int8)
-    units: list[Unit] = [*BELOW, "ns"]
-    present = [number for number in range(len(units)) if (bands == number).any()]
-    if len(present) < 2:
-        return in_ms(values, units[present[0] if present else 0])
-    return pc.coalesce(*[in_ms(_only(values, pa.array(bands == number)), units[number]) for number in present])
-
-
-def _integers(values: Any, unit: TimeUnit) -> Any:
-    if pa.types.is_uint64(values.type):
-        values = _only(values, pc.less_equal(values, pa.scalar(_INT64_MAX, values.type)))
-    values = values.cast(pa.int64())
-    return _by_size(values, pc.abs(values), unit, _integers_in)
-
-
-def _integers_in(values: Any, unit: Unit) -> Any:
-    first, last = usable_range(unit)
-    rate = PER_SECOND[unit]
-    if not values.null_count and len(values):
-        bounds: Any = pc.min_max(values).as_py()
-        if first <= bounds["min"] and bounds["max"] <= last:  # as nearly always: no test of each value
-            return values if rate == 1_000 else pa.array(_in_ms(values.to_numpy(), rate))
-    usable = pc.and_(pc.greater_equal(values, pa.scalar(first)), pc.less_equal(values, pa.scalar(last)))
-    numbers, valid = _numpy(_only(values, usable))
-    return _arrow(_in_ms(numbers, rate), valid)
-
-
-def _in_ms(numbers: "NDArray[np.int64]", rate: int) -> "NDArray[np.int64]":
-    return numbers * 1_000 if rate == 1 else numbers // (rate // 1_000)
-
-
-def _floats(values: Any, unit: TimeUnit) -> Any:
-    values = values.cast(pa.float64())
-    return _by_size(values, pc.abs(values), unit, _floats_in)
-
-
-def _floats_in(values: Any, unit: Unit) -> Any:
-    numbers, valid = _numpy(values)
-    rate = PER_SECOND[unit]
-    with np.errstate(over="ignore", invalid="ignore"):
-        micros = np.rint(numbers * (1_000_000 // rate) if rate <= 1_000_000 else numbers / 1_000)
-        valid &= np.abs(micros) < 2.0**62
-    return _usable(np.where(valid, micros, 0).astype(np.int64) // 1_000, valid)
-
-
-def _in_range(kind: Any) -> bool:
-    return 0 <= kind.scale <= min(kind.precision, _DECIMAL_SCALE) and kind.precision <= _DECIMAL_DIGITS
-
-
-def _decimals(values: Any, unit: TimeUnit) -> Any:
-    values = values.cast(pa.decimal256(values.type.precision + 4, values.type.scale))
-    size = pc.floor(pc.abs(values))
-    sizes = _only(size, pc.less_equal(size, pa.scalar(_INT64_MAX))).cast(pa.int64())
-    return _by_size(values, sizes, unit, _decimals_in)
-
-
-def _decimals_in(values: Any, unit: Unit) -> Any:
-    """Decimals in ms, exact: floor(value * 1000), or the floor of the value and then the same way as integers."""
-    counted: Unit = "ms" if unit == "s" else unit
-    whole = pc.floor(pc.multiply(values, pa.scalar(1_000 if unit == "s" else 1, pa.decimal256(4, 0))))
-    first, last = usable_range(counted)
-    usable = pc.and_(pc.greater_equal(whole, pa.scalar(first)), pc.less_equal(whole, pa.scalar(last)))
-    return _integers_in(_only(whole, usable).cast(pa.int64()), counted)
-
-
-def _iso_8601(text: Any) -> Any:
-    """ISO 8601 text in ms; each distinct text is parsed once."""
-    text = pc.utf8_trim(text, characters=" ")
-    text = _only(text, pc.match_substring_regex(text, ISO_8601)).dictionary_encode()
-    distinct = pa.array(map(_iso_ms, text.dictionary.to_pylist()), pa.int64())
-    return _usable(*_numpy(pc.take(distinct, text.indices)))
-
-
-def _iso_ms(text: str) -> int | None:
+def iso_ms(text: str) -> int | None:
     """A time that the pattern has matched, as ms; None if it does not exist, as 2023-02-30."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         return None
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MS
-
-
-def _only(values: Any, keep: Any) -> Any:
-    return pc.if_else(keep, values, pa.scalar(None, values.type))
-
-
-def _usable(ms: "NDArray[np.int64]", valid: "NDArray[np.bool_]") -> Any:
-    return _arrow(ms, valid & (ms >= FIRST_USABLE_MS) & (ms <= LAST_USABLE_MS))
-
-
-def _arrow(numbers: "NDArray[np.int64]", valid: "NDArray[np.bool_]") -> Any:
-    return pa.array(numbers, pa.int64(), mask=~valid)
-
-
-def _numpy(values: Any) -> "tuple[NDArray[Any], NDArray[np.bool_]]":
-    """The values (0 for null), and which of them are not null."""
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
-    return values.fill_null(0).to_numpy(zero_copy_only=False), valid

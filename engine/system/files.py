@@ -2,8 +2,10 @@
 
 import fcntl
 import os
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from typing import IO, Literal
@@ -59,6 +61,52 @@ def try_lock_file(file: int | IO[bytes] | IO[str], *, shared: bool = False) -> b
     return True
 
 
+def read_small(path: Path, limit: int = 1 << 20) -> bytes:
+    """The content of a regular file; OSError, which names the bound, for another one or more than `limit` bytes."""
+    if path.exists() and not path.is_file():
+        raise OSError(0, "it is not a regular file")
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(0, f"it has more than {limit >> 20} MB")
+    return data
+
+
+class PrivateDirectory:
+    """A temporary directory that only this user may open (mode 0700), held by a lock until `remove`.
+
+    First, those of the same `prefix` whose processes ended without doing so are removed. OSError if none can be made.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        parent = Path(tempfile.gettempdir())
+        for left in parent.glob(f"{prefix}*"):
+            with suppress(OSError):  # another user's, or removed at this moment
+                self._remove_left(left)
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            self._held = os.open(self.path, os.O_RDONLY)
+            with suppress(OSError):  # a file system without locks, where none is ever removed as left
+                lock_file(self._held)
+            if self.path.exists():  # another process may have taken it for left, before it was locked
+                return
+            os.close(self._held)
+
+    @staticmethod
+    def _remove_left(path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(descriptor).st_uid == os.getuid() and try_lock_file(descriptor):
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Remove the directory and all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._held)
+
+
 Existing = Literal["refuse", "replace", "continue"]
 """What to do with an output file that already exists."""
 
@@ -108,12 +156,30 @@ def create(path: Path, option: str, *, force: bool = False) -> IO[bytes]:
     check_new(path, option, force=force)
     try:
         return path.open("w+b" if force else "x+b")
-    except FileExistsError:
-        raise UsageError(
-            f"{option} {path} already exists; choose another file or pass --force", code="exists"
-        ) from None
     except OSError as error:
+        check_new(path, option, force=force)
         raise UsageError(f"{option}: cannot write {path}: {error.strerror or error}", code="unwritable") from None
+
+
+@contextmanager
+def written_whole(path: Path, option: str, *, force: bool = False) -> Generator[Path]:
+    """A new file beside `path`, which becomes `path` at the end, so that a killed process leaves no part of it there.
+
+    UsageError as `create`, or if another process writes the same; OSError if it cannot be renamed.
+    """
+    check_new(path, option, force=force)
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(target.name + ".part")
+    partial.unlink(missing_ok=True)  # left by a process that was killed
+    with create(partial, option) as made:
+        try:
+            yield partial
+            check_new(path, option, force=force)
+            if not os.path.samestat(partial.stat(), os.fstat(made.fileno())):
+                raise UsageError(f"{option} {path}: another process writes it; choose another file", code="in_use")
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def is_own(path: Path, own: Collection[Path]) -> bool:
@@ -122,12 +188,9 @@ def is_own(path: Path, own: Collection[Path]) -> bool:
 
 
 def _same(one: Path, other: Path) -> bool:
-    if os.path.realpath(one) == os.path.realpath(other):
-        return True
-    try:
+    with suppress(OSError):
         return one.samefile(other)
-    except OSError:
-        return False
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _is_input(path: Path, source: Path) -> bool:

@@ -1,5 +1,9 @@
-"""The Java for Spark and Kafka, and jars from Maven Central, fetched once and shared by all runs."""
+"""The Java for Spark and Kafka, and jars from Maven Central, fetched once and shared by all runs.
 
+`jars.sha512` pins them, as `sha512sum` prints it in the cache's directory; a jar that differs is not used.
+"""
+
+import hashlib
 import os
 import re
 import shutil
@@ -92,6 +96,7 @@ def _look(home: Path) -> Java | None:
 
 
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_OPTIONS = ("-q", "-B", "--strict-checksums")
 _PROJECT = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -101,6 +106,7 @@ _PROJECT = """\
 """
 _NO_MORE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _PARTIAL = "fetching-jars-"
+PINS = Path(__file__).parent / "jars.sha512"
 _LONGEST = 300
 
 
@@ -112,11 +118,17 @@ def fetched_jars(
     under its own `name` in the cache, where it is fetched if it is missing.
 
     `what` needs the jars; `instead` is what to do without Maven; `report` gets `doing`. UsageError without Maven,
-    RunError if Maven fails.
+    RunError if Maven fails, or if the jars of a pinned `name` are not those pinned.
     """
     cache = Path(platformdirs.user_cache_dir("wmtop"))
     jars = cache / name
     if jars.is_dir():
+        if (wrong := _unpinned(jars, name)) is not None:
+            raise RunError(
+                f"{jars / wrong} is not the file that this wmtop pins (SHA-512); "
+                f"find out who changed it, then remove {jars}: it is fetched again",
+                code="not_pinned",
+            )
         return jars
     maven = shutil.which("mvn")
     if maven is None:
@@ -147,7 +159,7 @@ def _fetch(maven: str, pom: str, jars: Path, what: str) -> None:
         file, made = Path(directory, "pom.xml"), Path(directory, "jars")
         file.write_text(pom)
         done = subprocess.run(
-            [maven, "-q", "-B", "-f", file, _GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={made}"],
+            [maven, *_OPTIONS, "-f", file, _GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={made}"],
             env={**os.environ, "JAVA_HOME": str(find_java().home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -158,7 +170,29 @@ def _fetch(maven: str, pom: str, jars: Path, what: str) -> None:
         )
         if done.returncode or not any(made.glob("*.jar")):
             raise RunError(f"Maven could not fetch the jars of {what}: {_reason(done.stdout)}", code="not_fetched")
+        if (wrong := _unpinned(made, jars.name)) is not None:
+            raise RunError(
+                f"{wrong}, as Maven fetched it for {what}, is not the file that this wmtop pins (SHA-512); "
+                "check the repositories and mirrors of Maven's settings.xml",
+                code="not_pinned",
+            )
         made.rename(jars)
+
+
+def _unpinned(directory: Path, name: str) -> str | None:
+    """The first file that is missing in a directory, not pinned for `name`, or changed; None also without pins."""
+    lines = (line.split() for line in PINS.read_text().splitlines())
+    pinned = {path.removeprefix(f"{name}/"): digest for digest, path in lines if path.startswith(f"{name}/")}
+    if not pinned:
+        return None
+    present = {path.name: path for path in directory.iterdir()}
+    for file in sorted(pinned.keys() | present.keys()):
+        if file not in pinned or file not in present:
+            return file
+        with present[file].open("rb") as content:
+            if hashlib.file_digest(content, "sha512").hexdigest() != pinned[file]:
+                return file
+    return None
 
 
 def _reason(said: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .errors import UsageError
+from .errors import UsageError, one_line
 
 _STEP = re.compile(
     r"""(?:\.|->)?(?:(?P<name>[^.\[\]'"\s>-]+(?:-(?!>)[^.\[\]'"\s>-]*)*)"""
@@ -70,7 +70,7 @@ def parse_json_path(text: str, option: str) -> JsonPath:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return one_line(text, _SHOWN)
 
 
 def near_paths(path: JsonPath, values: list[Any]) -> list[str]:

@@ -12,12 +12,11 @@ from msgspec import Struct
 
 from ..feed import run_directory
 from ..system.errors import UsageError, one_line
-from .own import is_path, known_as, running_engine
-from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+from .own import WHAT, is_path, known_as, running_engine
+from .spark.checkpoint import is_checkpoint
+from .spark.event_log import EVENT_LOG_NAME, is_log_file
 from .spark.files import UnreadableError, names
 from .spark.reports import list_published
-
-WHAT = "a run, a checkpoint directory or an event log (or its URI), a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
 
 DEPTH = 6
 WITHIN_S = 1.5
@@ -108,7 +107,7 @@ def _look_at(directory: Path) -> Iterator[Found]:
         yield Found("event log", directory, max(_changed_ms(directory / name) for name in inside))
         return
     for path in (directory / name for name in inside if EVENT_LOG_NAME.fullmatch(name)):
-        if path.is_file() and is_event_log(path):
+        if path.is_file() and is_log_file(path):
             yield Found("event log", path, _changed_ms(path))
 
 

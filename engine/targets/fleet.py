@@ -23,6 +23,10 @@ KEEP_MS = 900_000
 RETRY_S, MAX_RETRY_S = 2.0, 60.0
 """Seconds until a lost target is tried again: the first time, and at most."""
 DISCOVER_S = 2.0
+ENGINE_SILENT_MS, SILENT_MS = 3_000, 10_000
+"""Time (ms) without a snapshot after which the verdict of an engine, of a polled target is not known: an engine sends
+one a second, a poll may take some seconds.
+"""
 
 Take = Callable[[Message], None]
 
@@ -44,6 +48,8 @@ class TargetStatus(Struct, frozen=True):
     snapshot: Snapshot | None = None
     heard_s: float | None = None
     lost: str | None = None
+    silent_after_ms: int = SILENT_MS
+    """How old the last snapshot may become until the target is not known to be fine."""
 
     @property
     def has_ended(self) -> bool:
@@ -169,11 +175,18 @@ class TargetWatch:
                 self._header = message
                 self._points = deque(message.history)
             else:
-                self._status = TargetStatus(self._status.name, self._status.kind, message, self._clock())
+                name, kind = self._status.name, self._status.kind
+                self._status = TargetStatus(name, kind, message, self._clock(), silent_after_ms=self._silent_after_ms())
                 self._add_point(message)
             listeners = list(self._listeners)
         for listener in listeners:
             listener(message)
+
+    def _silent_after_ms(self) -> int:
+        """An engine has sent a header; a target whose polls are expensive is polled seldom."""
+        if self._header is not None:
+            return ENGINE_SILENT_MS
+        return max(SILENT_MS, 0 if self._pace is None else int(2_000 * self._pace.sample_s))
 
     def _add_point(self, snapshot: Snapshot) -> None:
         point = history_point(snapshot)
@@ -226,6 +239,14 @@ class Watcher:
         self._stopping.set()
         for watch in self.watches():
             watch.stop()
+
+    def wait(self, is_seen: Callable[[TargetWatch], bool], for_s: float) -> None:
+        """Wait until every target is lost or `is_seen`, at most `for_s` seconds."""
+        until = time.monotonic() + for_s
+        while time.monotonic() < until and not all(
+            watch.status.lost is not None or is_seen(watch) for watch in self.watches()
+        ):
+            time.sleep(0.05)
 
     def watches(self) -> list[TargetWatch]:
         """All targets found so far, in the order in which they were found."""

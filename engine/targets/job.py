@@ -41,7 +41,7 @@ from .spark.facts import (
     decode_progress,
 )
 from .spark.files import UnreadableError
-from .spark.plan import TAP, PlanFacts, lines_of_tree, read_plan
+from .spark.plan import ADVANCEMENT, TAP, PlanFacts, is_slowest_clock, lines_of_tree, read_plan
 from .spark.queries import Queries
 from .spark.reports import SUFFIX, remove_leftovers
 
@@ -249,7 +249,15 @@ class _Events:
         stream = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         root = one_line(str(stream.resolvedCheckpointRoot()).removeprefix("file:"), 4096)
-        return replace(plan, checkpoint=root, trigger_ms=_trigger_ms(stream)), self._policy(stream)
+        is_slowest = is_slowest_clock(self._spark.conf.get(ADVANCEMENT, ""))
+        plan = replace(
+            plan,
+            checkpoint=root,
+            trigger_ms=_trigger_ms(stream),
+            writes=_written_topics(stream),
+            slowest_clock=is_slowest,
+        )
+        return plan, self._policy(stream)
 
     def _policy(self, stream: Any) -> str | None:
         """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
@@ -281,6 +289,18 @@ def _trigger_ms(stream: Any) -> int | None:
         return 0 if kind in ("AvailableNowTrigger", "OneTimeTrigger") else None
     except Exception as error:  # a Spark version with other classes
         _log.debug("wmtop does not know the trigger: %r", error)
+        return None
+
+
+def _written_topics(stream: Any) -> tuple[str, ...] | None:
+    """The topic that the query's Kafka sink is set to write; None: another sink, or each row names its own."""
+    try:
+        plan = stream.logicalPlan()
+        is_kafka = "KafkaTable" in str(plan.toString()).partition("\n")[0]
+        topic = plan.writeOptions().get("topic") if is_kafka else None
+        return (one_line(str(topic.get())),) if topic is not None and topic.isDefined() else None
+    except Exception as error:  # a Spark version with other classes
+        _log.debug("wmtop does not know the sink: %r", error)
         return None
 
 

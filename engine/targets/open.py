@@ -1,7 +1,7 @@
 """The one way from an address to a target: kinds in the order in which an address is tried, then plug-ins."""
 
 from ..system.errors import UsageError
-from .own import is_recording, own_run, scheme_of
+from .own import check_address, is_recording, own_run, scheme_of
 from .plugin import open_plugin, plugins
 from .spark.kind import SPARK
 from .target import NO_OPTIONS, Kind, NothingThereError, OpenedTarget, TargetOptions
@@ -13,7 +13,17 @@ def _flink(address: str, options: TargetOptions) -> OpenedTarget:
     return open_job(address, options)
 
 
+def _spark_over_http(address: str, options: TargetOptions) -> OpenedTarget:
+    from .spark.kind import open_over_http
+
+    return open_over_http(address, options)
+
+
 def _topic(address: str, options: TargetOptions) -> OpenedTarget:
+    if "/" not in address.removeprefix("kafka://").rstrip("/"):
+        from .streams.watch import open_group
+
+        return open_group(address, options)
     from .topic.consumer import open_topic
 
     return open_topic(address, options)
@@ -29,10 +39,17 @@ KINDS = (
         joined="for a Flink job",
     ),
     Kind(
+        "spark",
+        lambda address: address.startswith(("spark+http://", "spark+https://")),
+        _spark_over_http,
+        reads=("ca_file", "client_cert", "auth_file", "query"),
+        where="for spark+http://",
+    ),
+    Kind(
         "topic",
         lambda address: address.startswith("kafka://"),
         _topic,
-        reads=("group", "lateness", "idle_after", "time", "kafka_config"),
+        reads=("group", "lateness", "idle_after", "window", "grace", "time", "kafka_config"),
         where="for kafka://",
     ),
 )
@@ -47,7 +64,7 @@ def open_target(
     Options that are not given are those `configured`. UsageError or RunError if there is no such target, it cannot be
     reached, or an option has no effect on it.
     """
-    if (own := own_run(address, runs=runs)) is not None:
+    if (own := own_run(check_address(address), runs=runs)) is not None:
         return own
     kind = next((kind for kind in KINDS if kind.has(address)), None)
     scheme = scheme_of(address) if kind is None else None

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from ..feed import run_directory
 from ..feed.messages import FromEngine, Header
 from ..feed.recording_reader import RecordingReader
 from ..snapshot import Snapshot
-from ..system.errors import RunError, UsageError, one_line
+from ..system.errors import LOGIN_IN_ADDRESS, RunError, UsageError, one_line
 from .target import Message, Pace
 
 _NAMELESS = re.compile(
@@ -24,6 +25,31 @@ _NAMELESS = re.compile(
 """Directory names that do not identify a query."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _LOCAL = ("file", "dbfs")
+
+
+WHAT = "a run, a checkpoint directory or an event log (or its URI), a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
+_MAX_ADDRESS = 4_096
+"""The longest address (characters): the longest path of a file, too."""
+
+
+def check_address(address: str) -> str:
+    """The address; UsageError, which does not repeat it, where it is none or has a password."""
+    if LOGIN_IN_ADDRESS.search(address):
+        raise UsageError(
+            "a password in an address shows in process lists; set it in the environment (WMTOP_FLINK_LOGIN, "
+            "KAFKA_SASL_PASSWORD) or in a file (--auth-file, --kafka-config)",
+            code="login",
+        )
+    if len(address) > _MAX_ADDRESS:
+        raise UsageError(
+            f"an address of {len(address):,} characters is too long (at most {_MAX_ADDRESS:,})", code="long"
+        )
+    try:
+        urlsplit(address)
+        os.path.lexists(address)
+    except ValueError as error:
+        raise UsageError(f"{one_line(address)} is not an address: {error}; give {WHAT}", code="address") from None
+    return address
 
 
 def scheme_of(address: str) -> str | None:

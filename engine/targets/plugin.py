@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ..snapshot import Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Windows
+from msgspec.structs import replace
+
+from ..snapshot import UNCOUNTED, Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Windows
 from ..system.errors import RunError, UsageError, first_line, one_line
 from ..watermarks.counts import NOTHING_COUNTED
 from ..watermarks.operator_clock import steps_below
@@ -89,17 +91,12 @@ def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot |
         return old.since_ms if old is not None and old.watermark_ms == watermark_ms else now_ms
 
     return [
-        ChannelView(
+        replace(
+            UNCOUNTED,
             channel=channel,
             watermark_ms=watermark_ms,
             max_event_ms=None,
             state="never_seen" if watermark_ms is None else "active",
-            records=None,
-            behind_watermark=None,
-            late=None,
-            malformed=None,
-            future=None,
-            flaps=None,
             since_ms=since(channel, watermark_ms),
             aligned=True,
         )

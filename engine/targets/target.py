@@ -27,13 +27,20 @@ class Pace:
     def __init__(self, every_s: float = 0.0, for_s: float | None = None) -> None:
         """Poll every `every_s` seconds, or less often if the target asks for it, for `for_s` (None: until `stop`)."""
         self._every_s = every_s
-        self._until = None if for_s is None else time.monotonic() + for_s
+        self.sample_s = every_s
+        """How often (s) it is polled, as far as known."""
+        self._began = time.monotonic()
+        self.limit(for_s)
         self._stopping = threading.Event()
         self._at_stop: Callable[[], object] = lambda: None
 
+    def limit(self, for_s: float | None) -> None:
+        """Follow for `for_s` from the beginning (None: until `stop`)."""
+        self._until = None if for_s is None else self._began + for_s
+
     def wait(self, every_s: float) -> bool:
         """Wait until the next poll of a target that wants one every `every_s`; False if there is none."""
-        every_s = max(self._every_s, every_s)
+        every_s = self.sample_s = max(self._every_s, every_s)
         if self._until is None:
             return not self._stopping.wait(every_s)
         if time.monotonic() + every_s >= self._until:
@@ -136,6 +143,8 @@ class TargetOptions(Struct, frozen=True, kw_only=True):
     group: str | None = None
     lateness: int | None = None
     idle_after: int | None = None
+    window: int | None = None
+    grace: int | None = None
     time: str | None = None
     kafka_config: Path | None = None
     state_reader: str | None = None

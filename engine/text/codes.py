@@ -16,7 +16,6 @@ from . import formatting as f
 
 Args = Mapping[str, str | int | None]
 
-NO_LINKS = "No task of this job receives a watermark"
 JOB_GONE = "The JobManager does not know the job any more"
 OPERATORS: dict[OperatorKind, str] = {
     "aggregation": "aggregation",
@@ -68,6 +67,7 @@ _UNKNOWN: dict[WindowsUnknownCode, str] = {
     "no_state": "the query keeps no state",
     "state_not_read": "the state is not read",
     "state_not_found": "the state was not found",
+    "state_elsewhere": "the state is on another machine",
     "no_batch": "no batch has been committed yet",
     "commits_unreadable": "the commits cannot be read, so the state in force is not known",
     "settings_unreadable": "the query's settings could not be read",
@@ -89,6 +89,7 @@ _UNKNOWN: dict[WindowsUnknownCode, str] = {
     "spark_unreadable": "Spark could not read the state: {why}",
     "not_in_broker": "the broker has no windows",
     "not_in_rest": "Flink's REST API does not show windows",
+    "sink_waits": "the upsert sink holds its rows until the watermark has passed them",
 }
 """The words for a code but `no_windows`; names in braces stand for its arguments."""
 
@@ -192,6 +193,15 @@ CAUSES: dict[Cause, CauseWords] = {
         "have no split to read",
         "it has no split to read: its source has more subtasks than splits",
         "as many source subtasks as splits at most, or an idle timeout in the job",
+    ),
+    "lateness": CauseWords(
+        "lateness", "waits for late records", "wait for late records", "no channel: it waits for late records"
+    ),
+    "trigger": CauseWords(
+        "waits for its trigger", "waits for the trigger", "wait for the trigger", "no channel: it waits for its trigger"
+    ),
+    "no_member": CauseWords(
+        "no consumer in the group", "is read by no consumer", "are read by no consumer", "no consumer in the group"
     ),
 }
 FLINK_CAUSES: dict[Cause, CauseWords] = {

@@ -160,11 +160,6 @@ def near(ms: int, zone: tzinfo | None, near_ms: int | None) -> str:
     return moment.date().isoformat()
 
 
-def reference_ms(now_ms: int | None, level_ms: int | None) -> int | None:
-    """The time (epoch ms) whose date `near` omits for event times: now; for data older than a year the watermark."""
-    return level_ms if now_ms is not None and level_ms is not None and now_ms - level_ms >= YEAR else now_ms
-
-
 def second(ms: int, zone: tzinfo | None) -> str:
     """A time of day to the second: `13:47:59`."""
     return at(ms, zone).time().isoformat("seconds")
@@ -281,6 +276,14 @@ def span(low: str, high: str) -> str:
     return f"{low}–{high}"
 
 
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def escaped(text: str) -> str:
+    """Text for a file that other programs read: what a terminal obeys, or UTF-8 or XML cannot have, is as in JSON."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 @lru_cache(maxsize=32_768)
 def clean(text: str) -> str:
     """Text from outside on one line; control characters are shown, so that no terminal obeys them."""
@@ -374,6 +377,11 @@ def horizon_words(horizon_ms: int | None) -> str:
 def horizon_name(horizon_ms: int) -> str:
     """`15m`, `24h`."""
     return "24h" if horizon_ms == DAY else setting(horizon_ms)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital first letter."""
+    return text[:1].upper() + text[1:]
 
 
 def first_line(text: str) -> str:

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..snapshot.recommendation import Advice, advice
     from ..watermarks.operator_clock import Staircase, staircase
     from .monitor_snapshot import snapshot_of
     from .preview import AppliedNow, applied_now
-    from .recommendation import Advice, advice
     from .verdict import Evidence, RecordedPast, SnapshotJudge, judged, verdict_of
 
 __all__ = [
@@ -29,11 +29,11 @@ __all__ = [
     "verdict_of",
 ]
 
-_MODULES = ("preview", "recommendation", "monitor_snapshot", "verdict")
+_MODULES = (".preview", "..snapshot.recommendation", ".monitor_snapshot", ".verdict")
 
 
 def __getattr__(name: str) -> Any:
     for module in _MODULES if name in __all__ else ():
-        if (value := getattr(import_module(f".{module}", __name__), name, None)) is not None:
+        if (value := getattr(import_module(module, __name__), name, None)) is not None:
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

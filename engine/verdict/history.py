@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import Cause, ChannelView, FlinkJob, ReasonCode, Snapshot, Verdict, VerdictName
+from ..snapshot import Cause, Chain, ChannelView, FlinkJob, KafkaStreams, ReasonCode, Snapshot, Verdict, VerdictName
 from .verdict import verdict_of
 
 _PHASES = {
@@ -35,6 +35,7 @@ class Phases(Struct, frozen=True, array_like=True, gc=False):
 
 class HistoryPoint(Struct, frozen=True, array_like=True):
     """One snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
+    Of a Kafka Streams application the stream time of its worst task, of a chain what is lost on its way.
 
     `records` and `late` are 0 if they are not known, and then never grow. Every other field is None if it is not known.
     """
@@ -71,21 +72,19 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     results_in_a_second: float | None = None
     """Records per second that the chosen operator of a Flink job sends."""
     busy: float | None = None
-    """Share of time that a Flink job's busiest subtask is busy, and that its most back-pressured one is
-    back-pressured.
-    """
+    """Share of time that a Flink job's busiest subtask is busy, and its most back-pressured one back-pressured."""
     back_pressured: float | None = None
     reason: ReasonCode | None = None
     """The reason of the verdict."""
     age_ms: int | None = None
     """How long the watermark had not advanced, and how long it may be frozen before that is a stall."""
     patience_ms: int | None = None
+    emitted_ms: int | None = None
+    """The watermark (epoch ms) that the output has passed: of a Spark query that of its last batch."""
 
 
 STALE_MS = 10_000
-"""A point older than the one before it by less than this (ms) was overtaken by it; one that is older by more belongs to
-another run.
-"""
+"""A point older than the one before by less than this (ms) was overtaken; by more: it is of another run."""
 
 
 def is_overtaken(point: HistoryPoint, last: HistoryPoint | None) -> bool:
@@ -103,10 +102,14 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         job = None  # old rates are not the present ones
     operator = None if job is None else job.chosen
     verdict = _verdict(snapshot)
+    worst = snapshot.target.worst if isinstance(snapshot.target, KafkaStreams) else None
+    behind_ms = level.behind_fastest_ms
+    if isinstance(snapshot.target, Chain) and snapshot.target.behind_ms is not None:
+        behind_ms = max(snapshot.target.behind_ms, 0)
     return HistoryPoint(
         now_ms=snapshot.now_ms,
-        watermark_ms=level.watermark_ms,
-        behind_fastest_ms=level.behind_fastest_ms,
+        watermark_ms=level.watermark_ms if worst is None else worst.time_ms,
+        behind_fastest_ms=behind_ms,
         holder=level.holder.channel if level.holder else None,
         records=totals.records or 0,
         late=totals.late or 0,
@@ -131,6 +134,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         reason=None if verdict is None else verdict.reason.code,
         age_ms=None if verdict is None else verdict.age_ms,
         patience_ms=None if verdict is None else verdict.patience_ms,
+        emitted_ms=snapshot.late_watermark_ms,
     )
 
 
@@ -167,9 +171,7 @@ def _most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | Non
 
 
 QUIET_MS = 120_000
-"""Shortest time (ms) between two alerts of one kind; for verdicts also twice their patience. A change in between is
-alerted afterwards if it still holds.
-"""
+"""Shortest time (ms) between alerts of one kind, for verdicts also twice their patience; a change waits for it."""
 UNKNOWN_MS = 10_000
 """How long (ms) the verdict must be `unknown` before an alert."""
 LOST_AFTER_MS = 15_000
@@ -177,9 +179,7 @@ LOST_AFTER_MS = 15_000
 RECENT_MS = 60_000
 """Length (ms) of the period over which a burst is judged."""
 BURST_SHARE, BURST_TIMES, BURST_LEAST = 0.01, 3, 10
-"""A burst of late records: their least share of the recent ones, that share as a multiple of the usual one, and their
-least number.
-"""
+"""A burst of late records: their least share of the recent ones, times the usual share, and their least number."""
 _T = TypeVar("_T")
 _BAD: tuple[VerdictName, ...] = ("slow", "stalled")
 
@@ -200,9 +200,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
 
 
 class VerdictChanged(Event, frozen=True, kw_only=True, tag="verdict_changed"):
-    """The verdict changed; `channel` holds back the watermark. In a delayed alert `before` is the last alerted
-    verdict.
-    """
+    """The verdict changed; `channel` holds back the watermark. If delayed, `before` is the last alerted verdict."""
 
     verdict: VerdictName
     before: VerdictName | None
@@ -240,9 +238,7 @@ class EngineBack(Event, frozen=True, kw_only=True, tag="engine_back"):
 
 
 def as_json(event: Event, target: str, verdict: VerdictName | None) -> bytes:
-    """An alert as JSON for a command: `{"wall_ms", "target", "code", "verdict", "args"}`; `verdict` is the
-    present one.
-    """
+    """An alert as JSON for a command: code, args and `target`, with the present verdict."""
     args: dict[str, Any] = msgspec.to_builtins(event)
     code, wall_ms = args.pop("code"), args.pop("wall_ms")
     del args["alert"]
@@ -308,7 +304,7 @@ class AlertRule:
         alert = settled and self._alerts_verdict(verdict, point)
         if not changed and not alert:
             return []
-        is_raised = point.cause == "lateness_raised"
+        is_blamed = point.cause != "lateness_raised" and point.behind_fastest_ms != 0
         return [
             VerdictChanged(
                 wall_ms=wall,
@@ -317,7 +313,7 @@ class AlertRule:
                 delayed=not changed,
                 verdict=verdict,
                 before=before if changed else alerted,
-                channel=None if is_raised else point.holder,
+                channel=point.holder if is_blamed else None,
                 cause=point.cause,
                 reason=point.reason,
             )
@@ -377,9 +373,7 @@ class _Quiet(Struct, Generic[_T]):
     processing_ms: int = 0
 
     def alerts(self, state: _T, wall_ms: int, now_ms: int = 0, apart_ms: int = 0) -> bool:
-        """Whether to alert `state` now: it differs from the last alerted one, and that alert is `QUIET_MS` of wall
-        clock and `apart_ms` of processing time old.
-        """
+        """Whether to alert `state`: it is new, and the last alert is `QUIET_MS` of wall clock and `apart_ms` old."""
         quiet = self.at_ms is None or (wall_ms - self.at_ms >= QUIET_MS and now_ms - self.processing_ms >= apart_ms)
         if state == self.alerted or not quiet:
             return False

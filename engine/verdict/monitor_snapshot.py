@@ -171,9 +171,7 @@ def _at_zero_lateness(channel: Channel, one_later: int) -> int | None:
 MAX_OPEN_WINDOWS = 200
 """Open windows that a snapshot lists, at most: the earliest ones, which the watermark closes next."""
 WITH_CHANNELS, MAX_IN_WINDOW = 20, 8
-"""How many of the earliest open windows list their channels, and how many channels each lists: those with most
-records.
-"""
+"""How many of the earliest open windows list channels, and how many each: those with most records."""
 MAX_BLOCKERS, MAX_BLOCKERS_OF_WINDOW = 100, 32
 """Channels that a snapshot names in a step of the staircase, and for each open window, at most."""
 MAX_LATE_CHANNELS = 16
@@ -196,9 +194,7 @@ def snapshot_of(
     late_output: str | None = None,
     late_sample: list[LateRecord] | None = None,
 ) -> Snapshot:
-    """The snapshot at processing time `now_ms` (None: the monitor's last); `rates` are records per wall-clock
-    second.
-    """
+    """The snapshot at processing time `now_ms` (None: the monitor's last); `rates`: records per wall-clock second."""
     now = monitor.now_ms if now_ms is None else now_ms
     known = [number for number, channel in enumerate(monitor.channels) if channel.left != "removed"]
     totals = totals_of(monitor.counts.values())
@@ -286,13 +282,9 @@ def _holder(monitor: Monitor, now: int | None, around: Around) -> Holder | None:
     number = monitor.clock.holder()
     if number is None or now is None or monitor.ended:
         return None
-    cause = cause_of_channel(monitor, number, now, around)
-    return Holder(monitor.channels[number].name, monitor.holder_since_ms, cause, _instance_of(monitor, number))
-
-
-def _instance_of(monitor: Monitor, number: int) -> int | None:
-    subtasks = monitor.settings.subtasks
-    return None if subtasks is None else number % subtasks
+    cause, subtasks = cause_of_channel(monitor, number, now, around), monitor.settings.subtasks
+    instance = None if subtasks is None else number % subtasks
+    return Holder(monitor.channels[number].name, monitor.holder_since_ms, cause, instance)
 
 
 def _instance_views(monitor: Monitor) -> list[InstanceView] | None:

@@ -1,6 +1,4 @@
-"""A previewed setting: its effect at the next emit (semantics 11.3), from a clock rebuilt from a snapshot, and the line
-of code that sets it in an attached job, where alone it can be changed.
-"""
+"""A previewed setting: its effect at the next emit (semantics 11.3), and the line of code that sets it in a job."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ..snapshot import ChannelView, InstanceView, Snapshot
 from ..text import formatting as f
-from ..watermarks.idleness import IdlenessTimers
+from ..watermarks.channels import IdlenessTimers
 from ..watermarks.multiplexer import Multiplexer, Split, WatermarkOutput
 from ..watermarks.operator_clock import Instance, OperatorClock
 from ..watermarks.settings import TUNABLE
@@ -167,11 +165,14 @@ def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
 def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | None:
     """One clock, driven by the fastest channel; it never goes back. What it closes fires one batch later."""
     level, zero = snapshot.level.watermark_ms, _fastest_at_zero(snapshot)
-    if snapshot.ended or (zero is None and not snapshot.is_attached):
+    if snapshot.ended or (zero is None and level is None and not snapshot.is_attached):
         return AppliedNow(level, None, 0, 0)
-    if zero is None or delay_ms is None:
+    if zero is None and not snapshot.is_attached:
+        wanted = level  # its channels have left: what is closed already still fires
+    else:
+        wanted = None if zero is None or delay_ms is None else zero - delay_ms
+    if wanted is None:
         return None
-    wanted = zero - delay_ms
     reached = wanted if level is None else max(level, wanted)
     fires, more = _fires(snapshot, reached - 1)
     return AppliedNow(reached, None, fires, reached - wanted, more)

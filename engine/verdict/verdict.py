@@ -3,7 +3,6 @@
 One function judges own runs, attached targets, topics and recordings, from a snapshot and the history of its watermark.
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -11,7 +10,12 @@ from msgspec.structs import replace
 
 from ..snapshot import (
     Blocker,
+    Chain,
+    ChannelView,
+    Clock,
     ConsumerGroup,
+    KafkaStreams,
+    Level,
     OwnRun,
     Reason,
     Snapshot,
@@ -19,8 +23,8 @@ from ..snapshot import (
     SparkQuery,
     Verdict,
     VerdictName,
-    WatermarkNode,
 )
+from ..snapshot.kafka_streams import badness
 from ..watermarks.watermark_history import Beat, WatermarkHistory
 
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
@@ -28,6 +32,8 @@ MAX_NAMED = 3
 """Channels that a reason names, at most."""
 _INCONCLUSIVE = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
 """Notes about a query that may be healthy or not: unread records may only wait for the next trigger."""
+
+Offsets = dict[str, int] | int | str | None
 
 _NO_GUIDE = ("windows_untimed", "ended_early")
 """Notes about a watermark that says nothing about the results of the job."""
@@ -143,10 +149,10 @@ def _frozen_by_lateness_ms(snapshot: Snapshot, patience: int) -> int | None:
     return short if short > 0 and quiet_ms is not None and quiet_ms <= patience else None
 
 
-def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: int | None = None) -> Verdict:
+def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None) -> Verdict:
     """The verdict for a reader to show: the snapshot's own, unless its source or its engine is lost.
 
-    `lost`: why there is nothing newer than this snapshot, since `lost_since_ms`. An ended run stays ended.
+    `lost`: why there is nothing newer than this snapshot. An ended run stays ended.
     """
     own = snapshot.verdict
     if snapshot.ended:
@@ -154,7 +160,7 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
     found = lost or lost_state(snapshot)
     if found is None or (lost is None and own.verdict == "unknown" and own.reason.code == found):
         return own
-    return replace(own, verdict="unknown", since_ms=lost_since_ms, speed=None, reason=Reason(found))
+    return replace(own, verdict="unknown", since_ms=None, speed=None, reason=Reason(found))
 
 
 def lost_state(snapshot: Snapshot) -> Lost | None:
@@ -189,8 +195,10 @@ class SnapshotJudge:
         self._batch: int | None = None
         self._reached: dict[str, int] = {}
         """How far each channel, each task of a Flink job and each input of a query has come."""
-        self._committed: list[SourcePosition] | None = None
+        self._committed: list[Offsets] | None = None
         """The positions of a consumer group."""
+        self._clocks: dict[str, SnapshotJudge] = {}
+        """Those of a Kafka Streams application's tasks, by their first channels."""
         self._records: int | None = None
         self._records_known_ms: int | None = None
         """Since when event times of channels or records are counted."""
@@ -210,12 +218,38 @@ class SnapshotJudge:
         now, level = snapshot.now_ms, snapshot.level.watermark_ms
         if now is None:
             return replace(snapshot, verdict=Verdict("unknown", reason=snapshot.verdict.reason))
+        if isinstance(snapshot.target, Chain):
+            return snapshot  # each of its hops is judged by itself
+        if isinstance(snapshot.target, KafkaStreams):
+            return self._judge_clocks(snapshot, snapshot.target, now)
         self._identify(snapshot)
         lost = lost_state(snapshot) or ("not_known" if level is None and self._history.level is not None else None)
         if lost is None or snapshot.state == "failed":
             self._see(snapshot, now)
         evidence = Evidence(unread=unread_of(snapshot), record_ms=self._last_record(snapshot, now), lost=lost)
         return judged(snapshot, self._history, evidence)
+
+    def _judge_clocks(self, snapshot: Snapshot, target: KafkaStreams, now: int) -> Snapshot:
+        """The same for each task on its own clock; the target has the verdict of the worst one."""
+        self._history.beat_of = "group"
+        self._see_beat(snapshot, now)
+        judges, self._clocks = self._clocks, {}
+        views = {view.channel: view for view in snapshot.channels}
+        offsets = _offsets_by_channel(target)
+        found: list[Verdict] = []
+        for clock in target.clocks:
+            judge = judges.get(clock.channels[0]) or SnapshotJudge(self._history.verdict_after_ms)
+            self._clocks[clock.channels[0]] = judge
+            judge._history.other_beats = self._history.beats
+            part = _task_alone(snapshot, clock, views, offsets)
+            found.append(_with_channels(judge.judge(part).verdict, part))
+        clocks = [
+            replace(clock, verdict=own.verdict, age_ms=own.age_ms, age_at_least=own.age_at_least, reason=own.reason)
+            for clock, own in zip(target.clocks, found, strict=True)
+        ]
+        nothing = Verdict("unknown", reason=Reason(lost_state(snapshot) or "not_known"))
+        worst = min(zip(clocks, found, strict=True), key=lambda pair: badness(pair[0]), default=(None, nothing))[1]
+        return replace(snapshot, verdict=worst, target=replace(target, clocks=clocks))
 
     def _identify(self, snapshot: Snapshot) -> None:
         """Begin again with another query of the same name, or one whose watermark was lost: it is not this one."""
@@ -241,8 +275,8 @@ class SnapshotJudge:
     def _see_beat(self, snapshot: Snapshot, now: int) -> None:
         history, batch = self._history, snapshot.batch
         if history.beat_of == "group":
-            committed, self._committed = self._committed, snapshot.sources
-            count = int(committed not in (None, snapshot.sources))
+            committed, self._committed = self._committed, [source.offsets for source in snapshot.sources or ()]
+            count = int(committed not in (None, self._committed))
         elif history.beat_of == "sample":
             count = 1
         else:
@@ -259,7 +293,8 @@ class SnapshotJudge:
             for view in snapshot.channels
         }
         reached |= {f"task {id}": sent_ms for id, sent_ms in snapshot.job.sent_upstream().items()}
-        reached |= {f"input {place}": node.reached_ms for place, node in enumerate(_inputs(snapshot))}
+        if snapshot.has_several_inputs:
+            reached |= {f"input {place}": node.reached_ms for place, node in enumerate(snapshot.spark.nodes or ())}
         known = {name: at_ms for name, at_ms in reached.items() if at_ms is not None}
         if known and self._records_known_ms is None:
             self._records_known_ms = snapshot.now_ms
@@ -284,14 +319,40 @@ class SnapshotJudge:
         if heard:
             return max(heard)
         if is_idle(snapshot):
-            return snapshot.spark.batch_timestamp_ms  # no record since that batch
+            # No record since that batch; in real-time mode batches without data follow it.
+            return snapshot.spark.batch_timestamp_ms if snapshot.spark.real_time_ms is None else None
         known_ms, patience = self._records_known_ms, self._history.patience(snapshot.settings)
         return UNSET if known_ms is None or now - known_ms < patience else None
 
 
-def _inputs(snapshot: Snapshot) -> Sequence[WatermarkNode]:
-    """The inputs of a query that has several watermarks."""
-    return snapshot.spark.nodes or () if snapshot.has_several_inputs else ()
+def _offsets_by_channel(target: KafkaStreams) -> dict[str, int]:
+    """The committed offsets by channel: `orders-3`, in a source `orders/3`."""
+    return {
+        place.replace("/", "-"): offset
+        for source in target.sources or ()
+        if isinstance(source.offsets, dict)
+        for place, offset in source.offsets.items()
+    }
+
+
+def _task_alone(snapshot: Snapshot, clock: Clock, views: dict[str, ChannelView], offsets: dict[str, int]) -> Snapshot:
+    """The snapshot of an application that has only this task: its clock as the watermark."""
+    own = {channel: offsets[channel] for channel in clock.channels if channel in offsets}
+    return replace(
+        snapshot,
+        level=Level(clock.time_ms),
+        channels=[views[channel] for channel in clock.channels if channel in views],
+        target=ConsumerGroup([SourcePosition("", own)]),
+    )
+
+
+def _with_channels(found: Verdict, part: Snapshot) -> Verdict:
+    """The verdict on a task with the channels that it is about: what is unread stalls it, any record would free it."""
+    if found.verdict not in ("stalled", "slow", "waiting"):
+        return found
+    unread = [view.channel for view in part.channels if view.backlog]
+    named = (unread or [view.channel for view in part.channels])[:MAX_NAMED]
+    return replace(found, reason=replace(found.reason, channels=named))
 
 
 def _beat_of(snapshot: Snapshot) -> Beat:

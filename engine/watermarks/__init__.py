@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .channels import IdlenessTimers
     from .generators import Generator, load_factory, new_generator
-    from .idleness import IdlenessTimers
     from .monitor import Monitor, decode_monitor, encode_monitor, new_monitor
     from .multiplexer import Multiplexer, WatermarkOutput
     from .observation import BatchObservation, Group, Offender, Sequence
@@ -53,7 +53,7 @@ __all__ = [
 
 _MODULES = (
     "generators",
-    "idleness",
+    "channels",
     "monitor",
     "multiplexer",
     "observation",

@@ -10,11 +10,21 @@ from copy import copy
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from .channels import OTHER, Channel, Departure, FoldedChannels, Registry, absorb_all, beyond_limit, emit_all
+from .channels import (
+    OTHER,
+    Channel,
+    Departure,
+    FoldedChannels,
+    IdleCycles,
+    IdlenessTimers,
+    Registry,
+    absorb_all,
+    beyond_limit,
+    emit_all,
+)
 from .counts import MAX_WAITING, ChannelCounts, TimePoint, count_dropped, count_groups, points_of
 from .explain import Explain
 from .generators import Generator, new_generator
-from .idleness import IdleCycles, IdlenessTimers
 from .observation import BatchObservation, MalformedRecord, Offender, greatest_times
 from .operator_clock import Clock, OperatorClock, new_clock
 from .settings import Settings, SettingsChange, changed, emitted, noted

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from .idleness import IdlenessTimers
+from .channels import IdlenessTimers
 from .multiplexer import Multiplexer, WatermarkOutput
 from .times import MIN
 from .valve import Round, Valve

@@ -66,6 +66,8 @@ class WatermarkHistory(Struct):
     longest_gap_ms: int = 0
     beats: list[int] = []
     """When the last batches were applied."""
+    other_beats: list[int] = []
+    """Those of the whole source, which count until two of its own are known."""
     marks: list[tuple[int, int]] = []
     """Times of advances, and the watermark from then on; the first is where observation began."""
     verdict: str = ""
@@ -123,10 +125,11 @@ class WatermarkHistory(Struct):
         if self.verdict_after_ms is not None:
             return self.verdict_after_ms
         cap, pace = cap_ms(settings), self.pace()
-        least = max(MINUTE_MS, 3 * _percentile_90([after - before for before, after in pairwise(self.beats)]))
+        beats = self.beats if len(self.beats) > 1 else self.other_beats or self.beats
+        least = max(MINUTE_MS, 3 * _percentile_90([after - before for before, after in pairwise(beats)]))
         if pace is not None:
             return max(least, min(3 * pace, cap))
-        if len(self.beats) < 2 and self.beat_of in ("spark", "group"):
+        if len(beats) < 2 and self.beat_of in ("spark", "group"):
             return cap if self.beat_of == "spark" else GROUP_PATIENCE_MS
         usual = {"run": 0, "replay": cap}.get(self.beat_of, min(3 * self.longest_gap_ms, cap))
         return max(least, usual)

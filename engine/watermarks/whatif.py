@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from .idleness import IdlenessTimers
+from .channels import IdlenessTimers
 from .lateness import (
     IDLE_LADDER_MS,
     DelayLedger,

@@ -1,8 +1,9 @@
 """Streams for the doctor: a healthy one of a live source by the wall clock, and ways to make it ill."""
 
+from datetime import UTC
 from typing import Any
 
-from wmtop.engine.doctor import Finding, diagnose
+from wmtop.engine.doctor import Finding, Severity, diagnose
 from wmtop.engine.snapshot import (
     Cause,
     ChannelView,
@@ -141,9 +142,21 @@ def before(snapshot: Snapshot, seconds: int = 300, **by_second: Any) -> list[His
     return out
 
 
-def found(snapshot: Snapshot, past: list[HistoryPoint] | None = None) -> dict[type[Finding], Any]:
-    """What the doctor says, by kind and in its order; without a history of its own a steady one."""
-    return {type(finding): finding for finding in diagnose(snapshot, before(snapshot) if past is None else past)}
+def problem(code: str, severity: Severity = "critical", **more: Any) -> Finding:
+    """A finding with that code, where its words do not matter."""
+    known: dict[str, Any] = {"title": code, "impact": "no results", "cause": "not known", "evidence": []}
+    return Finding(code=code, severity=severity, **(known | more))
+
+
+def said(finding: Finding) -> str:
+    """A finding's words, its times in UTC."""
+    evidence = [text if isinstance(text, str) else text(UTC) for text in finding.evidence if text is not None]
+    return "\n".join([finding.title, finding.impact, finding.cause, *evidence])
+
+
+def found(snapshot: Snapshot, past: list[HistoryPoint] | None = None) -> dict[str, Finding]:
+    """What the doctor says, by code and in its order; without a history of its own a steady one."""
+    return {finding.code: finding for finding in diagnose(snapshot, before(snapshot) if past is None else past)}
 
 
 def holding(snapshot: Snapshot, name: str, cause: Cause, held_ms: int) -> Snapshot:

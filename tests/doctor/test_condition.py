@@ -1,8 +1,6 @@
 """Rules about the engine and its snapshots: what is incomplete is never an all-clear."""
 
 import pytest
-from wmtop.engine.doctor.attached import QueryStale
-from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, SourceUnreachable
 from wmtop.engine.snapshot import EngineState, Note, Snapshot
 
 from tests.snapshots import replace
@@ -20,26 +18,26 @@ def without_channels(state: EngineState) -> Snapshot:
 
 @pytest.mark.parametrize("state", ["partial", "paused", "ended", "failed"])
 def test_a_snapshot_without_its_channels_is_not_an_all_clear(state: EngineState) -> None:
-    finding = found(without_channels(state))[PartlyUnknown]
-    assert (finding.severity, finding.left_out) == ("warning", 20_000)
+    finding = found(without_channels(state))["partly-unknown"]
+    assert (finding.severity, finding.size, finding.evidence) == ("warning", 20_000, ["20,000 channels left out"])
     assert [fix.code for fix in finding.fixes] == ["lower-max-channels"]
 
 
 def test_a_partial_snapshot_of_a_query() -> None:
-    finding = found(replace(healthy([]), state="partial"))[PartlyUnknown]
-    assert (finding.severity, finding.left_out) == ("info", None)
+    finding = found(replace(healthy([]), state="partial"))["partly-unknown"]
+    assert (finding.severity, finding.title) == ("info", "Part of the picture is unknown")
     assert [fix.code for fix in finding.fixes] == ["check-source"]
 
 
 def test_a_jvm_that_does_not_answer_is_not_blamed_on_the_source() -> None:
     """The engine is stale in both cases; its note says which."""
     stale = replace(healthy([]), state="stale")
-    assert SourceUnreachable in found(stale)
+    assert "source-unreachable" in found(stale)
     hung = found(replace(stale, notes=[Note(NOW, "jvm_silent", {"pid": 7, "silent_ms": 25_000})]))
-    assert SourceUnreachable not in hung
-    silent = hung[EngineSilent]
-    assert isinstance(silent, EngineSilent)
-    assert (silent.jvm, silent.silent_ms) == (True, 25_000)
+    assert "source-unreachable" not in hung
+    silent = hung["engine-silent"]
+    assert silent.code == "engine-silent"
+    assert (silent.title, silent.size) == ("The engine's JVM does not answer", 25_000)
 
 
 def test_a_broker_that_is_silent_is_named_beside_the_query() -> None:
@@ -47,15 +45,15 @@ def test_a_broker_that_is_silent_is_named_beside_the_query() -> None:
     silent = Note(NOW, "broker_silent", {"why": "no Kafka broker answers at b:9092"})
     query = replace(healthy([]), origin={"level": "checkpoint"}, notes=[silent], batch=7)
     partial = found(replace(query, state="partial"))
-    assert partial[SourceUnreachable].severity == "warning"
-    assert PartlyUnknown not in partial
-    stale = found(replace(query, state="stale"))[QueryStale]
-    assert isinstance(stale, QueryStale)
-    assert stale.source_silent == "no Kafka broker answers at b:9092"
+    assert partial["source-unreachable"].severity == "warning"
+    assert "partly-unknown" not in partial
+    stale = found(replace(query, state="stale"))["query-stale"]
+    assert stale.code == "query-stale"
+    assert stale.evidence[-1] == "no Kafka broker answers at b:9092"
     assert [fix.code for fix in stale.fixes] == ["check-source", "check-query"]
-    gone = found(replace(query, state="stale", notes=[Note(NOW, "application_gone", {}), silent]))[QueryStale]
-    assert isinstance(gone, QueryStale)
-    assert (gone.gone, gone.source_silent) == (True, None)
+    gone = found(replace(query, state="stale", notes=[Note(NOW, "application_gone", {}), silent]))["query-stale"]
+    assert gone.code == "query-stale"
+    assert (gone.title, gone.evidence[-1]) == ("The query's application has ended", None)
 
 
 def test_what_makes_the_verdict_unknown_comes_first() -> None:

@@ -4,17 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 from wmtop.engine.doctor import Finding, diagnose
-from wmtop.engine.doctor.clocks import FutureTimestamps
-from wmtop.engine.doctor.flink import (
-    JobRestarts,
-    LateDrops,
-    OperatorBehind,
-    OperatorKeepsBack,
-    ReadsTooSlowly,
-    SourceSendsNoWatermark,
-)
-from wmtop.engine.doctor.idleness import NoData
-from wmtop.engine.doctor.progress import EventTimeStuck
 from wmtop.engine.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint
@@ -22,7 +11,7 @@ from wmtop.engine.watermarks.settings import Settings
 
 from tests.snapshots import replace, snapshot_for
 
-from .patients import NOW, judged
+from .patients import NOW, judged, said
 from .streams import HOUR, MINUTE, SECOND
 
 LEVEL = NOW - 5 * SECOND
@@ -63,8 +52,8 @@ def points(late: Sequence[int], *, level: int | None = None, every: int = 10 * S
     ]
 
 
-def found(of: Snapshot, past: Sequence[HistoryPoint] = ()) -> dict[type[Finding], Finding]:
-    return {type(one): one for one in diagnose(of, past)}
+def found(of: Snapshot, past: Sequence[HistoryPoint] = ()) -> dict[str, Finding]:
+    return {one.code: one for one in diagnose(of, past)}
 
 
 def test_a_healthy_job_has_no_findings() -> None:
@@ -83,11 +72,11 @@ def test_a_healthy_job_has_no_findings() -> None:
 )
 def test_late_records_of_a_moving_job_are_found(late: list[int], severity: str, recent: int | None) -> None:
     of = snapshot(replace(JOB, vertices=[SOURCE, replace(WINDOW, late=late[-1])]))
-    finding = found(of, points(late))[LateDrops]
-    assert isinstance(finding, LateDrops)
-    assert (finding.severity, finding.recent, finding.tasks) == (severity, recent, ("w5",))
+    finding = found(of, points(late))["late-drops"]
+    assert (finding.severity, "of w5" in said(finding)) == (severity, True)
+    assert recent is None or f"In the last 1m: {recent}" in said(finding)
     if recent:
-        assert finding.lost_share == pytest.approx(recent / 3_000)
+        assert finding.size == pytest.approx(recent / 3_000)
 
 
 @pytest.mark.parametrize(
@@ -104,25 +93,25 @@ def test_a_job_that_runs_between_two_failures_is_not_healthy(
     job = replace(
         JOB, restarts=restarts, running_ms=NOW - ago, submitted_ms=NOW - submitted, failure="java.lang.Oops: 1"
     )
-    finding = found(snapshot(job))[JobRestarts]
-    assert isinstance(finding, JobRestarts)
-    assert (finding.severity, finding.ago_ms, finding.error) == (severity, ago, "java.lang.Oops: 1")
-    assert found(snapshot(replace(job, failure=None)))[JobRestarts].severity == "info", "a rescale"
-    assert JobRestarts not in found(snapshot(replace(job, running_ms=NOW - HOUR, submitted_ms=NOW - 9 * HOUR)))
+    finding = found(snapshot(job))["job-restarts"]
+    assert (finding.severity, "Its last failure: java.lang.Oops: 1" in said(finding)) == (severity, True)
+    assert f"the last one {ago // SECOND}s ago" in said(finding)
+    assert found(snapshot(replace(job, failure=None)))["job-restarts"].severity == "info", "a rescale"
+    assert "job-restarts" not in found(snapshot(replace(job, running_ms=NOW - HOUR, submitted_ms=NOW - 9 * HOUR)))
 
 
 def test_a_source_without_watermarks_is_no_matter_of_waiting() -> None:
     of = snapshot(replace(JOB, vertices=[replace(SOURCE, output_ms=None), WINDOW]), None, "no_watermark")
     of = replace(of, verdict=judged("unknown", 0))
     assert [one.code for one in diagnose(of, [])] == ["source-without-watermark"]
-    assert found(of)[SourceSendsNoWatermark].severity == "critical"
+    assert found(of)["source-without-watermark"].severity == "critical"
     stalled = replace(of, verdict=judged("stalled", 2 * MINUTE))
-    assert list(found(stalled)) == [SourceSendsNoWatermark], "another source advances: the fix is that of this one"
+    assert list(found(stalled)) == ["source-without-watermark"], "another source advances: the fix is that of this one"
     fires = replace(of, flink=replace(JOB, vertices=[SOURCE, replace(WINDOW, sent_per_second=3.0)]))
-    assert found(fires)[SourceSendsNoWatermark].severity == "info"
+    assert found(fires)["source-without-watermark"].severity == "info"
     assert len(found(replace(fires, verdict=stalled.verdict))) == 2, "that it is stalled has another cause"
     young = replace(of, flink=replace(JOB, running_ms=NOW - 5 * SECOND))
-    assert SourceSendsNoWatermark not in found(young)
+    assert "source-without-watermark" not in found(young)
 
 
 @pytest.mark.parametrize(
@@ -142,44 +131,44 @@ def test_a_job_that_does_not_catch_up_with_its_backlog_is_no_all_clear(
     job = replace(JOB, vertices=[replace(SOURCE, pending=pending), WINDOW])
     of = snapshot(job, NOW - behind, cause)
     of = replace(of, level=replace(of.level, behind_clock_ms=behind), verdict=judged("moving", 0, speed=speed))
-    finding = found(of).get(ReadsTooSlowly)
+    finding = found(of).get("source-too-slow")
     assert (finding is not None) == is_found
-    if isinstance(finding, ReadsTooSlowly):
-        assert (finding.severity, finding.unread, finding.at_least) == ("warning", 50_000, True)
+    if finding is not None:
+        assert (finding.severity, "≥ 50,000 records unread" in said(finding)) == ("warning", True)
         few = replace(of, channels=[replace(one, backlog=7) for one in of.channels])
-        assert ReadsTooSlowly not in found(few), "it may be that far behind the clock by its out-of-orderness"
+        assert "source-too-slow" not in found(few), "it may be that far behind the clock by its out-of-orderness"
         joined = replace(of, channels=[replace(one, backlog=7, behind_end_ms=9 * MINUTE) for one in of.channels])
-        exact = found(joined)[ReadsTooSlowly]
-        assert isinstance(exact, ReadsTooSlowly)
-        assert (exact.unread, exact.at_least) == (7, False)
+        exact = found(joined)["source-too-slow"]
+        assert "\n7 records unread" in said(exact)
 
 
 def test_records_that_repeat_their_timestamp_are_found() -> None:
     frozen = NOW - 3 * MINUTE
     of = replace(snapshot(level=frozen), verdict=judged("unknown", 3 * MINUTE))
     past = points([0] * 12, level=frozen)
-    finding = found(of, past)[EventTimeStuck]
-    assert isinstance(finding, EventTimeStuck)
+    finding = found(of, past)["event-time-stuck"]
+    assert finding.code == "event-time-stuck"
     assert finding.severity == "critical"
     assert [one.code for one in diagnose(of, past)] == ["event-time-stuck"], "instead of `wait`"
     dropping = replace(of, flink=replace(JOB, vertices=[SOURCE, replace(WINDOW, late=90)]))
-    assert LateDrops not in found(dropping, points([90] * 12, level=frozen)), "a longer delay would not help"
+    assert "late-drops" not in found(dropping, points([90] * 12, level=frozen)), "a longer delay would not help"
     ahead = replace(of, level=replace(of.level, behind_fastest_ms=3 * MINUTE))
-    assert EventTimeStuck not in found(ahead, past), "somebody is ahead: the slowest holds it back"
+    assert "event-time-stuck" not in found(ahead, past), "somebody is ahead: the slowest holds it back"
     unread = replace(of, flink=replace(JOB, vertices=[replace(SOURCE, taken_per_second=0.0), WINDOW]))
-    assert EventTimeStuck not in found(unread, past), "nothing is read"
+    assert "event-time-stuck" not in found(unread, past), "nothing is read"
 
 
 def test_an_operator_further_down_without_a_watermark_is_found() -> None:
     second = replace(WINDOW, id="x", name="minutes", inputs=["w"], input_ms=None, output_ms=None)
     first = replace(WINDOW, output_ms=None)
-    finding = found(snapshot(replace(JOB, vertices=[SOURCE, first, second])))[OperatorBehind]
-    assert isinstance(finding, OperatorBehind)
-    assert (finding.tasks, finding.behind_ms, finding.silent_input) == (("minutes",), None, "w5")
+    finding = found(snapshot(replace(JOB, vertices=[SOURCE, first, second])))["operator-behind"]
+    assert finding.code == "operator-behind"
+    assert finding.title == "No watermark reaches minutes"
+    assert finding.cause.startswith("w5 has sent no record")
     slower = replace(second, input_ms=LEVEL - HOUR)
-    finding = found(snapshot(replace(JOB, vertices=[SOURCE, WINDOW, slower])))[OperatorBehind]
-    assert isinstance(finding, OperatorBehind)
-    assert finding.behind_ms == HOUR
+    finding = found(snapshot(replace(JOB, vertices=[SOURCE, WINDOW, slower])))["operator-behind"]
+    assert finding.code == "operator-behind"
+    assert finding.impact == "Its results come 1h of event time later"
     near = replace(second, input_ms=LEVEL - MINUTE)
     assert found(snapshot(replace(JOB, vertices=[SOURCE, WINDOW, near])), points([0] * 10)) == {}
 
@@ -189,27 +178,27 @@ def test_a_watermark_a_year_ahead_is_critical_and_no_longer_delay_helps() -> Non
     of = snapshot(replace(JOB, vertices=[SOURCE, replace(WINDOW, late=500)]), ahead, "stuck")
     unknown = replace(of, verdict=judged("unknown", 3 * MINUTE))
     findings = diagnose(unknown, points([0, 100, 200, 300, 400, 500], level=ahead))
-    assert isinstance(findings[0], FutureTimestamps)
-    assert (findings[0].severity, findings[0].drags) == ("critical", True)
-    [late] = [one for one in findings if isinstance(one, LateDrops)]
+    assert findings[0].code == "future-timestamps"
+    assert findings[0].severity == "critical"
+    [late] = [one for one in findings if one.code == "late-drops"]
     assert [fix.code for fix in late.fixes] == ["collect-late-records"]
 
 
 def test_an_operator_that_keeps_the_watermark_back_for_a_minute_is_critical() -> None:
     of = snapshot(cause="kept_back")
     held = replace(of, flink=replace(JOB, held_in="s"), verdict=judged("unknown", 2 * MINUTE))
-    finding = found(held)[OperatorKeepsBack]
-    assert isinstance(finding, OperatorKeepsBack)
-    assert (finding.severity, finding.task, finding.stuck_ms) == ("critical", "Source: in", 2 * MINUTE)
-    assert OperatorKeepsBack not in found(replace(held, verdict=judged("moving", MINUTE)))
+    finding = found(held)["operator-keeps-watermark"]
+    assert (finding.severity, finding.impact) == ("critical", "No window below it has fired for 2m")
+    assert finding.title.startswith("Source: in does not send")
+    assert "operator-keeps-watermark" not in found(replace(held, verdict=judged("moving", MINUTE)))
     stalled = found(replace(held, verdict=judged("stalled", 11 * SECOND, 10 * SECOND)))
-    assert list(stalled) == [OperatorKeepsBack]
+    assert list(stalled) == ["operator-keeps-watermark"]
 
 
 def test_a_source_whose_records_repeat_their_times_is_stuck_also_without_offsets() -> None:
     of = snapshot(cause="stuck")
-    assert EventTimeStuck in found(replace(of, verdict=judged("stalled", 2 * MINUTE)))
-    assert EventTimeStuck not in found(replace(of, verdict=judged("moving", 2 * MINUTE, 3 * MINUTE)))
+    assert "event-time-stuck" in found(replace(of, verdict=judged("stalled", 2 * MINUTE)))
+    assert "event-time-stuck" not in found(replace(of, verdict=judged("moving", 2 * MINUTE, 3 * MINUTE)))
 
 
 def test_no_data_accounts_for_a_verdict_that_is_not_known() -> None:
@@ -217,22 +206,46 @@ def test_no_data_accounts_for_a_verdict_that_is_not_known() -> None:
     quiet = replace(
         of, channels=[ChannelView("#0", LEVEL, None, "active", quiet_ms=2 * HOUR)], verdict=judged("unknown", 2 * HOUR)
     )
-    assert list(found(quiet)) == [NoData]
+    assert list(found(quiet)) == ["no-data"]
 
 
 def test_a_later_window_operator_that_is_stuck_while_the_shown_one_advances_is_critical() -> None:
     later = replace(WINDOW, id="v", name="second", input_ms=LEVEL - 90 * SECOND, since_ms=NOW - 90 * SECOND)
     of = snapshot(replace(JOB, vertices=[SOURCE, WINDOW, later]))
     moving = replace(of, verdict=judged("moving", SECOND))
-    finding = found(moving)[OperatorBehind]
-    assert isinstance(finding, OperatorBehind)
-    assert (finding.severity, finding.tasks, finding.stuck_ms) == ("critical", ("second",), 90 * SECOND)
+    finding = found(moving)["operator-behind"]
+    assert (finding.severity, finding.title) == ("critical", "The watermark of second is stuck for 1m30s")
     frozen = replace(of, verdict=judged("stalled", 90 * SECOND))
-    assert OperatorBehind not in found(frozen)  # the verdict is about both
+    assert "operator-behind" not in found(frozen)  # the verdict is about both
     advanced = replace(later, since_ms=NOW)
-    assert OperatorBehind not in found(replace(moving, flink=replace(JOB, vertices=[SOURCE, WINDOW, advanced])))
+    assert "operator-behind" not in found(replace(moving, flink=replace(JOB, vertices=[SOURCE, WINDOW, advanced])))
+
+
+@pytest.mark.parametrize(
+    ("cause", "backlog", "severity", "waits_for"),
+    [
+        ("behind", None, "info", "#0"),
+        ("behind", 40, "warning", "#0"),
+        ("quiet", None, "warning", "#0"),
+        ("paused", None, "warning", None),
+    ],
+)
+def test_alignment_is_named_where_a_pause_is_proven(
+    cause: Cause, backlog: int | None, severity: str, waits_for: str | None
+) -> None:
+    drifting = replace(SOURCE, drift_ms=20 * SECOND)
+    of = snapshot(replace(JOB, vertices=[drifting, WINDOW]), cause=cause)
+    holder = replace(of.level.holder, instance=0)
+    ahead = ChannelView("#1", LEVEL + 20 * SECOND, None, "active", backlog=backlog)
+    moving = replace(of, level=replace(of.level, holder=holder), channels=[*of.channels, ahead])
+    assert "alignment-pauses" not in found(moving), "past the limit is not paused"
+    finding = found(replace(moving, channels=[*of.channels, replace(ahead, held_back=True)]))["alignment-pauses"]
+    assert (finding.severity, finding.channels) == (severity, ("#1",))
+    assert finding.impact == f"Read no faster than {waits_for or 'the slowest source'}"
+    assert "20s ahead of the watermark" in said(finding)
+    assert ("Backlog: 40 records" in said(finding)) == (backlog == 40)
 
 
 def test_what_flink_can_do_about_future_timestamps_is_no_option_of_wmtop() -> None:
-    finding = found(snapshot(level=NOW + HOUR))[FutureTimestamps]
+    finding = found(snapshot(level=NOW + HOUR))["future-timestamps"]
     assert [fix.code for fix in finding.fixes] == ["filter-future-records", "check-record"]

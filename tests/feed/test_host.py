@@ -54,3 +54,12 @@ def test_nothing_of_the_start_is_published_after_it(host: Host, monkeypatch: pyt
         host.publish(Snapshot(name="flights", state="live", settings=Settings(), batch=1))
         host.show_start(Note(0, "jvm_silent"))
         assert seen("live").batch == 1
+
+
+def test_the_last_snapshot_of_an_engine_that_stops_is_not_a_moving_one(host: Host) -> None:
+    """Closing a recording may take long; what reads it sees the run as it was."""
+    host.started()
+    host.publish(Snapshot(name="flights", state="live", settings=Settings(), batch=7), last=True)
+    last = seen("stale")
+    assert (last.batch, last.verdict.verdict) == (7, "unknown")
+    assert [note.code for note in last.notes] == ["engine_stopping"]

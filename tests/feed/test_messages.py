@@ -34,3 +34,10 @@ def test_from_the_engine_and_back(header: Header, snapshot: MakeSnapshot) -> Non
 def test_anything_else_is_a_decode_error(line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_from_engine(line)
+
+
+def test_what_cannot_be_read_is_said_in_one_printable_line() -> None:
+    for decode in (decode_from_engine, decode_to_engine):
+        with pytest.raises(msgspec.DecodeError) as error:
+            decode(b'{"kind":"a\\nb\\u001b[2J"}')
+        assert str(error.value).isprintable()

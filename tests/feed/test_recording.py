@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import zstandard
-from wmtop.engine.feed import recording_format
+from wmtop.engine.feed import recording_reader
 from wmtop.engine.feed import recording_writer as writing
 from wmtop.engine.feed.messages import STREAM_VERSION, Header, decode_from_engine
 from wmtop.engine.feed.recording_reader import RecordingReader
@@ -347,7 +347,7 @@ def test_damage_inside_never_crashes(path: Path, header: Header, snapshot: MakeS
 def test_a_frame_that_unpacks_without_end_is_damage(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
     abandon(path, header, [snapshot(1)])
     with path.open("ab") as file:
-        file.write(recording_format.LAST_BLOCK + zstandard.compress(bytes(recording_format.FRAME_LIMIT + 1)))
+        file.write(recording_reader.LAST_BLOCK + zstandard.compress(bytes(recording_reader.FRAME_LIMIT + 1)))
     with refused(RunError, "damaged", path):
         RecordingReader(path)
 
@@ -402,6 +402,6 @@ def test_frames_are_not_followed_beyond_the_end_of_a_file_that_was_truncated(
             return super().read(size)
 
     whole = path.read_bytes()
-    frames_found = list(recording_format.walk(Counted(whole[:-20]), 10**9))
+    frames_found = list(recording_reader.walk(Counted(whole[:-20]), 10**9))
     assert not frames_found[-1].whole
     assert reads < 50

@@ -1,5 +1,6 @@
 """A copy without names: nothing from outside is left in it, and nothing else is changed."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType, UnionType
@@ -174,3 +175,25 @@ def test_it_writes_over_nothing(tmp_path: Path, header: Header, snapshot: MakeSn
         with refused(UsageError, "unwritable", tmp_path / "none" / "b.rec"):
             redact(reader, tmp_path / "none" / "b.rec", lambda done: None)
     assert (tmp_path / "a.rec").read_bytes() == before
+
+
+def test_a_copy_is_whole_or_not_there(tmp_path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    with RecordingWriter(tmp_path / "a.rec", header) as writer:
+        writer.append(snapshot(1))
+        writer.append(snapshot(2))
+    copy = tmp_path / "b.rec"
+
+    def interrupt(done: int) -> None:
+        assert not copy.exists()
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with RecordingReader(tmp_path / "a.rec") as reader:
+        with pytest.raises(KeyboardInterrupt):
+            redact(reader, copy, interrupt)
+        assert os.listdir(tmp_path) == ["a.rec"]
+        (tmp_path / "b.rec.part").write_bytes(b"left by one that was killed")
+        redact(reader, copy, lambda done: None)
+    assert sorted(os.listdir(tmp_path)) == ["a.rec", "b.rec"]
+    with RecordingReader(copy) as reader:
+        assert (len(reader), reader.truncated) == (2, False)

@@ -134,6 +134,15 @@ def self_join_with_two_delays(job: Job) -> Truth:
 
 
 @job
+def self_union_with_two_delays(job: Job) -> Truth:
+    """One input read twice and united: each row counts twice, and the longer delay holds it back."""
+    events = job.tap(job.read(STEADY), "ts")
+    both = events.withWatermark("ts", "10 seconds").union(events.withWatermark("ts", "30 seconds"))
+    opened = windows([*ALL, *ALL], 10, after=34)
+    return job.run(by_window(both)) | {"watermark_ms": ms(34), "open": opened, "held_by": 1, "several_delays": True}
+
+
+@job
 def filter_empties_an_input(job: Job) -> Truth:
     """In the second batch nothing passes the left one's filter, and Spark reports the right one's times."""
     left = job.tap(job.read([[(0, "A"), (8, "B")], [(300, "noise")], [(20, "A")]], "left"), "ts")

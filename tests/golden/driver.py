@@ -3,6 +3,7 @@
 `python -m tests.golden.driver` reads a request a line from stdin (`arguments`, `now_ms`, `directory`, optionally
 `answers`: a file of recorded REST answers to serve) and prints `{"code", "out", "err"}` for it. Time passes in a child
 only while it sleeps, so what it prints depends on nothing but its input. Forking spares each command the imports.
+Watching must work without the extras, so none can be imported.
 """
 
 import importlib
@@ -15,6 +16,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tests.without_extras import hide_extras
 
 JOBMANAGER = "flink://jobmanager:8081"
 """The address in the arguments of what is served from a recording."""
@@ -119,6 +122,7 @@ def main() -> None:
         for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "WMTOP_CONFIG"):
             os.environ.pop(name, None)
         time.tzset()
+        hide_extras()
         for line in sys.stdin:
             print(json.dumps(answer(json.loads(line), Path(directory))), flush=True)
 

@@ -59,6 +59,12 @@ def test_gallery_job_by_the_event_log(driver: Driver, place: Path, job: str) -> 
     compare("event_logs", job, seen)
 
 
+def first_answer_ms(answers: Path) -> int:
+    """When a recording of REST answers begins (epoch ms)."""
+    with answers.open() as lines:
+        return json.loads(next(lines))["at_ms"]
+
+
 @pytest.mark.parametrize("job", FLINK_JOBS)
 def test_flink_job_by_its_rest_answers(driver: Driver, place: Path, job: str) -> None:
     answers = place / "flink" / f"{job}.jsonl"

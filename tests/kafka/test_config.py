@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wmtop.engine.kafka.client_settings import KafkaConfig, format_login, kafka_config, parse_login
-from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.errors import RunError, UsageError, first_line
 from wmtop.engine.system.java import find_java
 
 from ..refusals import refused
@@ -351,3 +351,41 @@ def test_a_secret_that_did_not_get_to_a_worker_is_one_line(file: Path) -> None:
     del os.environ["WMTOP_KAFKA_SASL_JAAS_CONFIG"]
     with refused(UsageError, "", "WMTOP_KAFKA_SASL_JAAS_CONFIG"):
         config.for_python()
+
+
+@pytest.mark.parametrize("place", ["file", "login", "environment"])
+@pytest.mark.parametrize("odd", ["\\u0000", "\\ud800"])
+def test_a_password_that_is_not_text_is_refused_by_its_name(
+    place: str, odd: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = f"geheim{odd}"
+    lines = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.username=me"]
+    if place == "environment":
+        monkeypatch.setattr(
+            os, "environ", {**os.environ, "KAFKA_SASL_PASSWORD": password.encode().decode("unicode-escape")}
+        )
+    elif place == "login":
+        lines = [*lines[:2], f'sasl.jaas.config={PLAIN} required username="me" password="{password}";']
+    else:
+        lines.append(f"sasl.password={password}")
+    with refused(UsageError, "text", "sasl.") as _:
+        config_of(file, "\n".join(lines))
+
+
+@pytest.mark.parametrize("bootstrap", ["me:geheim@there:9092", "me@there:9092", "there:9092,me:geheim@here:9092"])
+def test_a_login_in_an_address_is_refused_and_not_repeated(bootstrap: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        kafka_config(bootstrap)
+    assert caught.value.code == "login"
+    assert "geheim" not in str(caught.value)
+
+
+def test_an_error_of_another_library_shows_no_secret_in_force(file: Path) -> None:
+    config_of(
+        file,
+        "\n".join(
+            ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=me", "sasl.password=x9z"]
+        ),
+    )
+    assert first_line(ValueError("invalid value b'x9z'")) == "invalid value b'***'"
+    assert str(RunError("the broker said: x9zx9z1, x9z")) == "the broker said: x9zx9z1, ***"

@@ -221,3 +221,27 @@ def test_as_a_process_it_fails_with_one_line(broker: LocalBroker, tmp_path: Path
     errors = process.stderr.read()
     assert errors.startswith("wmtop: ")
     assert errors.count("\n") == 1
+
+
+def test_records_of_a_held_partition_wait_in_their_order_until_it_is_released(
+    broker: LocalBroker, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    name = create_topic(2)
+    file = event_file(tmp_path / "events.parquet", [(n, n, "ab"[n % 2]) for n in range(8)])
+    job = Feed(
+        bootstrap=broker.bootstrap, topic=name, file=str(file), partitions=2, speed=2.0,
+        time="at", arrival="came", channel="who",
+    )  # fmt: skip
+    process = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"hold 1\n")
+    process.stdin.flush()
+    while len(read(broker, name, 0)) < 3:  # n = 4 is there, so b's 1 and 3 were due before
+        time.sleep(0.05)
+    held = numbers(read(broker, name, 1))
+    process.stdin.write(b"release 1\n")
+    process.stdin.flush()
+    assert process.wait(30) == 0
+    process.stdin.close()
+    assert held in ([], [1])  # it may have been sent before the command was read
+    assert [numbers(read(broker, name, partition)) for partition in (0, 1)] == [[0, 2, 4, 6], [1, 3, 5, 7]]

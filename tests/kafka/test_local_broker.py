@@ -1,6 +1,7 @@
 """The local broker is a real one, survives restarts, leaves nothing behind; what keeps it from starting is one line."""
 
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -14,8 +15,10 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 from wmtop.engine.kafka.local_broker import KAFKA_VERSION, LocalBroker, kafka_jars
+from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.system.java import find_java
+from wmtop.engine.targets.flink.demo import FLINK_VERSION
 
 from ..refusals import refused
 from .processes import group, wait_until_gone
@@ -188,8 +191,56 @@ def test_jars_are_there_whole_or_not_at_all(empty_cache: Path, tmp_path: Path) -
     assert [path.name for path in empty_cache.iterdir()] == ["jars.lock"]
 
 
-def test_jars_are_fetched_once_however_many_ask(empty_cache: Path, tmp_path: Path) -> None:
-    maven(tmp_path, f'mkdir -p "$out"; echo all >"$out/kafka_2.13.jar"; echo fetched >>{tmp_path}/fetches')
+@pytest.fixture
+def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The content of the one jar that is pinned."""
+    monkeypatch.setattr(java, "PINS", tmp_path / "pins")
+    digest = hashlib.sha512(b"all\n").hexdigest()
+    (tmp_path / "pins").write_text(f"{digest}  kafka-{KAFKA_VERSION}/kafka_2.13.jar\n")
+    return "all"
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ('echo other >"$out/kafka_2.13.jar"', "kafka_2.13.jar"),
+        ('echo all >"$out/kafka_2.13.jar"; echo all >"$out/more.jar"', "more.jar"),
+        ('echo all >"$out/more.jar"', "kafka_2.13.jar"),
+    ],
+)
+def test_other_jars_than_those_pinned_are_not_kept(
+    empty_cache: Path, tmp_path: Path, pinned: str, made: str, named: str
+) -> None:
+    maven(tmp_path, f'mkdir -p "$out"; {made}')
+    with refused(RunError, "not_pinned", named):
+        kafka_jars()
+    assert [path.name for path in empty_cache.iterdir()] == ["jars.lock"]
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_jars_that_changed_since_are_not_used(empty_cache: Path, tmp_path: Path, pinned: str, change: str) -> None:
+    maven(tmp_path, f'mkdir -p "$out"; echo {pinned} >"$out/kafka_2.13.jar"')
+    jars = kafka_jars()
+    jar = jars / {"changed": "kafka_2.13.jar", "added": "evil.jar", "removed": "kafka_2.13.jar"}[change]
+    jar.unlink() if change == "removed" else jar.write_text("other")
+    with refused(RunError, "not_pinned", str(jar), str(jars)):
+        LocalBroker(tmp_path / "broker").start()
+
+
+def test_maven_checks_what_it_fetches(empty_cache: Path, tmp_path: Path, pinned: str) -> None:
+    maven(tmp_path, f'echo "$@" >{tmp_path}/arguments; mkdir -p "$out"; echo {pinned} >"$out/kafka_2.13.jar"')
+    kafka_jars()
+    assert "--strict-checksums" in (tmp_path / "arguments").read_text().split()
+
+
+@pytest.mark.parametrize("name", [f"kafka-{KAFKA_VERSION}", f"flink-{FLINK_VERSION}"])
+def test_what_wmtop_fetches_is_pinned(name: str) -> None:
+    pins = [line.split() for line in java.PINS.read_text().splitlines()]
+    assert [path for digest, path in pins if path.startswith(f"{name}/") and len(digest) == 128]
+
+
+def test_jars_are_fetched_once_however_many_ask(empty_cache: Path, tmp_path: Path, pinned: str) -> None:
+    maven(tmp_path, f'mkdir -p "$out"; echo {pinned} >"$out/kafka_2.13.jar"; echo fetched >>{tmp_path}/fetches')
     found: list[Path] = []
     said: list[str] = []
     askers = [threading.Thread(target=lambda: found.append(kafka_jars(said.append))) for _ in range(4)]

@@ -1,18 +1,23 @@
 """What does not move holds back neither the engine nor its end: a reader of `--json`, a JVM."""
 
+import json
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
+from wmtop.engine.targets.fleet import ENGINE_SILENT_MS
 
 from ..conftest import QUICK_OPTIONS
 
@@ -93,6 +98,56 @@ def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subproc
     finally:
         if Path(f"/proc/{jvm}").exists():
             os.kill(jvm, signal.SIGKILL)
+
+
+def fleet_rows(lines: "queue.Queue[bytes]") -> Iterator[dict[str, Any]]:
+    """The engine's row in what `export --json` prints from now on."""
+    while True:
+        try:
+            lines.get_nowait()
+        except queue.Empty:
+            break
+    while True:
+        yield json.loads(lines.get(timeout=WITHIN_S))["targets"][0]
+
+
+def test_an_engine_that_is_suspended_or_stopping_is_not_shown_as_moving(engine: "subprocess.Popen[bytes]") -> None:
+    until(lambda snapshot: snapshot.state == "live")
+    export = subprocess.Popen(
+        [sys.executable, "-m", "wmtop.tui.cli", "export", "stuck", "--json"], stdout=subprocess.PIPE
+    )
+    assert export.stdout is not None
+    lines: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=lambda: [lines.put(line) for line in export.stdout or ()], daemon=True).start()
+    try:
+        next(row for row in fleet_rows(lines) if row["verdict"] == "moving")
+        engine.send_signal(signal.SIGSTOP)
+        for row in fleet_rows(lines):
+            if row["age_ms"] > ENGINE_SILENT_MS:
+                break
+        assert (row["verdict"], row["lost"] is None) == ("unknown", False)
+        engine.send_signal(signal.SIGCONT)
+        next(row for row in fleet_rows(lines) if row["verdict"] == "moving")
+
+        jvm = jvm_of(engine.pid)
+        assert jvm is not None
+        os.kill(jvm, signal.SIGSTOP)  # so that stopping takes a while
+        engine.send_signal(signal.SIGTERM)
+        next(row for row in fleet_rows(lines) if row["verdict"] != "moving")
+        until_stopped = list(take_until(fleet_rows(lines), lambda row: row["lost"] is not None))
+        assert {row["verdict"] for row in until_stopped} == {"unknown"}
+        assert engine.wait(WITHIN_S) == 128 + signal.SIGTERM
+    finally:
+        export.kill()
+        export.wait()
+
+
+def take_until(rows: Iterator[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
+    """The rows up to the first wanted one."""
+    for row in rows:
+        yield row
+        if wanted(row):
+            return
 
 
 def test_a_jvm_that_hangs_in_the_start_ends_with_the_engine(engine: "subprocess.Popen[bytes]") -> None:

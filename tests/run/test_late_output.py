@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from wmtop.engine.run.late_output import LocalDirectory, check_late_output
+from wmtop.engine.run.late_output import LateDirectory, check_late_output
 from wmtop.engine.system.errors import UsageError
 
 from ..conftest import QUICK_OPTIONS
@@ -81,24 +81,24 @@ def test_a_correction_run_ends_in_corrected_totals(times: tuple[Path, list[int]]
 
 def test_a_directory_of_others_is_refused(times: tuple[Path, list[int]], tmp_path: Path) -> None:
     used, full, file = tmp_path / "used", tmp_path / "full", tmp_path / "file"
-    LocalDirectory(used).claim("another", own=False, force=False, keep_until=None)
+    LateDirectory(str(used)).claim("another", own=False, force=False, keep_until=None)
     full.mkdir()
     file.touch()
     (full / "mine.txt").touch()
     for directory, force in ((used, False), (full, False), (full, True)):
         with pytest.raises(UsageError, match=str(directory)):
-            LocalDirectory(directory).claim("mine", own=False, force=force, keep_until=None)
+            LateDirectory(str(directory)).claim("mine", own=False, force=force, keep_until=None)
     for directory in (file, tmp_path / "gone" / "state"):
         with pytest.raises(UsageError, match=directory.name):
             check_late_output(str(directory), inputs=[tmp_path / "gone"])
     with pytest.raises(UsageError, match="below"):
-        LocalDirectory(file / "below").claim("mine", own=False, force=False, keep_until=None)
+        LateDirectory(str(file / "below")).claim("mine", own=False, force=False, keep_until=None)
     with pytest.raises(UsageError):  # the run has written there, but it is not there any more
-        LocalDirectory(tmp_path / "new").claim("mine", own=True, force=False, keep_until=3)
+        LateDirectory(str(tmp_path / "new")).claim("mine", own=True, force=False, keep_until=3)
 
 
 def test_claiming_removes_what_was_not_saved_and_with_force_another_run(tmp_path: Path) -> None:
-    directory = LocalDirectory(tmp_path / "late")
+    directory = LateDirectory(str(tmp_path / "late"))
     directory.claim("mine", own=False, force=False, keep_until=None)
     for name in ("batch=2", "batch=3", "batch=10", "_batch=4"):
         (tmp_path / "late" / name).mkdir()

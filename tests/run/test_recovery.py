@@ -27,11 +27,15 @@ Outcome = tuple[dict[str, object], list[object]]
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return records(tmp_path_factory.mktemp("recovery") / "records.parquet")
+
+
+def records(path: Path) -> Path:
+    """A file with the records of the run."""
     r = random.Random(11)
     rows = BATCHES * ROWS_A_BATCH - 7
     arrivals = sorted(r.randrange(0, 3_600_000) for _ in range(rows))
     times = [None if r.random() < 0.01 else a - int(r.expovariate(1 / 200_000)) for a in arrivals]
-    path = tmp_path_factory.mktemp("recovery") / "records.parquet"
     channels = [r.choice("abcde") for _ in range(rows)]
     pq.write_table(pa.table({"t": times, "a": arrivals, "c": channels, "number": range(rows)}), path)
     return path

@@ -1,8 +1,10 @@
 """The session has the settings that the engine counts on, and what keeps it from starting is one line."""
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from wmtop.engine.run import session
 from wmtop.engine.run.session import build_session, jvm_process
 from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.system.files import PrivateDirectory
 
 from ..refusals import refused
 
@@ -73,15 +76,105 @@ def test_the_jvm_forgets_the_sockets_of_past_answers(spark: "SparkSession") -> N
     assert spark.range(3).toArrow().num_rows == 3
 
 
-def test_a_directory_with_too_long_a_path_for_sockets_is_not_taken(
+def test_a_directory_with_too_long_a_path_has_no_sockets(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 90)
+    deep.mkdir()
+    assert session._local_sockets(deep) == {}  # pyright: ignore[reportPrivateUsage]
+    assert not list(deep.iterdir())
+
+
+def test_files_of_a_session_are_in_its_private_directory(spark: "SparkSession") -> None:
+    directory = Path(str(spark.sparkContext.getConf().get("spark.python.unix.domain.socket.dir")))
+    java = spark.sparkContext._jvm.java  # pyright: ignore
+    assert java.lang.System.getProperty("java.io.tmpdir") == str(directory)
+    assert any(directory.glob("blockmgr-*"))
+
+
+LEAVE = "import sys; from wmtop.engine.system.files import PrivateDirectory as P; d = P(sys.argv[1]); print(d.path)"
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_live_one_holds_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deep = tmp_path / ("x" * 60)
-    deep.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
-    monkeypatch.setattr(session, "_sockets", None)  # keeps the one of the running session
-    assert session._local_sockets() == {}  # pyright: ignore[reportPrivateUsage]
-    assert not list(deep.iterdir())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    live = PrivateDirectory("wmtop-test-")
+    stranger = tmp_path / "wmtop-test-link"
+    stranger.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    run = [sys.executable, "-c", LEAVE + "; open(d.path / 'x', 'w'); import os; os.kill(os.getpid(), 9)", "wmtop-test-"]
+    killed = subprocess.run(
+        run, env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert killed.returncode == -9
+    left = [path for path in tmp_path.glob("wmtop-test-*") if path not in (live.path, stranger)]
+    assert len(left) == 1
+    assert left[0].stat().st_mode & 0o777 == 0o700
+    mine = PrivateDirectory("wmtop-test-")
+    assert not left[0].exists()
+    assert live.path.exists()
+    assert (tmp_path / "elsewhere").exists()
+    for directory in (live, mine):
+        directory.remove()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "wmtop-test-link"]
+
+
+def _refused(port: int, request: bytes) -> bool:
+    """Whether the server closes the connection, and answers at most that there is an error."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as attacker:
+        try:
+            attacker.sendall(request)
+            while more := attacker.recv(4_096):
+                answer += more
+        except ConnectionResetError:
+            pass
+    return answer in (b"", b"!xn\n")
+
+
+def test_only_the_jvm_calls_functions_of_this_process_and_a_query_survives_who_tries(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    batches: list[int] = []
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = rows.writeStream.foreachBatch(lambda _, number: batches.append(number))
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(processingTime="0 seconds").start()
+
+    def wait_for_a_batch() -> None:
+        seen = len(batches)
+        deadline = time.monotonic() + 60
+        while len(batches) < seen + 2:
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    try:
+        wait_for_a_batch()
+        gateway = spark.sparkContext._gateway  # pyright: ignore
+        port = gateway._callback_server.server_socket.getsockname()[1]
+        proxies = [name for name in gateway.gateway_property.pool.dict if name.startswith("p")]
+        assert proxies
+        for name in proxies:
+            assert _refused(port, f"g\n{name}\ne\n".encode())
+            assert _refused(port, f"c\n{name}\ncall\ni5\ne\n".encode())
+            assert _refused(port, f"A\n{'0' * 64}\ne\ng\n{name}\ne\n".encode())
+            assert _refused(port, b"A\n\ne\n")
+        assert set(proxies) <= gateway.gateway_property.pool.dict.keys()
+        wait_for_a_batch()
+    finally:
+        query.stop()
+
+
+def test_sparks_own_ports_listen_on_loopback_and_take_only_who_knows_the_secret(spark: "SparkSession") -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.authenticate") == "true"
+    assert conf.get("spark.authenticate.secret") is None
+    owned = {os.readlink(path) for path in Path(f"/proc/{jvm_process(spark).pid}/fd").iterdir() if path.is_symlink()}
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    listening = [line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in owned]
+    assert listening
+    assert set(listening) <= {"0100007F", "0000000000000000FFFF00000100007F"}
 
 
 def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:

@@ -21,7 +21,7 @@ from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Other, OtherFact, SourceView
 from wmtop.engine.targets.plugin import snapshot_of_channels
 from wmtop.engine.text.formatting import UNKNOWN
-from wmtop.tui.words.fail_if import parse_fail_if
+from wmtop.tui.words.check import parse_fail_if
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.watermark import fact_text
 

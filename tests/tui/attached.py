@@ -6,19 +6,25 @@ from wmtop.engine.snapshot import (
     STATE_SCHEMA,
     BarrelRule,
     ChannelView,
+    Clock,
     Holder,
     Level,
     Note,
     OpenWindow,
+    Reason,
     Snapshot,
     SourcePosition,
     SourceView,
     SparkProgress,
+    StreamsApplication,
     Totals,
+    Verdict,
+    WaitingWindow,
     WatermarkNode,
     WhatIf,
     Windows,
 )
+from wmtop.engine.targets.target import NOT_KNOWN
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from tests.snapshots import replace, snapshot_for
@@ -149,3 +155,65 @@ def group(kind: str = "group") -> Snapshot:
         sources=[SourcePosition("kafka orders, 4 partitions", {"orders/0": 12, "orders/2": 7}, 13_164)],
         origin={"channels": "broker", "level": "broker", "positions": "consumer group"},
     )
+
+
+def streams(
+    tasks: int = 3, *, stuck: int = 1, window_ms: int | None = 10_000, unread: int = 0, **more: Any
+) -> Snapshot:
+    """A Kafka Streams application of two sub-topologies: the last `stuck` tasks of the first have had no data for 12
+    minutes, or (`unread`) process nothing; the second is behind a repartition.
+    """
+    views: list[ChannelView] = []
+    clocks: list[Clock] = []
+    for part, topic in enumerate(("orders", "billing-totals-repartition")):
+        for number in range(tasks):
+            quiet = part == 0 and number >= tasks - stuck
+            at = NOW - (12 * MINUTE + 30_000 if quiet else 4_000 + 100 * number)
+            verdict = "moving" if not quiet else "stalled" if unread else "waiting"
+            since = NOW - (12 * MINUTE if quiet else 3_000)
+            channel = f"{topic}-{number}"
+            view = ChannelView(channel, at, at, "active", None, None, None, None, None,
+                               since_ms=None if quiet else since, quiet_ms=None if quiet and unread else NOW - since,
+                               backlog=unread if quiet else 0, flaps=None)  # fmt: skip
+            waits = quiet and window_ms is not None
+            end = at // 10_000 * 10_000 + 10_000
+            views.append(view)
+            clocks.append(
+                Clock(
+                    f"{part}_{number}",
+                    [channel],
+                    at,
+                    verdict,
+                    NOW - since,
+                    age_at_least=quiet,
+                    reason=Reason("advancing" if not quiet else "unread_records" if unread else "no_records"),
+                    downstream=part == 1,
+                    has_windows=True if waits else None,
+                    emitted_to_ms=at - 2_000 if waits else None,
+                    waiting=WaitingWindow(end, end + 2_000, [channel]) if waits else None,
+                    waiting_count=4 if waits else None,
+                )
+            )
+    worst = min(clocks, key=lambda clock: -(clock.age_ms or 0))
+    verdict = Verdict(worst.verdict, NOW - (worst.age_ms or 0), worst.age_ms, worst.age_at_least, patience_ms=MINUTE,
+                      reason=worst.reason)  # fmt: skip
+    known: dict[str, Any] = {
+        "name": "billing",
+        "batch": None,
+        "settings": replace(NOT_KNOWN, window=None if window_ms is None else Tumbling(window_ms)),
+        "source": SourceView(
+            "group", "Kafka Streams application billing at localhost:9092", bootstrap="localhost:9092"
+        ),
+        "level": Level(),
+        "verdict": verdict,
+        "channels": views,
+        "windows": Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
+        "spark": SparkProgress(),
+        "sources": None,
+        "clocks": clocks,
+        "streams": StreamsApplication(
+            "billing", "classic", "Stable", 2, window_ms=window_ms, grace_ms=None if window_ms is None else 2_000
+        ),
+        "origin": {"channels": "commits", "positions": "consumer group"},
+    }
+    return query(**known | more)

@@ -63,7 +63,10 @@ def channel(name: str, ahead_ms: int | None, **more: Any) -> ChannelView:
         "quiet_ms": 4 * MINUTE,
         "rate": 12.0,
     }
-    return ChannelView(channel=name, **(known | more))
+    known |= more
+    if known["state"] == "active":  # its idle timer runs since its last record
+        known.setdefault("timer_ms", known["quiet_ms"])
+    return ChannelView(channel=name, **known)
 
 
 def flights() -> list[ChannelView]:

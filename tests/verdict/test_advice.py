@@ -1,8 +1,8 @@
 """Advice: the recommended lateness keeps the target, the edge below it does not; what is not known is not advised."""
 
 from wmtop.engine.snapshot import Level, RecentLateness, RecentRow, Snapshot, Totals, WhatIf, WhatIfIdle
+from wmtop.engine.snapshot.recommendation import advice, known_horizons
 from wmtop.engine.verdict.preview import lines_in_jobs
-from wmtop.engine.verdict.recommendation import advice, known_horizons
 from wmtop.engine.watermarks.lateness import HOUR, MINUTE
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.lateness import advice_lines

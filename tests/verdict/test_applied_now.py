@@ -7,10 +7,10 @@ from msgspec import UNSET
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.preview import applied_now
 from wmtop.engine.watermarks.monitor import Monitor
-from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.times import MIN
 
-from ..reference.ops import Op, Tick
+from ..reference.ops import Gone, Op, Tick
 from ..watermarks import scripts
 from ..watermarks.examples import examples
 from ..watermarks.lockstep import Driver
@@ -119,6 +119,16 @@ def test_a_lower_lateness_closes_what_it_reaches_and_a_higher_one_freezes() -> N
     assert higher is not None
     assert (lower.watermark_ms, lower.holder, lower.frozen_ms) == (69, "b", 0)
     assert (higher.watermark_ms, higher.holder, higher.frozen_ms) == (29, "b", 20)
+
+
+def test_what_sparks_clock_has_closed_fires_also_after_its_channels_have_left() -> None:
+    driver = Driver(Settings(strategy="spark", lateness_ms=0, window=Tumbling(1)))
+    for op in (batch(1, ("a", 10)), batch(2, ("a", 11)), Gone(("a",), 3)):
+        driver.apply(op)
+    reported = applied_now(driver.snapshot(), lateness_ms=0)
+    assert reported is not None
+    copy, fired = changed(driver.monitor, 3, lateness_ms=0)
+    assert (reported.watermark_ms, reported.fires) == (copy.shown(copy.level), fired) == (11, 1)
 
 
 def test_a_setting_that_the_strategy_lacks_is_refused() -> None:

@@ -109,7 +109,7 @@ def advancing(dice: Random, seconds: int) -> Iterator[tuple[int, int]]:
             yield now, level
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.matrix) for seed in range(8, 40))])
 @pytest.mark.parametrize("kind", ["run", "replay"])
 def test_pace_patience_and_slowness_of_long_runs(seed: int, kind: Beat) -> None:
     dice = Random(seed)

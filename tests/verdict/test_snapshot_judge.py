@@ -240,7 +240,7 @@ MOVING = Verdict("moving", NOW, age_ms=0, speed=1.0, reason=Reason("advancing"))
 )
 def test_what_a_reader_may_show(state: EngineState, lost: str | None, expected: tuple[str, str]) -> None:
     snapshot = replace(shown(Moment(NOW, NOW, 1, {}, 0)), state=state, verdict=MOVING)
-    found = verdict_of(snapshot, lost=lost, lost_since_ms=5 if lost else None)  # type: ignore[arg-type]
+    found = verdict_of(snapshot, lost=lost)  # type: ignore[arg-type]
     assert (found.verdict, found.reason.code) == expected
     assert found.speed == (1.0 if expected[0] == "moving" else None)
     assert lost_state(snapshot) == (None if state in ("live", "partial", "paused") else expected[1] if not lost else

@@ -27,7 +27,7 @@ SECOND, MINUTE = 1_000, 60_000
 
 def point(at_ms: int, verdict: VerdictName | None = None, *, records: int = 0, late: int = 0) -> HistoryPoint:
     return HistoryPoint(
-        now_ms=at_ms * 600, watermark_ms=0, behind_fastest_ms=0, holder="a", records=records, late=late,
+        now_ms=at_ms * 600, watermark_ms=0, behind_fastest_ms=MINUTE, holder="a", records=records, late=late,
         wall_ms=WALL + at_ms, cause="quiet", verdict=verdict,
     )  # fmt: skip
 

@@ -56,6 +56,7 @@ def test_a_point_has_what_the_sparklines_need() -> None:
         results=6,
         held_since_ms=NOW - 9,
         cause="behind",
+        emitted_ms=NOW - 5_000,
     )
 
 

@@ -1,6 +1,6 @@
 """How long a channel takes from one idleness to the next."""
 
-from wmtop.engine.watermarks.idleness import IdleCycles
+from wmtop.engine.watermarks.channels import IdleCycles
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.observation import BatchObservation, Group
 from wmtop.engine.watermarks.operator_clock import OperatorClock

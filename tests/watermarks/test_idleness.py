@@ -1,6 +1,6 @@
 """Time that does not count towards an idle timeout."""
 
-from wmtop.engine.watermarks.idleness import IdlenessTimers
+from wmtop.engine.watermarks.channels import IdlenessTimers
 from wmtop.engine.watermarks.settings import Settings
 
 from ..reference.ops import Batch, Row

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from wmtop.engine.watermarks.channels import IdlenessTimers
 from wmtop.engine.watermarks.generators import absorb, new_generator
-from wmtop.engine.watermarks.idleness import IdlenessTimers
 from wmtop.engine.watermarks.multiplexer import Combined, Emission, Multiplexer, WatermarkOutput
 from wmtop.engine.watermarks.settings import Session, Settings, StrategyName, WindowSpec
 from wmtop.engine.watermarks.times import MAX, MIN, saturate, shift

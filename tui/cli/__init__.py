@@ -1,5 +1,10 @@
 """The command line: the only part that wires engine and screen together."""
 
-from .main import main
+import sys
+
+if sys.argv[1:] == ["--version"]:
+    from .process import print_versions as main
+else:
+    from .main import main
 
 __all__ = ["main"]

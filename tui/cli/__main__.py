@@ -1,5 +1,5 @@
 """`python -m wmtop.tui.cli`."""
 
-from .main import main
+from . import main
 
 main()

@@ -9,16 +9,15 @@ import msgspec
 import typer
 
 from ...engine.doctor import diagnose
-from ...engine.doctor.lateness import LateCause
+from ...engine.doctor.lateness import LateCause, late_cause_of
 from ...engine.feed.client import first_snapshot
 from ...engine.snapshot import Snapshot
-from ...engine.snapshot.recommendation import recommendation
+from ...engine.snapshot.recommendation import Advice, advice, known_horizons, recommendation
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.own import Recording, is_recording, own_run
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import NO_DATA, clean, duration, setting, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
-from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words import preview as from_start
 from ..words.lateness import LINE_NAMES, advice_lines, cause_lines
 from .options import (
@@ -122,7 +121,8 @@ def _advice_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str
 
 def _causes(snapshot: Snapshot) -> list[LateCause]:
     """What most late records have in common."""
-    return [finding for finding in diagnose(snapshot, []) if isinstance(finding, LateCause)]
+    cause, is_found = late_cause_of(snapshot), any(found.code == "late-cause" for found in diagnose(snapshot, []))
+    return [] if cause is None or not is_found else [cause]
 
 
 def _text(title: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:

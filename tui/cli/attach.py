@@ -10,6 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from ...engine.feed import run_directory
+from ...engine.feed.alert_command import parse_command
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
@@ -17,8 +18,7 @@ from ...engine.system.files import check_outputs
 from ...engine.targets.own import is_path, is_remote, local_path
 from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import DAY
-from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
-from .launch import launched
+from .engines import bounds_of, run_claimed, show, stop_on_eof
 from .options import (
     TARGET_OPTIONS,
     Force,
@@ -34,6 +34,7 @@ from .options import (
     with_target_options,
 )
 from .output import SnapshotPrinter
+from .process import launched
 from .replay import progress_bar, show_post_mortem
 from .running import has_terminal, list_all, list_inside, open_screen
 from .targets import free_name, member_of
@@ -49,7 +50,7 @@ def attach(
     target: Annotated[
         str | None,
         target_argument(
-            "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
+            "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP[/TOPIC], flink://HOST:PORT[/JOB]",
             "[TARGET]",
         ),
     ] = None,
@@ -67,7 +68,7 @@ def attach(
 ) -> None:
     """Attach to an existing query, Flink job, topic or engine; without TARGET: list what can be attached to."""
     headless = headless or launched() is not None
-    alert_command = command_of(on_alert)
+    alert_command = parse_command(on_alert)
     alone = {"--name": name, "--record": record, "--verdict-after": verdict_after}
     if target is None:
         options.only((), "without TARGET")

@@ -1,7 +1,4 @@
-"""`wmtop check`: watch targets until a verdict is possible, print verdict and findings, and exit accordingly.
-
-Also `wmtop explain CODE`: what a finding means, how it is recognised, what to do; `docs/findings.md` has the same.
-"""
+"""`wmtop check`: a target's verdict and findings once; `wmtop watch`: at each change; `wmtop explain`: a finding."""
 
 import shutil
 import sys
@@ -11,10 +8,12 @@ import time as clock
 from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+from msgspec import Struct
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
@@ -23,8 +22,22 @@ from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, cut, duration
-from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..words.fail_if import FACTS, AtLeast, CheckInput, Expression, Outcome, evaluate, facts_of
+from ..words.chain import chain_headline
+from ..words.check import (
+    BAD,
+    FACTS,
+    AtLeast,
+    Checked,
+    CheckedFinding,
+    CheckInput,
+    Expression,
+    Outcome,
+    evaluate,
+    facts_of,
+    lines,
+    reason_of,
+    table,
+)
 from ..words.fleet import held_back_by
 from .options import (
     FAIL_ON,
@@ -40,12 +53,11 @@ from .options import (
     with_target_options,
 )
 from .process import log
-from .targets import Look, Member, look_at, some_members
+from .targets import ANSWERS_WITHIN_MS, Look, Member, look_at, some_members
 
 NO_ANSWER = "no answer within"
 
 FINE, MET, UNUSABLE, CANNOT_TELL = 0, 1, 2, 3
-DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
 MAX_COLUMNS = 100
@@ -60,12 +72,22 @@ LAST_POLL_S = 1
 """How long (s) a poll that began within `--for` may take."""
 
 
+class SoFar(Struct):
+    """What was found of a target, and how long (ms) it is read."""
+
+    for_ms: int
+    found: Checked | None = None
+
+
 @with_target_options(*OF_CHECKS)
 def check(
     targets: Annotated[
         list[str] | None, target_argument("a run, a recording, or anything that 'wmtop attach' takes", "TARGET…")
     ] = None,
     every: AllTargets = False,
+    chain: Annotated[
+        bool, flag("--chain", "the chain of the configured targets, or of a configuration given as TARGET")
+    ] = False,
     fail_if: Annotated[
         str | None, option("EXPR", "exit 1 only if it is true, e.g. 'level_lag > 10m or late_share > 1%'")
     ] = None,
@@ -73,7 +95,10 @@ def check(
         Collection[str] | None,
         option("critical|warning|never", "exit 1 for a finding at least that severe", parse=parse_severities),
     ] = None,
-    look_for: Annotated[int, duration_option("how long to wait for a verdict (30s)", "--for")] = DEFAULT_FOR_MS,
+    look_for: Annotated[
+        int | None,
+        duration_option("how long to wait for a verdict (as long as one takes, at most 5m; no answer: 30s)", "--for"),
+    ] = None,
     at: AtTime = None,
     options: TargetOptions = NO_OPTIONS,
     json: Annotated[bool, flag("--json", "print one JSON object a target")] = False,
@@ -83,13 +108,14 @@ def check(
     With --fail-if EXPR it is 1 if EXPR is true, and for the findings of a given --fail-on; the verdict does not count.
     """
     expression = _parsed(fail_if)
-    found = some_members(targets or [], every=every)
+    found = _chain(targets or [], every=every) if chain else some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
     check_one = partial(_check, expression=expression, fail_on=fail_on, for_ms=look_for, at=at, options=options)
     results: list[Checked] = []
     refused: list[UsageError] = []
-    for result in _check_all(found, check_one, hangs_after_s(look_for)):
+    limit_ms = ANSWERS_WITHIN_MS if look_for is None else look_for
+    for result in _check_all(found, check_one, limit_ms):
         if isinstance(result, UsageError):
             refused.append(result)
             continue
@@ -107,6 +133,14 @@ def check(
     raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
 
 
+def _chain(files: list[str], *, every: bool) -> list[Member]:
+    if every or len(files) > 1:
+        raise UsageError("--chain is one chain: give at most its configuration, and no --all")
+    from .chain import chain_member
+
+    return [chain_member(Path(files[0]) if files else None)]
+
+
 def _parsed(text: str | None) -> Expression | None:
     if text is None:
         return None
@@ -117,15 +151,15 @@ def _parsed(text: str | None) -> Expression | None:
 
 
 def _check_all(
-    members: list[Member], check_one: Callable[[Member, dict[str, Checked]], Checked], limit_s: float
+    members: list[Member], check_one: Callable[[Member, SoFar], Checked], limit_ms: int
 ) -> Iterator[Checked | UsageError]:
     """Check all targets at the same time; results in order, also `UsageError`s. A hanging target delays no other."""
     outcomes: dict[str, Checked | Exception] = {}
-    seen: dict[str, Checked] = {}
+    so_far = {each.name: SoFar(limit_ms) for each in members}
 
     def look(member: Member) -> None:
         try:
-            outcomes[member.name] = check_one(member, seen)
+            outcomes[member.name] = check_one(member, so_far[member.name])
         except Exception as error:  # noqa: BLE001 - the thread that waits reports it
             outcomes[member.name] = error
 
@@ -135,14 +169,16 @@ def _check_all(
     }
     for thread in threads.values():
         thread.start()
-    until = clock.monotonic() + limit_s
+    began = clock.monotonic()
     for name, thread in threads.items():
-        thread.join(max(until - clock.monotonic(), 0))
+        while (left := began + hangs_after_s(so_far[name].for_ms) - clock.monotonic()) > 0 and thread.is_alive():
+            thread.join(left)  # a verdict may take longer, as is known by then
         outcome = outcomes.get(name)
         if isinstance(outcome, Exception) and not isinstance(outcome, UsageError):
             log.error("unexpected error", exc_info=outcome)
             outcome = _unknown(name, unexpected(outcome))
-        yield outcome or seen.get(name) or _unknown(name, f"{NO_ANSWER} {duration(limit_s * 1_000)}")
+        waited_ms = hangs_after_s(so_far[name].for_ms) * 1_000
+        yield outcome or so_far[name].found or _unknown(name, f"{NO_ANSWER} {duration(waited_ms)}")
 
 
 def hangs_after_s(for_ms: int) -> float:
@@ -152,21 +188,21 @@ def hangs_after_s(for_ms: int) -> float:
 
 def _check(
     member: Member,
-    seen: dict[str, Checked],
+    so_far: SoFar,
     *,
     expression: Expression | None,
     fail_on: Collection[str] | None,
-    for_ms: int,
+    for_ms: int | None,
     at: str | None,
     options: TargetOptions,
 ) -> Checked:
-    """Check one target; `seen` gets what was found so far, in case its next poll takes too long."""
+    """Check one target; `so_far` gets what was found, in case its next poll takes too long."""
     expression = _parsed(member.fail_if) if expression is None else expression
 
     def decided(look: Look) -> bool:
         if _decided(look.given(), expression):
             return True
-        seen[member.name] = _result(member.name, look, expression, fail_on)
+        so_far.for_ms, so_far.found = look.for_ms, result_of(member.name, look, expression, fail_on)
         return False
 
     try:
@@ -177,7 +213,7 @@ def _check(
         if not member.forgiving:
             raise
         return _unknown(member.name, first_line(error))
-    return _result(member.name, look, expression, fail_on)
+    return result_of(member.name, look, expression, fail_on)
 
 
 def _decided(given: CheckInput, expression: Expression | None) -> bool:
@@ -200,7 +236,7 @@ def _unknown(target: str, reason: str) -> Checked:
     return Checked(target, "unknown", reason, [], dict.fromkeys(FACTS), CANNOT_TELL)
 
 
-def _result(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
+def result_of(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
     given = look.given()
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
     facts = facts_of(given)
@@ -208,7 +244,7 @@ def _result(target: str, look: Look, expression: Expression | None, fail_on: Col
     return Checked(
         target=target,
         verdict=given.verdict,
-        reason=reason_of(given, said),
+        reason="; ".join([*chain_headline(given.snapshot), reason_of(given)]),
         findings=[
             CheckedFinding(
                 code=one.code,

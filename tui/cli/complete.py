@@ -15,7 +15,7 @@ EXAMPLES = {
         "wmtop run replay flights.parquet --time scheduled",
         "wmtop attach /data/orders/checkpoint",
     ),
-    "demo": ("wmtop demo", "wmtop demo --speed 1200", "wmtop demo --kafka"),
+    "demo": ("wmtop demo", "wmtop demo --speed 1200", "wmtop demo --kafka", "wmtop demo --chain"),
     "run": (
         "wmtop run replay flights.parquet --time scheduled --channel carrier",
         "wmtop run kafka localhost:9092 orders --time created_at",
@@ -48,8 +48,10 @@ EXAMPLES = {
         "wmtop check flights --for 1m",
         "wmtop check --all",
         "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
+        "wmtop check --chain --fail-if 'chain.behind > 30m'",
     ),
     "watch": ("wmtop watch flights", "wmtop watch flink://localhost:8081/orders --every 10m >> orders.log"),
+    "chain": ("wmtop chain", "wmtop chain pipeline.toml --json", "wmtop chain --record chain.rec --on-alert page-me"),
     "explain": ("wmtop explain", "wmtop explain silent-channels"),
     "export": (
         "wmtop export --all --prometheus :9464",

@@ -1,6 +1,6 @@
 """The configuration: its file, what is in force and where that comes from, and `wmtop config`, which prints it."""
 
-import json as std_json
+import json
 import os
 import re
 import sys
@@ -16,18 +16,18 @@ import platformdirs
 import typer
 from msgspec import Struct
 
-from ...engine.system.errors import UsageError
+from ...engine.system.errors import LOGIN_IN_ADDRESS, UsageError
+from ...engine.system.files import read_small
 from ...engine.text.formatting import clean, setting
 from ...engine.watermarks.settings import TUNABLE
-from ..words.keys import BIND_NAMES, binds_by_name, check_keys, chosen_keys, key_label, use_keys
+from ..words.keys import BY_NAME, check_keys, chosen_keys, key_label, use_keys
 from ..words.texts import ALERTS, THEMES, ZONES, Appearance
-from ..words.user_commands import UserCommand, command_of
-from .options import TARGET_OPTIONS, EngineArguments, flag, parse_condition, parse_duration
+from ..words.user_commands import UserCommand, command_reader
+from .options import TARGET_OPTIONS, EngineArguments, any_of, flag, parse_condition, parse_duration
 
 FILE_VARIABLE = "WMTOP_CONFIG"
 MIN_REFRESH_MS = 100
 """Shortest refresh (ms): below it, the fleet would only read and draw."""
-_SECRET_IN_ADDRESS = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"passw|secret|token|credential|access.?key", re.IGNORECASE)
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 """What the parser of TOML ends its errors with."""
@@ -41,9 +41,9 @@ _DISPLACED: dict[str, tuple[str, ...]] = {
 }
 """Defaults that give way if an option of the command line contradicts them."""
 
-Origin = Literal["file", "environment", "default"]
 KeyPath = tuple[str, ...]
 """The names that lead to a key: `("targets", "orders", "attach")`."""
+Origin = Literal["file", "environment", "default"]
 Read = Callable[[Any], Any]
 """Converts a value of the file; ValueError with the problem and an example."""
 
@@ -55,6 +55,9 @@ class ConfiguredTarget(Struct, frozen=True):
     attach: str
     options: dict[str, Any] = {}
     fail_if: str | None = None
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """The topics that it reads and writes, for `wmtop chain`."""
 
 
 class Config(Struct, frozen=True):
@@ -105,7 +108,7 @@ def _refresh(value: Any) -> int:
 
 def _one_of(value: Any, *, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        raise ValueError(f"is {_quoted(value)}; use {_or(allowed)}")
+        raise ValueError(f"is {_quoted(value)}; use {any_of(allowed)}")
     return value
 
 
@@ -114,7 +117,7 @@ def _alerts(value: Any) -> tuple[str, ...]:
         return ()
     values = cast(list[Any], value) if isinstance(value, list) else str(value).split(",")
     if wrong := [each for each in values if each not in ALERTS]:
-        raise ValueError(f'is {", ".join(map(_quoted, wrong))}; use "off" or a list of {_or(ALERTS)}')
+        raise ValueError(f'is {", ".join(map(_quoted, wrong))}; use "off" or a list of {any_of(ALERTS)}')
     return tuple(values)
 
 
@@ -123,8 +126,12 @@ def _condition(value: Any) -> str:
     return value
 
 
+def _topics(value: Any) -> tuple[str, ...]:
+    return tuple(_text(topic) for topic in _typed(value, list, 'a list of topics, e.g. ["orders"]'))
+
+
 def _address(value: Any) -> str:
-    if _SECRET_IN_ADDRESS.match(_text(value)):
+    if LOGIN_IN_ADDRESS.search(_text(value)):
         raise ValueError("has a password in it: keep secrets out of this file; name a file or an environment variable")
     return value
 
@@ -140,12 +147,12 @@ def _option(hint: Any, value: Any, *, as_text: bool) -> Any:
         return value == "true" if value in ("true", "false") else _typed(value, bool, "true or false")
     if option.parser is not None:
         try:
-            read = option.parser(_typed(value, str, 'a text, e.g. "30m"'))
+            read = option.parser(str(value) if type(value) is int else _typed(value, str, 'a text, e.g. "30m"'))
         except typer.BadParameter as error:
             raise ValueError(error.message) from None
         return value if as_text else read
     if plain is int:
-        return _typed(int(value) if str(value).isdigit() else value, int, "a whole number")
+        return _typed(int(value) if re.fullmatch("[0-9]{1,18}", str(value)) else value, int, "a whole number")
     if plain in (str, Path):
         return _text(value)
     texts = [value] if isinstance(value, str) else _typed(value, list, "a text or a list of texts")
@@ -165,8 +172,10 @@ TARGET_KEYS: dict[str, Read] = {
     **{name.replace("_", "-"): partial(_option, hint, as_text=False) for name, hint in TARGET_OPTIONS.items()},
     "state-reader": partial(_one_of, allowed=("none", "files", "spark")),
     "fail-if": _condition,
+    "reads": _topics,
+    "writes": _topics,
 }
-"""The options of `wmtop attach` that a target may set, and the condition for `check`."""
+"""The options of `wmtop attach` that a target may set, the condition for `check`, and topics for `chain`."""
 UI_KEYS: dict[str, Read] = {
     "theme": partial(_one_of, allowed=THEMES),
     "zone": partial(_one_of, allowed=ZONES),
@@ -185,21 +194,25 @@ def parse_config(text: str, path: Path) -> Config:
     import tomllib  # not at the start of a screen
 
     try:
+        if any(line.count(".") > 200 for line in text.splitlines()):  # the parser's time is the square of a key's
+            raise RecursionError
         content = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; the deepest is a list in [targets.NAME]") from None
     except tomllib.TOMLDecodeError as error:
         at = _AT_LINE.search(str(error))
         line = at["line"] if at is not None and at["line"] else max(len(text.splitlines()), 1)
         raise ConfigError(f"{path}:{line}: not TOML: {_AT_LINE.sub('', str(error))}") from None
     try:
         _check_names((), content, ("targets", "ui", "keys", "commands", "defaults"))
-        defaults = _table(("defaults",), content)
+        defaults, commands = _table(("defaults",), content), _table(("commands",), content)
         _check_names(("defaults",), defaults, ("run",))
         targets = _table(("targets",), content)
         return Config(
             targets={name: _target(name, targets, path.parent) for name in targets},
             ui=_values(("ui",), content, UI_KEYS),
-            keys=_keys(content),
-            commands=_values(("commands",), content, dict.fromkeys(_table(("commands",), content), command_of)),
+            keys=(keys := _keys(content)),
+            commands=_values(("commands",), content, dict.fromkeys(commands, command_reader(keys))),
             run=_values(("defaults", "run"), defaults, RUN_KEYS),
         )
     except _WrongKeyError as error:
@@ -214,18 +227,19 @@ def _target(name: str, targets: dict[str, Any], directory: Path) -> ConfiguredTa
     values = _values(where, targets, TARGET_KEYS)
     if "attach" not in values:
         raise _WrongKeyError(where, f'target {clean(name)} needs attach = "…", what wmtop attach would take')
-    attach, fail_if = values.pop("attach"), values.pop("fail-if", None)
+    attach = values.pop("attach")
+    others = {key.replace("-", "_"): values.pop(key) for key in ("fail-if", "reads", "writes") if key in values}
     if "://" not in attach and ("/" in attach or attach.startswith("~")):
         attach = str(directory / Path(attach).expanduser())
     options = {key.replace("-", "_"): value for key, value in values.items()}
     for key in options:
         if Path in get_args(get_args(TARGET_OPTIONS[key])[0]):
             options[key] = directory / Path(options[key]).expanduser()
-    return ConfiguredTarget(name, attach, options, fail_if)
+    return ConfiguredTarget(name, attach, options, **others)
 
 
 def _keys(content: dict[str, Any]) -> dict[str, str]:
-    keys = _values(("keys",), content, dict.fromkeys(BIND_NAMES, _text))
+    keys = _values(("keys",), content, dict.fromkeys(BY_NAME, _text))
     for name in keys:
         try:
             check_keys({name: keys[name]}, among=keys)
@@ -265,50 +279,14 @@ def _check_names(where: KeyPath, table: Iterable[str], known: Iterable[str]) -> 
         if _SECRET_NAME.search(key):
             hint = "keep secrets out of this file; name a file (kafka-config, auth-file) or an environment variable"
         elif near := get_close_matches(key.replace("_", "-"), names, 2):
-            hint = f"did you mean {_or(near)}?"
+            hint = f"did you mean {any_of(near)}?"
         else:
-            hint = _LISTED_BY.get(where) or f"use {_or(names)}"
+            hint = _LISTED_BY.get(where) or f"use {any_of(names)}"
         raise _WrongKeyError((*where, key), f"unknown {kind} '{clean(key)}'{place}; {hint}")
 
 
 def _quoted(value: Any) -> str:
     return f"'{clean(value)}'" if isinstance(value, str) else str(value).lower()
-
-
-def _or(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}" if most else last
-
-
-def line_of(text: str, path: KeyPath) -> int:
-    """The line (from 1) of the key or table `path`, else of the nearest table around it."""
-    places = _places(text)
-    while path and path not in places:
-        path = path[:-1]
-    return places.get(path, 1)
-
-
-@cache
-def _places(text: str) -> dict[KeyPath, int]:
-    """The line of each key and table: that at which the text begins to have it."""
-    import tomllib
-
-    places: dict[KeyPath, int] = {}
-    lines, begun = text.splitlines(), 1
-
-    def note(path: KeyPath, value: Any) -> None:
-        places.setdefault(path, begun)
-        if isinstance(value, dict):
-            for key, inner in cast(dict[str, Any], value).items():
-                note((*path, key), inner)
-
-    for number in range(1, len(lines) + 1):
-        try:
-            note((), tomllib.loads("\n".join(lines[:number])))
-        except tomllib.TOMLDecodeError:  # in a value of several lines
-            continue
-        begun = number + 1
-    return places
 
 
 def config_path() -> tuple[Path, bool]:
@@ -333,7 +311,7 @@ def config() -> Config:
 @cache
 def _read(path: Path, _changed_ns: int) -> Config:
     try:
-        return parse_config(path.read_text(encoding="utf-8"), path)
+        return parse_config(read_small(path).decode(), path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(f"cannot read the configuration {clean(str(path))}: {reason}") from None
@@ -391,25 +369,15 @@ def variable_of(key: str) -> str:
 
 def config_command(
     keys: Annotated[bool, flag("--keys", "list the actions and their keys, for [keys]")] = False,
-    json: Annotated[bool, flag("--json", "print one JSON object")] = False,
 ) -> None:
     """Show the configuration in force, and where each value comes from."""
     content, (path, _) = config(), config_path()
     if keys:
         use_keys(content.keys)
         chosen = chosen_keys()
-        for name, bind in binds_by_name().items():
+        for name, (row, bind) in BY_NAME.items():
             shown = " ".join(key_label(key) for key in chosen.get(name, bind.key).split(","))
-            print(f"{name:<22} {shown:<12} {bind.help}{'  (configured)' * (name in chosen)}")
-    elif json:
-        screen, run = (
-            {key: {"value": each.value, "from": each.origin} for key, each in values.items()}
-            for values in (ui(), run_defaults())
-        )
-        targets = {name: _as_in_file(target) for name, target in content.targets.items()}
-        file = str(path) if path.exists() else None
-        whole = {"file": file, "targets": targets, "ui": screen, "keys": content.keys, "defaults": {"run": run}}
-        print(std_json.dumps(whole))
+            print(f"{name:<22} {shown:<12} {row.help}{'  (configured)' * (name in chosen)}")
     else:
         print("\n".join(_lines(path, content)))
 
@@ -430,16 +398,17 @@ def _lines(path: Path, content: Config) -> Iterator[str]:
         for key, each in values.items():
             line = f"line {line_of(text, (*where, key))}"
             origin = {"file": line, "environment": variable_of(key), "default": "default"}[each.origin]
-            yield f"{f'{key} = {std_json.dumps(each.value, ensure_ascii=False)}':<50} # {origin}"
+            yield f"{f'{key} = {json.dumps(each.value, ensure_ascii=False)}':<50} # {origin}"
 
 
 def _as_in_file(target: ConfiguredTarget) -> dict[str, Any]:
     """A target as in the file, without defaults."""
     shown: dict[str, Any] = {"attach": target.attach}
     for key, value in target.options.items():
-        is_duration = key in ("lateness", "idle_after")
+        is_duration = key in ("lateness", "idle_after", "window", "grace")
         shown[key.replace("_", "-")] = setting(None if value < 0 else value) if is_duration else str(value)
-    return shown if target.fail_if is None else {**shown, "fail-if": target.fail_if}
+    others = {"fail-if": target.fail_if, "reads": list(target.reads), "writes": list(target.writes)}
+    return {**shown, **{key: value for key, value in others.items() if value}}
 
 
 def _ui_value(key: str, value: Any) -> Any:
@@ -448,3 +417,34 @@ def _ui_value(key: str, value: Any) -> Any:
     if key == "alerts":
         return list(value) or "off"
     return "the one chosen last" if value is None else value
+
+
+def line_of(text: str, path: KeyPath) -> int:
+    """The line (from 1) of the key or table `path`, else of the nearest table around it."""
+    places = _places(text)
+    while path and path not in places:
+        path = path[:-1]
+    return places.get(path, 1)
+
+
+@cache
+def _places(text: str) -> dict[KeyPath, int]:
+    """The line of each key and table: that at which the text begins to have it."""
+    import tomllib  # not at the start of a screen
+
+    places: dict[KeyPath, int] = {}
+    lines, begun = text.splitlines(), 1
+
+    def note(path: KeyPath, value: Any) -> None:
+        places.setdefault(path, begun)
+        if isinstance(value, dict):
+            for key, inner in cast(dict[str, Any], value).items():
+                note((*path, key), inner)
+
+    for number in range(1, len(lines) + 1):
+        try:
+            note((), tomllib.loads("\n".join(lines[:number])))
+        except tomllib.TOMLDecodeError:  # in a value of several lines
+            continue
+        begun = number + 1
+    return places

@@ -1,8 +1,9 @@
-"""Runs an engine in this process until it ends or is stopped, with its alerts."""
+"""Runs an engine in this process until it ends or is stopped, with its alerts, or starts one in its own process."""
 
 import asyncio
 import logging
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import typer
 
 from ...engine.feed import run_directory
@@ -18,14 +20,14 @@ from ...engine.feed.alert_command import AlertCommand, parse_command
 from ...engine.feed.messages import FromEngine
 from ...engine.feed.recording_writer import UNBOUNDED, Bounds
 from ...engine.snapshot import Note, Snapshot
-from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.system.errors import RunError, UsageError, first_line, how_it_ended, signal_name
 from ...engine.system.files import check_outputs
 from ...engine.verdict.history import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
-from .launch import EngineProcess, launched, redirect_output
 from .options import EngineArguments, or_off, settings_of
-from .output import SnapshotPrinter
+from .output import SnapshotPrinter, redirect_output
+from .process import LAUNCHED_VARIABLE, Launch, launched
 from .running import has_terminal, open_screen
 
 if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
@@ -34,6 +36,7 @@ if TYPE_CHECKING:  # at run time only a process that runs an engine imports the 
 _log = logging.getLogger("wmtop.run")
 _log.addHandler(logging.NullHandler())
 _LOOK_S = 1.0
+_LOG_TAIL_BYTES = 8192
 
 
 async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand) -> None:
@@ -43,19 +46,13 @@ async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand
     coming: asyncio.Task[FromEngine] | None = None
     try:
         while True:
-            coming = coming or asyncio.ensure_future(anext(messages))
-            done, _ = await asyncio.wait({coming}, timeout=_LOOK_S)
-            if not done:
+            coming = asyncio.ensure_future(anext(messages))
+            while not (await asyncio.wait({coming}, timeout=_LOOK_S))[0]:
                 silent_ms = round(1_000 * (time.monotonic() - heard_s))
-                if (
-                    last is not None
-                    and last.state not in ("starting", "ended", "failed")
-                    and silent_ms >= LOST_AFTER_MS
-                ):
-                    # A suspended or hanging engine sends nothing, but its connection stays open.
+                is_running = last is not None and last.state not in ("starting", "ended", "failed")
+                if is_running and silent_ms >= LOST_AFTER_MS:  # suspended or hanging: its connection stays open
                     alerts.lose(_now_ms(), silent_ms=silent_ms)
-                continue
-            message, coming = coming.result(), None
+            message = coming.result()
             if isinstance(message, Snapshot):
                 last, heard_s = message, time.monotonic()
                 alerts.see(message)
@@ -68,6 +65,69 @@ async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand
         if coming is not None:
             coming.cancel()
         await asyncio.to_thread(alerts.close)
+
+
+class EngineProcess:
+    """An engine that this terminal started: in a session of its own, its output in its log file.
+
+    It continues `claim`, so that it has that name and id and no other. With `tied` it stops when this process ends,
+    however it ends: the pipe to its standard input closes.
+    """
+
+    def __init__(self, arguments: list[str], claim: run_directory.Claim, *, tied: bool) -> None:
+        self._log = Path(claim.run.log)
+        launch = Launch(lock=claim.lock, name=claim.run.name, id=claim.run.id, stop_on_eof=tied)
+        with open(self._log, "ab") as output:
+            self._log_before = output.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "wmtop.tui.cli", *arguments],
+                stdin=subprocess.PIPE if tied else subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=(claim.lock,),
+                env={**os.environ, "PYTHONUNBUFFERED": "1", LAUNCHED_VARIABLE: msgspec.json.encode(launch).decode()},
+            )
+        claim.hand_over()
+
+    def died(self) -> str | None:
+        """None while it runs, or after a normal end; else one line on why it died."""
+        code = self._process.poll()
+        if not code:
+            return None
+        if code in (1, 2) and (said := last_line_to_user(self._log, self._log_before)) is not None:
+            return said
+        # More than 128: a clean end on a signal.
+        how = f"stopped by {signal_name(code - 128)}" if code > 128 else how_it_ended(code)
+        return f"the engine ended: {how}; its log is {self._log}"
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._process.poll()
+
+    def stop(self, timeout_s: float = 30.0) -> int:
+        """Stop it, if it has not stopped by itself, and wait for its end; RunError if it does not end in time."""
+        try:
+            return self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise RunError(f"the engine (process {self._process.pid}) does not stop; its log is {self._log}") from None
+
+
+def last_line_to_user(log: Path, since: int) -> str | None:
+    """The last line for the user that an engine wrote, in its log after byte `since`."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(since, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return None
+    said = [line.removeprefix("wmtop: ") for line in lines if line.startswith("wmtop: ")]
+    return said[-1] if said else None
 
 
 def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, inputs: Sequence[Path] = ()) -> None:
@@ -89,18 +149,11 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
     show(engine.name, name, "ask")
 
 
-def command_of(on_alert: str | None) -> list[str] | None:
-    """The argument vector of `--on-alert`; UsageError where it cannot be run."""
-    return None if on_alert is None else parse_command(on_alert)
-
-
 def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> None:
-    """UsageError if `--record` or `--firings` would overwrite a file, or `--on-alert` cannot be run; files of a resumed
-    run are continued.
-    """
+    """UsageError if an output overwrites a file that no resumed run continues, or `--on-alert` cannot be run."""
     from ...engine.system.files import own_files, own_outputs
 
-    command_of(engine.on_alert)
+    parse_command(engine.on_alert)
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
     if engine.late_output is not None:
@@ -156,6 +209,9 @@ def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_o
 def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments, base: str) -> int:
     from ...engine.run.engine import Engine, EngineOptions
 
+    for pair in arguments.conf or ():
+        if "=" not in pair:
+            raise UsageError(f"--conf '{pair}' is not K=V, e.g. --conf spark.driver.memory=2g")
     options = EngineOptions(
         state_dir=arguments.state_dir,
         firings=arguments.firings,
@@ -163,12 +219,12 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
         record=arguments.record,
         record_bounds=bounds_of(arguments.record_keep),
         verdict_after_ms=arguments.verdict_after,
-        on_alert=command_of(arguments.on_alert),
+        on_alert=parse_command(arguments.on_alert),
         force=arguments.force,
         once=arguments.once,
         stop_on_eof=stop_on_eof(),
         master=arguments.master,
-        conf=_conf(arguments.conf or []),
+        conf=dict(pair.split("=", 1) for pair in arguments.conf or ()),
         packages=_listed(arguments.packages),
         jars=_listed(arguments.jars),
     )
@@ -190,9 +246,7 @@ def run_claimed(
     printer: SnapshotPrinter,
     run: Callable[[run_directory.Claim, Path, Callable[[str], None], SnapshotPrinter], int],
 ) -> int:
-    """Run an engine in this process, under `name` or a free one derived from `base`; prints its errors, one
-    line each.
-    """
+    """Run an engine in this process, under `name` or a free one derived from `base`; its errors are a line each."""
     with _claim(name, base, description) as claim:
         log = Path(claim.run.log)
         terminal = sys.stderr.isatty()
@@ -250,13 +304,6 @@ def staging(engine: EngineArguments) -> tuple[Path, bool]:
     if engine.state_dir is not None:
         return engine.state_dir / "staged", True
     return Path(tempfile.gettempdir(), f"wmtop-staged-{os.urandom(8).hex()}"), False
-
-
-def _conf(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise UsageError(f"--conf '{pair}' is not K=V, e.g. --conf spark.driver.memory=2g")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _listed(text: str | None) -> list[str]:

@@ -1,28 +1,33 @@
 """`wmtop export`: follows targets for Prometheus or as JSON, and prints a dashboard and alert rules."""
 
+import re
 import signal
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Annotated, Any
+from wsgiref.simple_server import WSGIRequestHandler
 
 import typer
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app  # pyright: ignore[reportUnknownVariableType]
 from prometheus_client.core import Metric
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.fleet import TargetWatch, Watcher
-from ...engine.text.formatting import clean
+from ...engine.text.formatting import clean, escaped
 from ..words import metrics as table
-from ..words.fleet import RECORDING, SILENT_MS, kind_of
+from ..words.fleet import RECORDING, kind_of
 from ..words.metrics import alert_rules, dashboard
 from .fleet import age_ms, facts_input, print_lines, watching
 from .options import AllTargets, flag, option, target_argument
+from .serve import LOOPBACK, LOOPBACK_NAMES, is_allowed
 from .targets import Member, existing, member_of, members
 
 _VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
-_SUFFIXES = {"gauge": "", "counter": "_total", "info": "_info"}
 
 
 class FleetCollector(Collector):
@@ -38,8 +43,9 @@ class FleetCollector(Collector):
         for watch in self._watcher.watches():
             for metric, own, value in self._samples(watch):
                 family = families[metric.name]
-                labels = dict(zip(("target", *metric.labels), (watch.status.name, *own), strict=True))
-                family.add_sample(family.name + _SUFFIXES[metric.kind], labels, value)
+                values = map(escaped, (watch.status.name, *own))
+                labels = dict(zip(("target", *metric.labels), values, strict=True))
+                family.add_sample(metric.series, labels, value)
         return list(families.values())
 
     def _samples(self, watch: TargetWatch) -> Iterator[tuple[table.Metric, tuple[str, ...], float]]:
@@ -47,7 +53,8 @@ class FleetCollector(Collector):
         status = watch.status
         age = age_ms(status, self._clock())
         lost = None if status.has_ended else status.lost  # the state of an ended target is known
-        if not status.has_ended and lost is None and age is not None and age > SILENT_MS and status.kind != RECORDING:
+        silent = age is not None and age > status.silent_after_ms and status.kind != RECORDING
+        if silent and not status.has_ended and lost is None:
             lost = "no answer"
         yield table.UP, (), float(status.snapshot is not None and lost is None)
         kind = status.kind if status.snapshot is None else kind_of(status.kind, status.snapshot)
@@ -63,17 +70,66 @@ class FleetCollector(Collector):
                 yield from ((metric, labels, value) for labels, value in metric.take(given))
 
 
-def serve_metrics(watcher: Watcher, host: str, port: int) -> int:
-    """Serve the metrics from a thread; returns the port (0: any). Text format or OpenMetrics, as the scraper
-    requests.
+class _MetricsServer(ThreadingWSGIServer):
+    """Answers `MAX_SCRAPES` requests at once; a further one ends the oldest: a scraper's takes milliseconds."""
+
+    def __init__(self, address: tuple[str, int], handler: type[WSGIRequestHandler]) -> None:
+        self.address_family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        self._open: dict[socket.socket, None] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._open) >= MAX_SCRAPES:
+            with suppress(OSError, StopIteration, RuntimeError):  # it ends at this moment
+                next(iter(self._open)).shutdown(socket.SHUT_RDWR)
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A request that was not completed is nothing to report."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = 5.0
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+
+def may_scrape(host: str, further: Collection[str]) -> bool:
+    """Whether a request with `Host: {host}` is answered.
+
+    A site in a browser can point its own name at this server (DNS rebinding), which then would be in `host`. It has
+    no address, no name without a dot, and none of the `further` names: Prometheus scrapes pods and hosts by those.
     """
+    return not host or is_allowed(host, "::", further) or _ONE_LABEL.fullmatch(host) is not None
+
+
+def serve_metrics(watcher: Watcher, host: str, port: int, further: Collection[str] = ()) -> int:
+    """Serve the metrics from a thread, also under the `further` names; returns the port (0: any)."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(FleetCollector(watcher))
-    server, _ = start_http_server(port, addr=host, registry=registry)
-    return int(server.server_port)
+    metrics: Callable[..., Iterable[bytes]] = make_wsgi_app(registry)  # pyright: ignore[reportUnknownVariableType]
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if may_scrape(environ.get("HTTP_HOST", ""), further):
+            return metrics(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"this host name is not allowed; start wmtop export with --allow-host NAME\n"]
+
+    server = _MetricsServer((host, port), _Handler)
+    server.set_app(answer)
+    threading.Thread(target=server.serve_forever, name="wmtop-metrics", daemon=True).start()
+    return server.server_port
 
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MAX_SCRAPES = 16
+"""Requests for metrics at once, at most."""
+_ONE_LABEL = re.compile(r"[A-Za-z0-9_-]+(?::\d+)?")
 LOOK_S = 0.5
 FIRST_LOOK_S = 10.0
 """Longest wait (s) of `--once` for the first snapshots."""
@@ -86,6 +142,9 @@ def export(
     every: AllTargets = False,
     prometheus: Annotated[
         str | None, option("[HOST]:PORT", "serve metrics, e.g. :9464 (on 127.0.0.1 without HOST)")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, option("NAME", "with --prometheus: a further host name of this server; may be repeated")
     ] = None,
     json: Annotated[bool, flag("--json", "print one JSON line a refresh")] = False,
     once: Annotated[bool, flag("--once", "with --json: print one line and exit")] = False,
@@ -108,7 +167,7 @@ def export(
 
     with watching(found) as watcher:
         if address is not None and not once:
-            _serve(watcher, *address)
+            _serve(watcher, *address, allow_host or [])
         stopping = threading.Event()
 
         def stop(number: int, frame: object) -> None:
@@ -137,17 +196,17 @@ def _report_lost(watcher: Watcher, stopping: threading.Event) -> None:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not port.isdigit() or not 0 <= int(port) <= 65_535:
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65_535:
         raise UsageError(f"--prometheus '{clean(text)}' is not [HOST]:PORT, e.g. :9464 or 0.0.0.0:9464")
-    return host.strip("[]") or LOOPBACK[0], int(port)
+    return host.strip("[]") or LOOPBACK, int(port)
 
 
-def _serve(watcher: Watcher, host: str, port: int) -> None:
+def _serve(watcher: Watcher, host: str, port: int, allowed: list[str]) -> None:
     try:
-        bound = serve_metrics(watcher, host, port)
+        bound = serve_metrics(watcher, host, port, [host, *allowed])
     except OSError as error:
         raise RunError(f"--prometheus: cannot listen on {clean(host)} port {port}: {error.strerror or error}") from None
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"metrics: http://{shown}:{bound}/metrics", err=True)
-    if host not in LOOPBACK:
+    if host not in LOOPBACK_NAMES:
         typer.echo("wmtop: anyone who reaches this address can read the names of targets and channels", err=True)

@@ -5,13 +5,12 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
-from time import monotonic, sleep, time_ns
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from ...engine.doctor import diagnose, verdict_at
 from ...engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
@@ -20,7 +19,9 @@ from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTar
 from ...engine.targets.open import kind_at, open_target
 from ...engine.targets.own import is_recording, local_path, running_engine
 from ...engine.targets.target import change_in_job, header_of
-from ..words.fail_if import CheckInput
+from ...engine.verdict.chain import Chain, chain_of
+from ..words.chain import ChainMember, stations_of
+from ..words.check import CheckInput, check_input
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
 from .config import appearance, config
@@ -28,6 +29,7 @@ from .running import has_terminal, open_screen
 from .targets import Member, members
 
 if TYPE_CHECKING:
+    from ..screens.chain import Holds
     from .running import Feed
 
 
@@ -106,11 +108,7 @@ def print_lines(watcher: Watcher, once_within_s: float | None, stopping: threadi
     when every target was seen or is lost, or after that time.
     """
     rows, stopping = FleetRows(watcher), stopping or threading.Event()
-    until = monotonic() + (once_within_s or 0)
-    while monotonic() < until and any(
-        watch.status.snapshot is None and watch.status.lost is None for watch in watcher.watches()
-    ):
-        sleep(0.05)
+    watcher.wait(lambda watch: watch.status.snapshot is not None, once_within_s or 0)
     while once_within_s is not None or not stopping.wait(appearance().refresh_ms / 1_000):
         line = {"version": 1, "wall_ms": time_ns() // 1_000_000, "targets": ordered(rows.rows())}
         print(msgspec.json.encode(line).decode(), flush=True)
@@ -136,7 +134,7 @@ class FleetRows:
         if row is None or snapshot is not status.snapshot or lost != status.lost:
             row = fleet_row(status.name, status.kind, status.snapshot, watch.points, status.lost)
             self._made[status.name] = (status.snapshot, status.lost, row)
-        return aged(row, age_ms(status, self._clock()))
+        return aged(row, age_ms(status, self._clock()), status.silent_after_ms)
 
 
 def age_ms(status: TargetStatus, now_s: float) -> int | None:
@@ -148,10 +146,41 @@ def age_ms(status: TargetStatus, now_s: float) -> int | None:
 
 def facts_input(watch: TargetWatch, lost: str | None) -> CheckInput | None:
     """The input for a target's facts and metrics; None before its first snapshot."""
-    snapshot, past = watch.status.snapshot, watch.points
-    if snapshot is None:
-        return None
-    return CheckInput(snapshot, past, verdict_at(snapshot, past, lost=lost), diagnose(snapshot, past, lost=lost))
+    snapshot = watch.status.snapshot
+    return None if snapshot is None else check_input(snapshot, watch.points, lost)
+
+
+def chain_now(watcher: Watcher, found: dict[str, Member]) -> tuple[Chain, int]:
+    """The chain now, and when (epoch ms) its targets were looked at."""
+    stations, at_ms = stations_of([_in_chain(watch, found.get(watch.status.name)) for watch in watcher.watches()])
+    return chain_of(stations), at_ms or time_ns() // 1_000_000
+
+
+def _in_chain(watch: TargetWatch, member: Member | None) -> ChainMember:
+    status = watch.status
+    member = member or Member(status.name, status.name)
+    bootstrap, topic = place_in_kafka(member)
+    source = None if status.snapshot is None else status.snapshot.source
+    return ChainMember(
+        name=status.name,
+        snapshot=status.snapshot,
+        topic=topic,
+        bootstrap=bootstrap or (None if source is None else source.bootstrap),
+        cluster=(source.cluster or None) if source is not None else None,
+        points=watch.points,
+        lost=status.lost,
+        reads=member.reads,
+        writes=member.writes,
+        is_timed=member.options.time is not None,
+    )
+
+
+def place_in_kafka(member: Member) -> tuple[str | None, str | None]:
+    """The cluster that a target's address or options name, and its topic; without a topic it is a job."""
+    if not member.target.startswith("kafka://"):
+        return member.options.bootstrap, None
+    bootstrap, _, topic = member.target.removeprefix("kafka://").partition("/")
+    return bootstrap, topic if topic and member.options.group is None else None
 
 
 HOW_TO_START = (
@@ -170,35 +199,43 @@ def print_fleet(*, once: bool) -> None:
         print_lines(watcher, FIRST_LOOK_S if once else None)
 
 
-def open_fleet() -> None:
-    """Open the fleet's screen; with exactly one target, that target; with none, print how to start."""
-    found = members()
-    if not found:
+def open_fleet(
+    find: Callable[[], list[Member]] = members, *, on_chain: bool = False, holds: "Holds | None" = None
+) -> None:
+    """Open the screen of the targets that `find` returns, or its chain first; with exactly one target, that target;
+    with none, print how to start, unless it is a demo that `holds` its hops.
+    """
+    found = find()
+    if not found and holds is None:
         print(HOW_TO_START)
         return
     if not has_terminal():
         raise UsageError("the screen needs a terminal; without one, use wmtop --json or wmtop check --all")
+    from ..screens.base_app import preferences_file
     from ..screens.fleet import FleetApp
-    from ..screens.preferences import preferences_file
 
     use_keys(config().keys)
-    opened = found[0].name if len(found) == 1 else None
+    opened = found[0].name if len(found) == 1 and not on_chain else None
     selected = opened
-    with watching(members) as watcher:  # between the table and its targets, until the user quits; watching never stops
+    with watching(find) as watcher:  # between the table and its targets, until the user quits; watching never stops
         rows = FleetRows(watcher)
+
+        def chained() -> Chain:
+            return chain_now(watcher, {member.name: member for member in find()})[0]
+
+        shown = partial(FleetApp, rows.rows, appearance(), chain=chained, on_chain=on_chain, holds=holds)
         while True:
             if opened is None:
-                app = FleetApp(rows.rows, appearance(), selected, preferences_file=preferences_file())
-                opened = app.run()
+                opened = shown(selected, preferences_file=preferences_file()).run()
             watch = None if opened is None else watcher.watch(opened)
-            if watch is None or not _show(watch):
+            if watch is None or not _show(watch, find()):
                 return
             selected, opened = opened, None
 
 
-def _show(watch: TargetWatch) -> bool:
+def _show(watch: TargetWatch, found: Iterable[Member]) -> bool:
     """Show the screen of a target; returns whether the user goes back to the fleet."""
-    target = next((member.target for member in members() if member.name == watch.status.name), None)
+    target = next((member.target for member in found if member.name == watch.status.name), None)
     if target is not None and is_recording(target):
         from .replay import play
 

@@ -13,11 +13,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ...engine.system.errors import RunError, UsageError, unexpected
+from ...engine.system.errors import RunError, UsageError, unexpected, without_secrets
 from ...engine.targets import READER_THREAD
 from ..words.texts import ASCII_VARIABLE
 from .complete import epilog, words_to_complete
-from .process import discard_output, loading, log, prepare_output, set_log, unwritten, versions
+from .process import end_output, end_with_server, loading, log, prepare_output, say, set_log, unwritten, versions
 
 COMMANDS = {
     "demo": ".run:demo",
@@ -25,6 +25,7 @@ COMMANDS = {
     "attach": ".attach:attach",
     "check": ".check:check",
     "watch": ".watch:watch",
+    "chain": ".chain:chain",
     "explain": ".check:explain",
     "advise": ".advise:advise",
     "export": ".export:export",
@@ -125,18 +126,11 @@ def main_command(
 
 
 def main() -> None:
-    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1; of `check`, whose 1
-    is an answer, 3.
-    """
+    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1 (of `check`: 3)."""
+    end_with_server()
     prepare_output()
     failed = CANNOT_TELL if _command_in(sys.argv[1:]) == "check" else FAILED
-    code = _run_command(failed)
-    error = unwritten()
-    if error is not None:
-        discard_output()
-        code = failed
-        if not isinstance(error, BrokenPipeError):
-            _say(f"cannot write standard output: {error.strerror}; free some space, or print elsewhere", code)
+    code = end_output(_run_command(failed), failed)
     if STORE in sys.modules and _a_look_hangs():
         _leave(code)
     sys.exit(code)
@@ -178,11 +172,11 @@ def _run_command(failed: int) -> int:
     except typer.Exit as over:
         return over.exit_code
     except typer.TyperException as error:
-        return _say(_usage_words(error), UNUSABLE)
+        return say(_usage_words(error), UNUSABLE)
     except UsageError as error:
-        return _say(str(error), UNUSABLE)
+        return say(str(error), UNUSABLE)
     except RunError as error:
-        return _say(str(error), failed)
+        return say(str(error), failed)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - no stack trace is printed, and no exit code 1 of `check`
@@ -190,8 +184,8 @@ def _run_command(failed: int) -> int:
             return failed  # `main` says why
         log.exception("unexpected error")
         if os.environ.get("WMTOP_TRACE"):
-            traceback.print_exc()
-        return _say(f"{unexpected(error)} (WMTOP_TRACE=1 shows where)", failed)
+            print(without_secrets(traceback.format_exc()), file=sys.stderr)
+        return say(f"{unexpected(error)} (WMTOP_TRACE=1 shows where)", failed)
     return code if isinstance(code, int) else 0
 
 
@@ -202,9 +196,3 @@ def _usage_words(error: typer.TyperException) -> str:
     if context is None or not words.startswith("Missing"):
         return words
     return f"{words.rstrip('.')}; '{context.command_path} --help' shows what it takes"
-
-
-def _say(line: str, code: int) -> int:
-    log.error("exit %d: %s", code, line)
-    print(f"wmtop: {line}", file=sys.stderr)
-    return code

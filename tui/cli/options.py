@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from ...engine.system.errors import UsageError
+from ...engine.system.errors import UsageError, require
 from ...engine.targets.target import TargetOptions
 from ...engine.text import formatting
 from ...engine.text.formatting import DAY
@@ -31,7 +31,7 @@ from .complete import target_names
 
 if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
-    from ..words.fail_if import Expression
+    from ..words.check import Expression
 
 FAIL_ON = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}
 """The severities of the findings that count, by `--fail-on`."""
@@ -50,7 +50,7 @@ def parse_duration(text: str) -> int:
 def parse_condition(text: str) -> "Expression":
     """A condition of `--fail-if`; facts of plug-ins (`kind.name`) are known if the plug-in is installed."""
     from ...engine.targets.plugin import plugins
-    from ..words.fail_if import parse_fail_if
+    from ..words.check import parse_fail_if
 
     return parse_fail_if(text, plugins() if "." in text else ())
 
@@ -111,6 +111,13 @@ def checked_moment(text: str) -> str:
     return text
 
 
+def parse_count(text: str) -> int:
+    """A whole number from 1 on."""
+    if re.fullmatch(r"\d{1,18}", text) and int(text):
+        return int(text)
+    raise ValueError(f"'{text}' is not a whole number from 1 on, e.g. 1000")
+
+
 def parse_speed(text: str) -> float | None:
     """Seconds of arrival time per second; None for `max`."""
     if text == "max":
@@ -148,6 +155,22 @@ def option(metavar: str, help: str, *names: str, parse: Callable[[str], Any] | N
     """An option with a value; without `names` it is named after its parameter."""
     parser = None if parse is None else parsed(parse)
     return typer.Option(*names, parser=parser, metavar=metavar, help=help, **more)
+
+
+def choice(words: str, help: str) -> Any:
+    """An option whose value is one of `words`, which are separated by `|`."""
+
+    def parse(text: str) -> str:
+        if text not in words.split("|"):
+            raise ValueError(f"'{text}' is not known: use {any_of(words.split('|'))}")
+        return text
+
+    return option(words, help, parse=parse)
+
+
+def count_option(help: str, metavar: str = "N") -> Any:
+    """An option that is a whole number from 1 on."""
+    return option(metavar, help, parse=parse_count)
 
 
 def duration_option(help: str, *names: str, metavar: str = "D") -> Any:
@@ -189,7 +212,7 @@ class EngineArguments:
         ),
     ] = None
     marker: Annotated[str | None, option("SQL", "punctuated: the condition that makes a record a marker")] = None
-    smooth: Annotated[int | None, option("N", "smoothed: how many timestamps to average (100)")] = None
+    smooth: Annotated[int | None, count_option("smoothed: how many timestamps to average (100)")] = None
     watermark: Annotated[str | None, option("COL", "source: the column with the source's watermarks")] = None
     lateness: Annotated[int | None, duration_option("max out-of-orderness (30m)")] = None
     idle_after: Annotated[
@@ -206,8 +229,8 @@ class EngineArguments:
     future_guard: Annotated[
         int | None, off_option("how far ahead of the clock an event time may be (5m; replay: off)")
     ] = None
-    subtasks: Annotated[int | None, option("N", "combine the channels in N source instances")] = None
-    max_channels: Annotated[int, option("N", "channels beyond N share the channel 'other' (10000)")] = 10_000
+    subtasks: Annotated[int | None, count_option("combine the channels in N source instances")] = None
+    max_channels: Annotated[int, count_option("channels beyond N share the channel 'other' (10000)")] = 10_000
     name: Annotated[str | None, option("NAME", "the engine's name")] = None
     state_dir: Annotated[Path | None, option("DIR", "keep the state in DIR, and resume from it")] = None
     master: Annotated[str | None, option("URL", "Spark's master (local[*])")] = None
@@ -273,14 +296,10 @@ def settings_of(engine: EngineArguments, *, live: bool) -> Settings:
         raise UsageError(
             f"--lateness: the strategy {strategy} does not use it; leave it out, or use --strategy bounded"
         )
-    if engine.smooth is not None and engine.smooth < 1:
-        raise UsageError(f"--smooth {engine.smooth}: average at least 1 timestamp, e.g. --smooth 100")
     if engine.idle_after == 0:
         raise UsageError("--idle-after 0s: an idle timeout must be longer than 0; give 'off' for no idle timeout")
-    if not 1 <= engine.max_channels <= MAX_CHANNELS:
-        raise UsageError(f"--max-channels {engine.max_channels}: give 1 to {MAX_CHANNELS}, e.g. --max-channels 10000")
-    if engine.subtasks is not None and engine.subtasks < 1:
-        raise UsageError(f"--subtasks {engine.subtasks}: give at least 1 source instance, e.g. --subtasks 4")
+    if engine.max_channels > MAX_CHANNELS:
+        raise UsageError(f"--max-channels {engine.max_channels}: give at most {MAX_CHANNELS}")
     lateness, guard = engine.lateness, engine.future_guard
     if lateness is None:
         lateness = 1_800_000 if name in TUNABLE else 0 if name == "monotonous" else None
@@ -315,6 +334,8 @@ TARGET_OPTIONS: dict[str, Any] = {
         int | None,
         off_option("kafka: idle timeout: a partition without records for D no longer holds back the watermark (2h)"),
     ],
+    "window": Annotated[int | None, duration_option("Kafka Streams: its tumbling windows, to show which wait")],
+    "grace": Annotated[int | None, duration_option("Kafka Streams: the grace of its windows")],
     "kafka_config": Annotated[Path | None, option("FILE", "kafka: client properties, for example for TLS and SASL")],
     "query": Annotated[str | None, option("NAME", "event log, published query: the query to show, by name or id")],
     "operator": Annotated[
@@ -326,7 +347,7 @@ TARGET_OPTIONS: dict[str, Any] = {
     "state_reader": Annotated[str | None, option("none|files|spark", "query: how to read its state (files)")],
 }
 """The options of commands that look at a target by parameter, in the order of `--help`."""
-OF_CHECKS = ("bootstrap", "time", "group", "kafka_config", "query")
+OF_CHECKS = ("bootstrap", "time", "group", "window", "grace", "kafka_config", "query")
 """The options of `check` and `report`."""
 
 
@@ -337,6 +358,7 @@ def target_options(**given: Any) -> TargetOptions:
 
 def spark_windows(path: Path, *, waits: bool) -> "WindowsTap":
     """Reads a checkpoint's state with Spark; `waits`: each poll waits for it."""
+    require("run", "--state-reader spark")
     from ...engine.run.state_reader import SparkWindows
 
     return SparkWindows(path, waits=waits)
@@ -354,13 +376,17 @@ def with_engine_arguments(command: Command) -> Command:
     """Give a command that takes `engine: EngineArguments` the options of every engine in its place."""
     hints = get_type_hints(EngineArguments, include_extras=True)
     options = {field.name: (hints[field.name], field.default) for field in fields(EngineArguments)}
-    return _expand("engine", options, EngineArguments, command)
+    name = "wmtop demo" if command.__name__ == "demo" else "wmtop run"
+
+    def arguments(**given: Any) -> EngineArguments:
+        require("run", name)
+        return EngineArguments(**given)
+
+    return _expand("engine", options, arguments, command)
 
 
 def _expand(group: str, options: dict[str, tuple[Any, Any]], make: Callable[..., Any], command: Command) -> Command:
-    """The command with an option for each of `options` (annotation and default) instead of the parameter `group`, which
-    `make` builds from them.
-    """
+    """The command with `options` (annotation, default) instead of the parameter `group`, which `make` makes of them."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
     for each in inspect.signature(command, eval_str=True).parameters.values():
@@ -380,3 +406,9 @@ def _expand(group: str, options: dict[str, tuple[Any, Any]], make: Callable[...,
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def any_of(words: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last

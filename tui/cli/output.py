@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
@@ -113,6 +114,16 @@ class LineWriter:
                 self._changed.notify_all()
 
 
+def redirect_output(log: Path) -> LineWriter:
+    """Redirect standard error of this process and its children to the log; returns a writer to the original."""
+    real = os.dup(2)
+    os.set_inheritable(real, False)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    return LineWriter(real)
+
+
 class ProgressLine:
     """Follows a run's snapshots; on a terminal what else is written there must go through `above`."""
 
@@ -198,9 +209,7 @@ class SnapshotPrinter:
             self._writer.write(f"{summary(snapshot)}\n".encode())
 
     def close(self, say: Callable[[str], None]) -> int:
-        """Wait for the reader of the remaining lines; 1 if they could not be printed (`say` gets the reason),
-        else 0.
-        """
+        """Wait for the reader of the remaining lines; 0, or 1 if they were not printed (`say` gets the reason)."""
         if self._once:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)  # the engine is gone: a signal ends the waiting

@@ -1,13 +1,18 @@
-"""This process: its log (`--log-file`, `--log-level`), its output, its imports, and the versions of what it runs on."""
+"""This process: how it was started, its log (`--log-file`, `--log-level`), its output, its imports, its versions."""
 
 import codecs
+import functools
 import gc
 import io
 import json
 import logging
 import os
 import platform
+import select
+import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,12 +20,54 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...engine.system.errors import UsageError
+import msgspec
+from msgspec import Struct
+
+from ...engine.system.errors import UsageError, printable, without_secrets
 
 FILE_VARIABLE, LEVEL_VARIABLE = "WMTOP_LOG_FILE", "WMTOP_LOG_LEVEL"
+LAUNCHED_VARIABLE = "WMTOP_LAUNCHED_ENGINE"
+SERVED_VARIABLE = "WMTOP_SERVED"
+"""Set where standard input comes from a server, with which this process ends."""
+_SERVER_GONE_S = 3.0
+"""How long (s) a served screen may take to quit by itself once its server has closed its standard input."""
+LONGEST_LINE = 2_000
+"""The longest error (characters): it may repeat what a user or another program gave."""
 LEVELS = ("debug", "info", "warning", "error")
 log = logging.getLogger("wmtop.command")
 log.addHandler(logging.NullHandler())  # without --log-file its lines go nowhere: errors are printed anyway
+
+
+def end_with_server() -> None:
+    """If a server shows this process's screen, end with it, however it ends and whatever this process does by then."""
+    if os.environ.pop(SERVED_VARIABLE, None) is not None:
+        threading.Thread(target=_end_with_input, name="wmtop-served", daemon=True).start()
+
+
+def _end_with_input() -> None:
+    closed = select.poll()
+    closed.register(0, 0)  # nothing is read here: only that the other end has gone is reported
+    closed.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_SERVER_GONE_S)
+    os._exit(1)
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What an engine gets from the terminal that started it: its claimed name and id, and when to stop."""
+
+    lock: int
+    """The descriptor that holds the name."""
+    name: str
+    id: str
+    stop_on_eof: bool
+
+
+@functools.cache
+def launched() -> Launch | None:
+    """The launch of this process by a terminal; None: started by a user. Child processes do not inherit it."""
+    passed = os.environ.pop(LAUNCHED_VARIABLE, None)
+    return None if passed is None else msgspec.json.decode(passed, type=Launch)
 
 
 def set_log(file: Path | None, level: str | None) -> None:
@@ -59,10 +106,10 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
-            "message": record.getMessage(),
+            "message": without_secrets(record.getMessage()),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
+            line["error"] = without_secrets("".join(traceback.format_exception(record.exc_info[1])))
         return json.dumps(line, ensure_ascii=False)
 
 
@@ -120,16 +167,28 @@ def unwritten() -> OSError | None:
     return raw.error if isinstance(raw, _StandardOutput) else None
 
 
-def discard_output() -> None:
-    """Drop what is printed from now on, and what waits to be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def end_output(code: int, failed: int) -> int:
+    """Write what waits to be written; returns the exit code: `code`, or `failed` if it cannot be written."""
+    error = unwritten()
+    if error is None:
+        return code
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # drop what still waits
+    if isinstance(error, BrokenPipeError):
+        return failed
+    return say(f"cannot write standard output: {error.strerror}; free some space, or print elsewhere", failed)
+
+
+def say(line: str, code: int) -> int:
+    """Print the line of an error, without secrets; returns its exit code."""
+    line = printable(without_secrets(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"))
+    log.error("exit %d: %s", code, line)
+    print(f"wmtop: {line}", file=sys.stderr)
+    return code
 
 
 @contextmanager
 def loading() -> Generator[None]:
-    """For imports: collect no garbage in this block, and leave what it makes, of which none is garbage, out of later
-    collections.
-    """
+    """For imports: collect no garbage in this block, and leave what it makes, which stays, out of later collections."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -140,28 +199,37 @@ def loading() -> Generator[None]:
             gc.enable()
 
 
+def print_versions() -> None:
+    """`wmtop --version`, which scripts ask often: nothing else is loaded. Exit code 1 if they cannot be written."""
+    prepare_output()
+    print(versions())
+    sys.exit(end_output(0, failed=1))
+
+
 def versions() -> str:
     """The versions of wmtop and its dependencies, a line each, without starting Spark."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from ...engine.system.java import find_java
+    from importlib.metadata import PackageNotFoundError, version  # it takes long to load
 
     try:
-        spark = version("pyspark")
+        spark = (f"Spark {version('pyspark')} (PySpark)", f"Java {_java()}")
     except PackageNotFoundError:
-        spark = "not installed"
-    try:
-        found = find_java()
-        java = f"{found.major} in {found.home}"
-    except UsageError:
-        java = "not found"
+        spark = ("Spark not installed ('wmtop[run]' has it)",)
     return "\n".join(
         (
             f"wmtop {version('wmtop')}",
-            f"Spark {spark} (PySpark)",
-            f"Java {java}",
+            *spark,
             f"Textual {version('textual')}",
             f"Python {platform.python_version()} ({sys.executable})",
             f"platform {platform.platform()}",
         )
     )
+
+
+def _java() -> str:
+    from ...engine.system.java import find_java
+
+    try:
+        found = find_java()
+    except UsageError:
+        return "not found"
+    return f"{found.major} in {found.home}"

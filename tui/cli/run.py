@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, LiteralString, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -17,6 +17,8 @@ from .engines import bounds_of, check_engine_outputs, has_screen, show, staging,
 from .options import (
     DEFAULT_IDLE_AFTER_MS,
     EngineArguments,
+    choice,
+    count_option,
     duration_option,
     flag,
     option,
@@ -36,13 +38,13 @@ run_app = typer.Typer(
 )
 DEMO_NAME = "flights"
 _DEMO_LATENESS_MS = 1_800_000
-FORMATS: tuple[Literal["parquet", "csv", "json"], ...] = ("parquet", "csv", "json")
-READERS: tuple[Literal["auto", "connector", "python"], ...] = ("auto", "connector", "python")
-UNITS: tuple[Literal["auto", "ms", "s", "us", "ns"], ...] = ("auto", "ms", "s", "us", "ns")
+_DEMO_SPEED = 600.0
+_USUAL_SPEED = 0.0
+"""None is given."""
+Unit = Literal["auto", "ms", "s", "us", "ns"]
 TimeColumn = Annotated[str, option("COL|PATH", "column with the event time; of JSON also a path, e.g. a.b[0]")]
 ChannelColumn = Annotated[str | None, option("COL", "column with the channel")]
-TimeUnit = Annotated[str, option("auto|ms|s|us|ns", "unit of numeric times (auto: each by its size)")]
-Word = TypeVar("Word", bound=LiteralString)
+TimeUnit = Annotated[Unit, choice("auto|ms|s|us|ns", "unit of numeric times (auto: each by its size)")]
 SOURCES = "replay FILE… --time COL, files DIR --time COL, kafka BOOTSTRAP TOPIC…, or rate"
 
 
@@ -56,20 +58,29 @@ def run_command(context: typer.Context) -> None:
 @with_engine_arguments
 def demo(
     speed: Annotated[
-        float, option("X", "replay speed multiplier (600)", parse=parse_speed, show_default=False)
-    ] = 600.0,
+        float, option("X", "replay speed multiplier (600; --chain: 120)", parse=parse_speed, show_default=False)
+    ] = _USUAL_SPEED,
     kafka: Annotated[
         bool, flag("--kafka", "send the flights through a local Kafka broker, started for the demo")
     ] = False,
     flink: Annotated[
         bool, flag("--flink", "send the flights through a local Flink, started for the demo, and attach")
     ] = False,
+    chain: Annotated[
+        bool, flag("--chain", "a pipeline of Kafka, Spark, Kafka and Flink, and where it loses event time")
+    ] = False,
     *,
     engine: EngineArguments,
 ) -> None:
     """Replay real flights through Spark; the engine stops when you quit."""
-    if kafka and flink:
-        raise UsageError("give --kafka or --flink, not both")
+    if kafka + flink + chain > 1:
+        raise UsageError("give one of --kafka, --flink and --chain")
+    if chain:
+        from .chain import DEMO_SPEED, demo_chain
+
+        demo_chain(engine, DEMO_SPEED if speed == _USUAL_SPEED else speed)
+        return
+    speed = _DEMO_SPEED if speed == _USUAL_SPEED else speed
     if has_screen(engine):  # the input is our own: nothing to check before the first paint
         settings_of(engine, live=False)
         check_engine_outputs(engine, [])
@@ -151,7 +162,7 @@ def run_replay(
     arrival: Annotated[str | None, option("COL", "column with the arrival time")] = None,
     time_unit: TimeUnit = "auto",
     speed: Annotated[float | None, option("X|max", "replay speed multiplier, or max (max)", parse=parse_speed)] = None,
-    batch_rows: Annotated[int | None, option("N", "exactly N rows per batch, for reproducible runs")] = None,
+    batch_rows: Annotated[int | None, count_option("exactly N rows per batch, for reproducible runs")] = None,
     *,
     engine: EngineArguments,
 ) -> None:
@@ -161,20 +172,14 @@ def run_replay(
     from ...engine.run.sources.replay import Replay
 
     columns = Columns(
-        time=time,
-        channel=channel,
-        arrival=arrival,
-        watermark=engine.watermark,
-        marker=engine.marker,
-        unit=_one_of("--time-unit", time_unit, UNITS),
+        time=time, channel=channel, arrival=arrival, watermark=engine.watermark, marker=engine.marker, unit=time_unit
     )
     directory, keep = staging(engine)
-    rows = _at_least_one("--batch-rows", batch_rows)
     places = [place if is_remote(place) else local_path(place) for place in file]
     files = data_files(places)
     local = [place for place in places if isinstance(place, Path)]
     local += [Path(each.path) for each in files if not each.is_remote]
-    source = Replay(files, columns, directory, keep=keep, speed=speed, batch_rows=rows)
+    source = Replay(files, columns, directory, keep=keep, speed=speed, batch_rows=batch_rows)
     start(source, engine, live=False, name=name_of(_last_name(file[0])), inputs=local)
 
 
@@ -185,7 +190,7 @@ def run_files(
     time: TimeColumn,
     channel: ChannelColumn = None,
     time_unit: TimeUnit = "auto",
-    format: Annotated[str | None, option("parquet|csv|json", "file format")] = None,
+    format: Annotated[Literal["parquet", "csv", "json"] | None, choice("parquet|csv|json", "file format")] = None,
     *,
     engine: EngineArguments,
 ) -> None:
@@ -193,16 +198,8 @@ def run_files(
     from ...engine.run.sources.columns import Columns
     from ...engine.run.sources.files import Files
 
-    columns = Columns(
-        time=time,
-        channel=channel,
-        watermark=engine.watermark,
-        marker=engine.marker,
-        unit=_one_of("--time-unit", time_unit, UNITS),
-    )
-    source = Files(
-        directory, columns, as_format=None if format is None else _one_of("--format", format, FORMATS), once=engine.once
-    )
+    columns = Columns(time=time, channel=channel, watermark=engine.watermark, marker=engine.marker, unit=time_unit)
+    source = Files(directory, columns, as_format=format, once=engine.once)
     start(source, engine, live=True, name=name_of(directory.name), inputs=[directory])
 
 
@@ -220,11 +217,13 @@ def run_kafka(
     ] = "partition",
     from_: Annotated[str, option("earliest|latest|committed|TIME", "where to start reading", "--from")] = "earliest",
     group: Annotated[str | None, option("G", "consumer group of --from committed")] = None,
-    reader: Annotated[str, option("auto|connector|python", "which client reads records")] = "auto",
+    reader: Annotated[
+        Literal["auto", "connector", "python"], choice("auto|connector|python", "which client reads records")
+    ] = "auto",
     max_drift: Annotated[
         int | None, duration_option("pause partitions that are further ahead of the slowest in event time")
     ] = None,
-    batch_records: Annotated[int | None, option("N", "approximate number of records per batch")] = None,
+    batch_records: Annotated[int | None, count_option("approximate number of records per batch")] = None,
     kafka_config: Annotated[Path | None, option("FILE", "Kafka client properties, e.g. security")] = None,
     *,
     engine: EngineArguments,
@@ -233,7 +232,6 @@ def run_kafka(
     from ...engine.kafka.client_settings import kafka_config as config_of
     from ...engine.run.sources.kafka import Kafka
 
-    used = _one_of("--reader", reader, READERS)
     begin = _kafka_start(from_)
     if begin == "committed" and group is None:
         raise UsageError("--from committed needs a consumer group: give --group G")
@@ -247,10 +245,10 @@ def run_kafka(
         columns,
         start=begin,
         group=group,
-        reader=used,
+        reader=reader,
         max_drift_ms=max_drift,
         once=engine.once,
-        batch_records=_at_least_one("--batch-records", batch_records),
+        batch_records=batch_records,
         directory=directory,
         keep=keep,
         resuming=engine.state_dir is not None and (engine.state_dir / "state.json").exists(),
@@ -270,14 +268,14 @@ def _kafka_start(text: str) -> "Start":
         ) from None
 
 
-def _kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
-    """Where event time and channel are; UsageError for what is not a path or unit."""
+def _kafka_columns(time: str, unit: Unit, channel: str, engine: EngineArguments) -> "KafkaColumns":
+    """Where event time and channel are; UsageError for what is not a path."""
     from ...engine.run.sources.kafka_progress import KafkaColumns
     from ...engine.system.json_path import parse_json_path
 
     return KafkaColumns(
         time=None if time == "timestamp" else parse_json_path(time, "--time"),
-        unit=_one_of("--time-unit", unit, UNITS),
+        unit=unit,
         channel=channel if channel in ("partition", "key") else parse_json_path(channel, "--channel"),
         watermark=None if engine.watermark is None else parse_json_path(engine.watermark, "--watermark"),
         marker=engine.marker,
@@ -287,9 +285,9 @@ def _kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) 
 @run_app.command("rate", epilog=epilog("run rate"))
 @with_engine_arguments
 def run_rate(
-    channels: Annotated[int, option("N", "number of channels")] = 16,
-    rows_per_second: Annotated[int, option("R", "records per second")] = 1000,
-    rows: Annotated[int | None, option("N", "end after N rows")] = None,
+    channels: Annotated[int, count_option("number of channels")] = 16,
+    rows_per_second: Annotated[int, count_option("records per second", "R")] = 1000,
+    rows: Annotated[int | None, count_option("end after N rows")] = None,
     for_: Annotated[int | None, duration_option("end after D", "--for")] = None,
     *,
     engine: EngineArguments,
@@ -300,30 +298,11 @@ def run_rate(
     if rows is not None and for_ is not None:
         raise UsageError("--rows and --for both set the end: give one of them")
     if for_ is not None:
-        rows = rows_per_second * for_ // 1000
-    source = Rate(
-        channels=_at_least_one("--channels", channels) or 0,
-        rows_per_second=_at_least_one("--rows-per-second", rows_per_second) or 0,
-        rows=_at_least_one("--rows", rows),
-    )
-    start(source, engine, live=True, name="rate")
+        rows = max(rows_per_second * for_ // 1000, 1)
+    start(Rate(channels=channels, rows_per_second=rows_per_second, rows=rows), engine, live=True, name="rate")
 
 
 def _last_name(place: str) -> str:
     """The last part of a path or URI that is not a pattern, without the endings of its name."""
     names = [name for name in re.sub(r"\?[a-z_]+=.*", "", place).split("/") if name and not has_magic(name)]
     return names[-1].split(".")[0] if names else ""
-
-
-def _one_of(option: str, text: str, words: tuple[Word, ...]) -> Word:
-    """The word; UsageError if it is not one of these."""
-    for word in words:
-        if word == text:
-            return word
-    raise UsageError(f"{option} '{text}' is not known: use {', '.join(words[:-1])} or {words[-1]}")
-
-
-def _at_least_one(option: str, value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise UsageError(f"{option} {value}: must be at least 1, e.g. {option} 1000")
-    return value

@@ -21,9 +21,8 @@ from ..words.keys import use_keys
 from ..words.user_commands import use_commands
 from .complete import run_names
 from .config import appearance, config
-from .launch import launched
 from .options import duration_option, off_option, or_off
-from .process import loading
+from .process import launched, loading
 
 if TYPE_CHECKING:  # a tap, or the screen, is imported by the command that uses it
     from ...engine.targets.discover import Found
@@ -125,7 +124,8 @@ def _ask(name: str, command: Stop | Change) -> tuple[run_directory.RunInfo, str]
 
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
-    from ...engine.targets.discover import WHAT, discover
+    from ...engine.targets.discover import discover
+    from ...engine.targets.own import WHAT
     from ...engine.targets.plugin import plugins
     from ...engine.targets.spark.reports import list_published
 
@@ -203,7 +203,7 @@ def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_
 
 def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bool) -> Answer | None:
     """Show a screen as it is configured, without the keys that may not be used here; returns what it ends with."""
-    from ..screens.preferences import denied_to, preferences_file
+    from ..screens.base_app import denied_to, preferences_file
 
     denied = denied_to(served=is_served(), read_only=read_only)
     app = app_of(denied=denied, preferences_file=None if is_served() else preferences_file())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...engine.doctor import diagnose, verdict_at
 from ...engine.feed import run_directory
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
@@ -17,6 +16,7 @@ from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets.own import (
     Recording,
     RunningEngine,
+    check_address,
     is_path,
     is_recording,
     is_remote,
@@ -25,12 +25,18 @@ from ...engine.targets.own import (
     running_engine,
 )
 from ...engine.targets.target import NO_OPTIONS, OpenedTarget, Pace, TargetOptions
-from ...engine.text.formatting import clean, parse_moment, stamp
-from ..words.fail_if import CheckInput
+from ...engine.text.formatting import MINUTE, clean, parse_moment, stamp
+from ..words.check import CheckInput, check_input
 from ..words.recent import Recent
 from .config import appearance, config
-from .launch import launched
 from .options import target_options
+from .process import launched
+
+ANSWERS_WITHIN_MS = 30_000
+"""How long a target is read where more time adds nothing to a verdict."""
+MAX_FOR_MS = 5 * MINUTE
+SAMPLE_S = 1.0
+"""How often (s) an engine sends a snapshot."""
 
 
 class Member(Struct, frozen=True):
@@ -42,20 +48,23 @@ class Member(Struct, frozen=True):
     forgiving: bool = False
     """If it cannot be read, it is lost instead of wrong input: it did exist."""
     fail_if: str | None = None
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Topics, as configured."""
+    made: OpenedTarget | None = None
+    """What is already open and has no address."""
 
 
 def member_of(name: str) -> Member:
     """A target as given by a user: a configured name, a running engine or published query, or an address."""
     found = config().targets.get(name)
     if found is None:
-        return Member(name, name if is_path(name) else _address_of(name))
-    return Member(name, found.attach, target_options(**found.options), forgiving=True, fail_if=found.fail_if)
+        from ...engine.targets.discover import address_of
 
-
-def _address_of(name: str) -> str:
-    from ...engine.targets.discover import address_of
-
-    return address_of(name, runs=launched() is None)
+        address = check_address(name)
+        return Member(name, address if is_path(name) else address_of(address, runs=launched() is None))
+    options = target_options(**found.options)
+    return Member(name, found.attach, options, True, found.fail_if, found.reads, found.writes)
 
 
 def recording_path(member: Member) -> Path:
@@ -151,7 +160,7 @@ def number_at(reader: RecordingReader, path: Path, at: str | None) -> int:
     """
     if at is None:
         return len(reader) - 1
-    zone = _zone()
+    zone = shown_zone()
     if reader.span_ms is None:
         raise UsageError(f"--at {clean(at)}: the snapshots of {path} have no times")
     first, last = reader.span_ms
@@ -169,10 +178,10 @@ def number_at(reader: RecordingReader, path: Path, at: str | None) -> int:
 def moment_in(reader: RecordingReader, at: str) -> int:
     """The typed time (epoch ms) in a recording: `+10m` from its start, `-10m` and `14:30` from its end."""
     first, last = reader.span_ms or (0, 0)
-    return parse_moment(at, first if at.startswith("+") else last, _zone(), (first, last))
+    return parse_moment(at, first if at.startswith("+") else last, shown_zone(), (first, last))
 
 
-def _zone() -> tzinfo | None:
+def shown_zone() -> tzinfo | None:
     """The zone in which a time is typed, as on the screen."""
     return None if appearance().zone == "local" else UTC
 
@@ -182,8 +191,8 @@ def what_was_read(opened: OpenedTarget, snapshot: Snapshot, reader: RecordingRea
     if reader is not None:
         if reader.span_ms is None or snapshot.now_ms is None:
             return "recording"
-        moment = "" if snapshot.now_ms == reader.span_ms[1] else f" at {stamp(snapshot.now_ms, _zone())}"
-        return f"recording{moment}, ends {stamp(reader.span_ms[1], _zone())}"
+        moment = "" if snapshot.now_ms == reader.span_ms[1] else f" at {stamp(snapshot.now_ms, shown_zone())}"
+        return f"recording{moment}, ends {stamp(reader.span_ms[1], shown_zone())}"
     if isinstance(opened, RunningEngine):
         return "running engine"
     source = snapshot.source
@@ -200,6 +209,8 @@ class Look(Struct):
     lost: str | None = None
     read: str = ""
     """What was read: `running engine`."""
+    for_ms: int = ANSWERS_WITHIN_MS
+    """How long to continue, as far as known."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -208,16 +219,19 @@ class Look(Struct):
 
     def given(self) -> CheckInput:
         """For facts and findings."""
-        snapshot = self.snapshot
-        past = self.recent.until(snapshot)
-        findings = diagnose(snapshot, past, lost=self.lost)
-        return CheckInput(snapshot, past, verdict_at(snapshot, past, lost=self.lost), findings)
+        return check_input(self.snapshot, self.recent.until(self.snapshot), self.lost)
 
 
 def look_at(
-    member: Member, is_decided: Callable[[Look], bool], for_ms: int, at: str | None, options: TargetOptions
+    member: Member,
+    is_decided: Callable[[Look], bool],
+    for_ms: int | None,
+    at: str | None,
+    options: TargetOptions,
+    greet: Callable[[Header], object] = lambda header: None,
 ) -> Look:
-    """Read the target until more time would not change the answer, or `for_ms` are over; at least one snapshot.
+    """Read the target until more time would not change the answer, or `for_ms` are over (None: as long as a verdict
+    takes); at least one snapshot.
 
     `at` is the typed moment of a recording; `options` win over the member's own.
     """
@@ -225,15 +239,15 @@ def look_at(
         raise UsageError(f"--at is for a recording, and {clean(member.target)} is not one")
     from ...engine.targets.open import open_target
 
-    opened = open_target(member.target, options, member.options)
+    opened = member.made or open_target(member.target, options, member.options)
     if isinstance(opened, Recording):
         with recording_at(opened.path, at) as (reader, number):
             points = [point for point in reader.points[: number + 1] if point is not None]
             last = reader.at(number)
             return Look(Recent(points), seen=[last], read=what_was_read(opened, last, reader))
-    look = follow(opened, "check", is_decided, for_ms)
+    look = follow(opened, "check", is_decided, for_ms, greet=greet)
     if not look.seen:
-        raise RunError(look.lost or f"the engine {opened.name} sent no snapshot within {for_ms / 1_000:g} s")
+        raise RunError(look.lost or f"the engine {opened.name} sent no snapshot within {look.for_ms / 1_000:g} s")
     look.read = what_was_read(opened, look.snapshot)
     return look
 
@@ -242,24 +256,32 @@ def follow(
     opened: OpenedTarget,
     name: str,
     is_decided: Callable[[Look], bool],
-    for_ms: int,
+    for_ms: int | None,
     *,
     gone: str = "the engine stopped while it was checked",
     all_seen: bool = False,
+    greet: Callable[[Header], object] = lambda header: None,
 ) -> Look:
-    """What was read, also if that is nothing: until it is decided, `for_ms` are over, or the target is lost.
+    """What was read, also if that is nothing: until it is decided, the target is lost, or `for_ms` are over; None: as
+    long as a verdict takes.
 
-    `gone` are the words for an engine that stops. Only the newest snapshot is kept; with `all_seen` all.
+    `gone` are the words for an engine that stops; `greet` is called once it is connected. Only the newest snapshot is
+    kept; with `all_seen` all.
     """
-    look, pace = Look(Recent()), Pace(for_s=for_ms / 1_000)
+    look = Look(Recent(), for_ms=ANSWERS_WITHIN_MS if for_ms is None else for_ms)
+    pace = Pace(for_s=look.for_ms / 1_000)
     try:
         with closing(opened.follow(name, pace)) as messages:
             for message in messages:
                 if isinstance(message, Header):
                     look.header, look.recent = message, Recent(message.history)
+                    greet(message)
                     continue
                 look.seen = [*(look.seen if all_seen else ()), message]
                 look.recent.add(message)
+                if for_ms is None:
+                    look.for_ms = _verdict_within_ms(message, max(pace.sample_s, SAMPLE_S))
+                    pace.limit(look.for_ms / 1_000)
                 if is_decided(look):
                     return look
         if not pace.is_over:
@@ -267,3 +289,11 @@ def follow(
     except (RunError, OSError) as error:
         look.lost = first_line(error)
     return look
+
+
+def _verdict_within_ms(snapshot: Snapshot, sample_s: float) -> int:
+    """How long to read a target for its verdict: patience and two samples while too little was observed."""
+    verdict = snapshot.verdict
+    if verdict.reason.code != "too_short" or verdict.patience_ms is None:
+        return ANSWERS_WITHIN_MS
+    return min(max(verdict.patience_ms + round(2_000 * sample_s), ANSWERS_WITHIN_MS), MAX_FOR_MS)

@@ -22,7 +22,6 @@ from ..screens.incident_report import Incident, incident_of
 from ..screens.main import MainScreen
 from ..widgets.canvas import Picked, bindings
 from ..widgets.lines import Prompt
-from ..words import keys
 from ..words.history import log_of
 from ..words.recent import Recent
 from .player import Player
@@ -36,7 +35,7 @@ class GoToScreen(ModalScreen[int | None]):
     with it (epoch ms), or with None to stay.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "stay", "stay")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "stay")]
 
     def __init__(self, now_ms: int, zone: tzinfo | None, within: tuple[int, int]) -> None:
         super().__init__()
@@ -57,10 +56,6 @@ class GoToScreen(ModalScreen[int | None]):
         except ValueError as error:
             self.query_one(Prompt).say(str(error) if event.value.strip() else MOMENT_HOW)
 
-    def action_stay(self) -> None:
-        """Stay."""
-        self.dismiss(None)
-
 
 _NEAR_MS, _READ = 60_000, 60
 """A jump farther than this (ms) reads this many snapshots before it, for the channels' past states."""
@@ -71,7 +66,7 @@ SCRUB = 0.05
 class ReplayApp(WmtopApp):
     """Shows `recording`, which has a snapshot at least, from snapshot `number` on."""
 
-    _replays = True
+    REPLAYS = True
     BINDINGS: ClassVar[list[BindingType]] = bindings("replay")
 
     def __init__(
@@ -98,7 +93,7 @@ class ReplayApp(WmtopApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
-        yield from commands(self, (keys.PLAY, "The recording", "play"), (keys.GO_TO, "Of the recording", "go_to"))
+        yield from commands(self, "replay")
 
     def on_mount(self) -> None:
         self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]
@@ -177,7 +172,7 @@ class ReplayApp(WmtopApp):
 
     def _go_to(self, now_ms: int | None) -> None:
         if now_ms is not None:
-            self._replay.go_to_time(now_ms)
+            self._replay.go_to(self._recording.seek(now_ms))
             self._show()
 
     @property

@@ -24,7 +24,7 @@ MAX_WAIT_MS = 5_000
 FRAME_S = 0.05
 """At most one snapshot is shown in this time: at high speed most are skipped."""
 REFUSED = "A recording cannot be changed"
-TRUNCATED = "Not closed (killed, or still being written): it ends at its last complete snapshot"
+TRUNCATED = "Not closed: it ends at its last complete snapshot (still being written, or killed)"
 
 
 class Player:
@@ -133,10 +133,6 @@ class Player:
         """Move to a snapshot, or to the nearest one."""
         self._number = min(max(number, 0), len(self.play_ms) - 1)
         self._anchor()
-
-    def go_to_time(self, now_ms: int) -> None:
-        """Move to the last snapshot at or before a time (epoch ms)."""
-        self.go_to(self._recording.seek(now_ms))
 
     def number_at(self, play_ms: float) -> int:
         """The snapshot that is shown after `play_ms` of playing at speed 1."""

@@ -13,10 +13,10 @@ from textual.events import MouseDown, MouseMove, MouseUp, Resize
 
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, is_burst
-from ..widgets.canvas import Canvas, Picked, bindings, spark
+from ..widgets.canvas import Canvas, Picked, bindings
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
-from ..words.spans import Span, part
+from ..words.spans import Span, part, spark
 
 Kind = Literal["late", "holder", "stall"]
 Points = Sequence[HistoryPoint | None]
@@ -141,6 +141,7 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
+    ALLOW_SELECT = False
     content = (0, None)
 
     def __init__(self, points: Points, play_ms: Sequence[int], found: Sequence[TimelineMark]) -> None:
@@ -148,7 +149,8 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
         self._points, self._play_ms, self._found = points, play_ms, found
         known = [point for point in points if point is not None]
         self._ends_ms = (known[0].now_ms, known[-1].now_ms) if known else None
-        self._greatest = max((point.behind_fastest_ms or 0 for point in known), default=0)
+        lags = [point.behind_fastest_ms for point in known if point.behind_fastest_ms is not None]
+        self._greatest = max(lags, default=None)
         self._left = 0
         self._room: int = 0
         self._lags: list[int | None] = []
@@ -162,7 +164,7 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
     def draw(self, width: int, height: int) -> list[list[Span]]:
         first, last = self._ends()
         here = f"{f.count(self.content[0] + 1)} of {f.count(len(self._points))}"
-        lag = f"lag ≤{f.duration(self._greatest)}"
+        lag = "" if self._greatest is None else f"lag ≤{f.duration(self._greatest)}"
         left, right = max(cell_len(first), cell_len(lag)), max(cell_len(last), cell_len(here))
         self._left = left + 2
         room: int = max(width - self._left - right - 2, 1)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from importlib import import_module
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from textual.app import App, SuspendNotSupported, SystemCommand
@@ -17,10 +17,10 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ...engine.feed.messages import Change, FromEngine, Header, Reply, Stop, ToEngine
-from ...engine.snapshot import Snapshot
+from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import clean, first_line
-from ...engine.verdict.history import LOST_AFTER_MS
+from ...engine.verdict.history import LOST_AFTER_MS, VerdictChanged
 from ..words.history import Severity, alert_severity, alert_text, alert_title
 from ..words.keys import chosen_keys
 from ..words.presenter import Lost
@@ -29,12 +29,10 @@ from ..words.spans import Top
 from ..words.texts import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from ..words.user_commands import facts_of, user_commands
 from .base_app import BaseApp, PromptScreen, TooSmallScreen
-from .exports import Recorder
-from .incident_report import Incident, LastMinutes, write_new
+from .incident_report import Incident, LastMinutes, Recorder, write_new
 from .start import Answer, QuitScreen, StartScreen
 
 if TYPE_CHECKING:  # the start screen is painted before the others are imported
-    from .help import ChannelCommands, Commands
     from .main import MainScreen
 
 _SECONDS = 15
@@ -97,18 +95,6 @@ class FromFeed(Message):
         return snapshots and isinstance(self.content, Snapshot)
 
 
-def _channel_commands() -> "type[ChannelCommands]":
-    from .help import ChannelCommands
-
-    return ChannelCommands
-
-
-def _commands() -> "type[Commands]":
-    from .help import Commands
-
-    return Commands
-
-
 OnQuit = Literal["ask", "stop", "leave"]
 _LOADED_AFTER_S = 0.3
 """When the main screen is imported at the latest: the start screen is painted by then, and there is no data yet."""
@@ -125,8 +111,10 @@ class WmtopApp(BaseApp[Answer]):
     reported.
     """
 
-    _replays: ClassVar[bool] = False
-    COMMANDS = {_commands, _channel_commands}  # noqa: RUF012
+    COMMANDS = {  # noqa: RUF012
+        lambda: import_module(".help", __package__).Commands,
+        lambda: import_module(".help", __package__).ChannelCommands,
+    }
 
     def __init__(
         self,
@@ -151,6 +139,7 @@ class WmtopApp(BaseApp[Answer]):
         self._minutes = LastMinutes()
         self._snapshot: Snapshot | None = None
         self._lost: Lost | None = None
+        self._alerted: VerdictName | None = None
         self._commands: dict[int, str] = {}
         self._start = StartScreen(clock)
         self._main: MainScreen | None = None
@@ -247,8 +236,12 @@ class WmtopApp(BaseApp[Answer]):
         return Recent(header.history, header.points)
 
     def _alert(self) -> None:
-        """Report new alerts."""
+        """Report new alerts; a notice of a verdict goes with its verdict."""
+        if self._snapshot is not None and self._alerted not in (None, self._snapshot.verdict.verdict):
+            self._alerted = None
+            self.clear_notifications()
         for event in self._recent.log.take_alerts():
+            self._alerted = event.verdict if isinstance(event, VerdictChanged) else self._alerted
             severity = alert_severity(event)
             text = alert_text(event, self._snapshot, self._recent.log.events())
             alert(self, alert_title(self._engine_name), text, severity, self._alert_ways)
@@ -340,7 +333,7 @@ class WmtopApp(BaseApp[Answer]):
             return
         denied = self._main.denied if self._main is not None else self._denied
         name, reading = (screen.NAME, screen.READING) if isinstance(screen, DetailScreen) else ("", "")
-        self.push_screen(HelpScreen(name, reading, replay=self._replays, denied=denied))
+        self.push_screen(HelpScreen(name, reading, replay=self.REPLAYS, denied=denied))
 
     async def action_export_incident(self) -> None:
         """Write the present state, and the minutes before it, to a zip in wmtop's start directory."""

@@ -1,4 +1,4 @@
-"""What all apps have in common: theme, copies and saves, prompts, a terminal that is too small."""
+"""What all apps have in common: preferences, permissions, theme, copies and saves, prompts, a small terminal."""
 
 import itertools
 import os
@@ -8,28 +8,79 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
+import msgspec
+import platformdirs
 from msgspec import Struct
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
-from textual.events import Resize
+from textual.events import Resize, TextSelected
+from textual.geometry import Offset
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
 from ...engine.feed.messages import Change
-from ...engine.text.formatting import cut
-from ..widgets.canvas import bindings
+from ...engine.text.formatting import clean, cut, escaped
+from ..widgets.canvas import Painted, bindings
 from ..widgets.lines import Prompt, TextLine, TopLines
 from ..widgets.themes import DARK, THEMES, ascii_driver, prepare_terminal, usual_theme
-from ..words.keys import where_it_works
+from ..words.keys import Hint, where_it_works
 from ..words.spans import Top, part
 from ..words.texts import HOW_TO_FILTER, Chosen, Filter, TableRecords, as_csv, as_json, filter_of
-from .preferences import Preferences, read_preferences, write_preferences
+
+WRITES_FILES = frozenset({"save_svg", "save_csv", "save_json", "record", "export_incident"})
+"""Actions that write into wmtop's start directory; add new ones here."""
+CHANGES_ENGINE = frozenset({"apply", "undo"})
+"""Actions that change a setting of the engine; for an attached query `apply` only copies a line."""
+READ_ONLY = "this screen is read-only: nothing was changed"
+
+
+def denied_to(*, served: bool, read_only: bool) -> frozenset[str]:
+    """The actions that a screen does not have."""
+    nothing = frozenset[str]()
+    runs = frozenset({"user_command"}) if served or read_only else nothing
+    return (WRITES_FILES if served else nothing) | (CHANGES_ENGINE if read_only else nothing) | runs
+
+
+def allowed(keys: Iterable[Hint], denied: frozenset[str]) -> list[Hint]:
+    """The hints whose action the screen has."""
+    return [key for key in keys if key.action.removeprefix("app.").partition("(")[0] not in denied]
+
+
+class Preferences(Struct, frozen=True):
+    """The user's choices; None: no choice."""
+
+    theme: str | None = None
+    used: dict[str, int] = {}
+    """How often each command of the palette was run, by its title."""
+
+
+def preferences_file() -> Path:
+    """The path of the file for this user."""
+    return platformdirs.user_state_path("wmtop", appauthor=False) / "screen.json"
+
+
+def read_preferences(path: Path) -> Preferences:
+    """The saved choices; a missing, unreadable or damaged file counts as empty."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Preferences)
+    except (OSError, msgspec.MsgspecError):
+        return Preferences()
+
+
+def write_preferences(path: Path, preferences: Preferences) -> None:
+    """Save the choices; does nothing if that fails (a full disk, a read-only home)."""
+    beside = path.with_suffix(".new")
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside.write_bytes(msgspec.json.encode(preferences))
+        beside.replace(path)
 
 
 def app_of(screen: Screen[Any]) -> "BaseApp[Any]":
@@ -53,8 +104,21 @@ class PromptScreen(Screen[None]):
     """Whether the records include rows that the filter hides."""
     _focused_before: Widget | None = None
 
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """As in Textual; of a widget that draws its own lines the cell, which a selection begins or ends at."""
+        widget, offset = super().get_widget_and_offset_at(x, y)
+        if isinstance(widget, Painted):
+            offset = Offset(x, y) - widget.content_region.offset
+        return widget, offset
+
     def chosen(self) -> Chosen | None:
-        """The selected row."""
+        """The row under the cursor of the list that is shown."""
+        from ..widgets.rows import Sheet  # the first paint needs no list
+
+        for sheet in self.query(Sheet):
+            if sheet.display and (item := sheet.item) is not None and item.key is not None:
+                return Chosen(clean(item.name or item.key), sheet.line(item.key))
+        return None
 
     def records(self) -> TableRecords | None:
         """The screen's table, to be saved; None if it has none."""
@@ -147,8 +211,8 @@ _FONT_FACE = re.compile(r"\s*@font-face\s*\{[^}]*\}")
 
 
 def self_contained(svg: str) -> str:
-    """Textual's picture without its web fonts: with a font name and the viewer's monospace font as fallback."""
-    return _FONT_FACE.sub("", svg)
+    """Textual's picture as XML, without its web fonts: with a font name and the viewer's monospace font as fallback."""
+    return escaped(_FONT_FACE.sub("", svg))
 
 
 def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
@@ -176,7 +240,7 @@ def free_file(directory: Path, name: str, suffix: str) -> Path:
 
 
 Result = TypeVar("Result")
-_LOOK_FOR_TERMINAL_S = 1.0
+_LOOK_FOR_TERMINAL_S, _RESTORES_TERMINAL_S = 1.0, 1.0
 _NOTICE_CELLS = 60
 """Cells of a copied text that its notice shows, at most."""
 
@@ -186,8 +250,9 @@ class BaseApp(App[Result]):
 
     CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
     TITLE = "wmtop"
-    ALLOW_SELECT = False
+    ENABLE_SELECT_AUTO_SCROLL = False
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    REPLAYS: ClassVar[bool] = False
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
 
@@ -241,28 +306,44 @@ class BaseApp(App[Result]):
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """As in Textual; a key without an effect says where it works."""
+        if key == "ctrl+c" and self._copy_selected():
+            return True
         handled = await super()._check_bindings(key, priority)
         if not (handled or priority or isinstance(self.screen, ModalScreen)):
-            self.notify(where_it_works(key), markup=False, timeout=4)
+            self.notify(where_it_works(key, replay=self.REPLAYS), markup=False, timeout=4)
         return handled
 
     # Copies and saves
 
+    def on_text_selected(self, event: TextSelected) -> None:
+        """Copy what the mouse has selected."""
+        self._copy_selected()
+
+    def _copy_selected(self) -> bool:
+        """Copy the selected text; whether there is any."""
+        text = self.screen.get_selected_text()
+        if text:
+            self._put(text)
+        return bool(text)
+
     def action_copy_name(self) -> None:
-        """Copy the name of the selected row."""
-        self._copy(lambda chosen: chosen.name)
+        """Copy what the mouse has selected, else the name of the selected row."""
+        if not self._copy_selected():
+            self._copy(lambda chosen: chosen.name)
 
     def action_copy_row(self) -> None:
         """Copy the selected row."""
         self._copy(lambda chosen: chosen.row)
 
     def _copy(self, what: Callable[[Chosen], str]) -> None:
-        """Copy through the terminal (OSC 52) and confirm it; the terminal does not report whether it allows that."""
         chosen = self.screen.chosen() if isinstance(self.screen, PromptScreen) else None
         if chosen is None:
             self.notify("Nothing is selected here", markup=False, timeout=4)
-            return
-        text = what(chosen)
+        else:
+            self._put(what(chosen))
+
+    def _put(self, text: str) -> None:
+        """Copy through the terminal (OSC 52) and confirm it; the terminal does not report whether it allows that."""
         self.copy_to_clipboard(text)
         first = cut(text.splitlines()[0], _NOTICE_CELLS)
         self.notify(f"Copied (if the terminal allows it): {first}", markup=False, timeout=4)
@@ -306,6 +387,18 @@ class BaseApp(App[Result]):
     def on_load(self) -> None:
         if not self.is_headless and _has_terminal():
             threading.Thread(target=_end_with_terminal, name="wmtop-terminal", daemon=True).start()
+            # Not by the event loop, which a terminal without a size keeps from its other work.
+            signal.signal(signal.SIGTERM, self._die_of)
+
+    def _die_of(self, number: int, _frame: object) -> None:
+        """End by the signal, and leave the terminal as it was: unless it does not read."""
+        threading.Timer(_RESTORES_TERMINAL_S, os._exit, [128 + number]).start()
+        try:
+            if self._driver is not None:
+                self._driver.suspend_application_mode()
+        finally:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
     def on_resize(self, event: Resize) -> None:
         self.call_later(self._fit)

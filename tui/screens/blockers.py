@@ -5,11 +5,12 @@ from functools import partial
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ..widgets.rows import Item, heading, paragraph, titles
+from ..widgets.rows import Item, heading, more, paragraph, table
 from ..words.channels import reference_ms
-from ..words.columns import Column, row_line, sized
+from ..words.columns import Column, change
 from ..words.presenter import presenter_of
 from ..words.spans import Span, lay, part
+from ..words.targets import held_back_by
 from ..words.texts import ALL_IDLE, IN_FLIGHT, TableRecords
 from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups
 from .target_screen import DetailScreen
@@ -53,19 +54,21 @@ class BlockersScreen(DetailScreen):
     def _steps(self, snapshot: Snapshot) -> list[Item]:
         staircase = steps(snapshot)
         if not staircase:
-            return [paragraph(_no_blocker(snapshot))]
+            holder = held_back_by(snapshot) if snapshot.blockers is None else []
+            first = [Item((partial(lay, holder),))] if holder else []
+            return [*first, paragraph(_no_blocker(snapshot, bool(holder)))]
         whole = snapshot.level.behind_fastest_ms or max(facts.step.gain_ms or 0 for facts in staircase)
         numbered = list(enumerate(staircase, 1))
-        columns = sized(_step_columns(whole), numbered)
-        items = [titles(columns)]
-        for row in numbered:
-            step = row[1].step
-            lines = (partial(row_line, columns, row), partial(self._frees, row[1]))
-            channel = step.channels[0] if step.channels else None
-            key, opens = (None, None) if channel is None else (f"step {channel}", partial(self.open_known, channel))
-            items.append(Item(lines, key, name=channel, opens=opens))
-        more = further_steps(snapshot)
-        return [*items, heading((f" and {f.counted(more, 'further step')}", "dim"))] if more else items
+        items = table(
+            _step_columns(whole),
+            numbered,
+            lambda row: None if (channel := _channel(row)) is None else f"step {channel}",
+            details=lambda row: (partial(self._frees, row[1]),),
+            name=_channel,
+            opens=lambda row: None if (channel := _channel(row)) is None else partial(self.open_channel, channel),
+        )
+        further = further_steps(snapshot)
+        return [*items, heading((f" and {f.counted(further, 'further step')}", "dim"))] if further else items
 
     def _frees(self, facts: StepFacts, width: int) -> list[Span]:
         at = facts.step.watermark_ms
@@ -82,14 +85,14 @@ class BlockersScreen(DetailScreen):
         if not opened:
             return []
         items = [heading(), heading((" windows that wait for the same channels", "dim"))]
-        groups = window_groups(opened)
-        columns = sized(self._group_columns(), groups)
-        for group in groups:
-            key, opens = f"windows {group.first.start_ms} {group.end_ms}", partial(self.open_further, "Windows")
-            line = partial(row_line, columns, group)
-            items.append(Item((line,), key, name=self._times(group), opens=opens))
-        later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)
-        return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
+        items += table(
+            self._group_columns(),
+            window_groups(opened),
+            lambda group: f"windows {group.first.start_ms} {group.end_ms}",
+            name=self._times,
+            opens=lambda group: partial(self.open_further, "Windows"),
+        )[1:]
+        return [*items, *more((snapshot.windows.open_count or 0) - len(snapshot.windows.open), " that end later")]
 
     def _times(self, group: WindowGroup) -> str:
         return f.interval(group.first.start_ms, group.end_ms, self.zone, self.snapshot.now_ms)
@@ -103,18 +106,27 @@ class BlockersScreen(DetailScreen):
         )
 
 
+def _channel(row: tuple[int, StepFacts]) -> str | None:
+    return next(iter(row[1].step.channels), None)
+
+
 def _waits(group: WindowGroup, room: int) -> list[Span]:
     who = waits_within(group.first, room - len("wait for "))
     return [("fire at the next emit", "good")] if who is None else [("wait for ", "dim"), (who, "holder")]
 
 
-def _no_blocker(snapshot: Snapshot) -> str:
+def _no_blocker(snapshot: Snapshot, is_held: bool) -> str:
+    """Why there are no steps; `is_held`: who holds back the watermark is shown above."""
+    if is_held:
+        return f"The steps after it and what frees them: {f.ELSEWHERE}"
     if snapshot.blockers is None:
-        return presenter_of(snapshot).no_holders() if snapshot.one_clock else f"blockers: {f.ELSEWHERE}"
+        return presenter_of(snapshot).no("holders") if snapshot.one_clock else f"blockers: {f.ELSEWHERE}"
     if snapshot.level.holder is not None and snapshot.level.holder.cause == "in_flight":
         return IN_FLIGHT
     if snapshot.level.idle:
         return ALL_IDLE
+    if not snapshot.channels:
+        return presenter_of(snapshot).no("channels")
     return "No channel holds back the watermark: none that counts is behind the fastest"
 
 
@@ -123,9 +135,6 @@ def _step_columns(whole_ms: int) -> Sequence[Column[tuple[int, StepFacts]]]:
 
     def style(row: tuple[int, StepFacts]) -> str:
         return "holder" if row[0] == 1 else "text"
-
-    def gain(row: tuple[int, StepFacts]) -> str:
-        return f.UNKNOWN if row[1].step.gain_ms is None else f.signed(row[1].step.gain_ms)
 
     def bar(row: tuple[int, StepFacts], room: int) -> list[Span]:
         gained = row[1].step.gain_ms
@@ -136,7 +145,7 @@ def _step_columns(whole_ms: int) -> Sequence[Column[tuple[int, StepFacts]]]:
     return (
         Column("", lambda row: str(row[0]), right=True, style=lambda row: "dim"),
         Column("channel", lambda row: row[1].who, style=style),
-        Column("gain", gain, right=True, style=lambda row: "strong"),
+        Column("gain", lambda row: change(row[1].step.gain_ms), right=True, style=lambda row: "strong"),
         Column("", lambda row: "", rank=2, cells=least, most=most, draw=bar),
         Column("", lambda row: row[1].why, rank=1, style=style),
     )

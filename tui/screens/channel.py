@@ -6,17 +6,18 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
-from ..widgets.canvas import spark
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import FactList, Prose, TextLine
 from ..words.barrel import channel_named, holding, kind_of, rank
 from ..words.channels import channel_line, facts
+from ..words.clocks import partition_line
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lateness import curve_of, place_of, shown
 from ..words.recent import Moment
-from ..words.spans import Span, part
+from ..words.spans import Span, part, spark
 from ..words.texts import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
+from ..words.watermark import kind_words
 from .target_screen import DetailScreen
 
 _BESIDE = 48
@@ -56,12 +57,14 @@ class ChannelScreen(DetailScreen):
             self._show_curve(snapshot, None)
             return
         moments = self.recent.past.until(snapshot)
-        prose.show(channel_line(snapshot, view))
+        own_clock = not kind_words(snapshot).has_watermark
+        prose.show(partition_line(snapshot, view) if own_clock else channel_line(snapshot, view))
         table.show(facts(snapshot, view, self.zone))
         table.styles.height = table.rows(self.size.width - 2)
         ahead = [_ahead(moment, view.channel) for moment in moments]
         quiet = [moment.quiet_ms(view.channel) for moment in moments]
         since_ms = moments[0].now_ms if moments else None
+        self.query_one("#ahead").display = not own_clock
         self._show_past("#ahead", "ahead of watermark", ahead, "level", since_ms)
         self._show_past("#quiet", "no data for", quiet, "idle", since_ms)
         self._show_curve(snapshot, view)
@@ -120,7 +123,8 @@ class ChannelScreen(DetailScreen):
         plot = self.query_one(LatenessPlot)
         curve = curve_of(snapshot, view.channel) if view is not None else None
         if curve is None:
-            plot.show(LatenessScene(empty="" if view is None or snapshot.whatif is None else _no_curve(view)))
+            none = NOT_BEHIND if view and view.behind_watermark == 0 and view.records else MAX_LATE_ONLY
+            plot.show(LatenessScene(empty="" if view is None or snapshot.whatif is None else none))
             return
         now = snapshot.settings.lateness_ms
         first, last = shown(curve, [now])
@@ -135,9 +139,3 @@ def _ahead(moment: Moment, channel: str) -> int | None:
 
 def _greatest(values: Sequence[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _no_curve(view: ChannelView) -> str:
-    if view.behind_watermark == 0 and view.records:
-        return NOT_BEHIND
-    return MAX_LATE_ONLY

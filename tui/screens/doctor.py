@@ -226,7 +226,7 @@ def _no_findings(snapshot: Snapshot, recent: Recent) -> list[Section]:
     if snapshot.level.holder is not None and snapshot.level.behind_fastest_ms:
         behind = f.duration(snapshot.level.behind_fastest_ms)
         known.append(f"{name(snapshot.level.holder.channel)} sets the watermark, {behind} behind the fastest channel.")
-    if (limits := presenter_of(snapshot).not_judged()) is not None:
+    if limits := presenter_of(snapshot).no("judgement"):
         known.append(limits)
     return [
         Section("No findings", [f"None of {len(RULES)} rules found anything.", *known]),

@@ -1,22 +1,28 @@
 """The events of the run: alerts, verdicts, changes of the holder, changed settings and notes, the newest first."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import Event
-from ..widgets.rows import Item, heading, paragraph, titles
-from ..words.columns import Column, row_line, sized
+from ..widgets.rows import Item, heading, paragraph, table
+from ..words.columns import Column
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.main_screen import Shown
-from ..words.spans import Span
+from ..words.spans import Span, fitted
 from ..words.texts import MOMENT_SHOWN, TableRecords
 from .base_app import app_of
 from .target_screen import DetailScreen
 
-_EVENT_COLUMNS = ("time", "event", "details")
 _NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"
+
+
+_Event = tuple[Event, EventWords]
+
+
+def _key(event: _Event) -> str:
+    return f"{event[0].wall_ms} {event[0].code} {event[1].what}"
 
 
 class EventsScreen(DetailScreen):
@@ -33,7 +39,8 @@ class EventsScreen(DetailScreen):
 
     def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
         super().__init__(shown, denied)
-        self._events: list[tuple[Event, EventWords]] = []
+        self._events: list[_Event] = []
+        self._placed = False
 
     def update(self, snapshot: Snapshot) -> None:
         until = snapshot.wall_ms if self.shown.view.frozen else None
@@ -57,50 +64,59 @@ class EventsScreen(DetailScreen):
         self.dismiss(None)
         app_of(self).show_moment(wall_ms)
 
+    def show(self, snapshot: Snapshot) -> None:
+        """A recording's list begins at the moment that is shown, not at the recording's end."""
+        super().show(snapshot)
+        if self.shown.is_replay and not self._placed and (event := next(self._past(snapshot), None)) is not None:
+            self._placed = True
+            self.call_after_refresh(self.sheet.go_to, _key(event))  # which scrolls: the list has to have its size
+
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not self._events:
             return [paragraph(_NOTHING)]
         here_ms = snapshot.wall_ms if self.shown.is_replay else None
-        columns = sized(self._columns(here_ms), self._events)
-        items = [titles(columns, _EVENT_COLUMNS)]
-        before = self.sheet.sorted_by is not None
-        channels = {view.channel for view in snapshot.channels}
-        for event, words in self._events:
-            ahead = here_ms is not None and event.wall_ms > here_ms
-            if here_ms is not None and not ahead and not before:
-                before = True
-                items.append(heading((f" ─── {MOMENT_SHOWN} ───", "level")))
-            values = (moment_of(event), words.what, words.detail)
-            opens, word = None, "go there" if self.shown.is_replay else "channel"
-            if self.shown.is_replay:
-                opens = partial(self._jump, event.wall_ms)
-            elif words.channel is not None and words.channel in channels:
-                opens = partial(self.open_channel, words.channel)
-            items.append(
-                Item(
-                    (partial(row_line, columns, (event, words)),),
-                    f"{event.wall_ms} {event.code} {words.what}",
-                    dict(zip(_EVENT_COLUMNS, values, strict=True)),
-                    name=words.what,
-                    opens=opens,
-                    word=word,
-                )
-            )
+        word = "go there" if self.shown.is_replay else "channel"
+        items = table(
+            self._columns(here_ms),
+            self._events,
+            _key,
+            name=lambda event: event[1].what,
+            opens=self._opens,
+            word=lambda event: word,
+        )
+        if here_ms is not None and self.sheet.sorted_by is None:
+            past = len(list(self._past(snapshot)))
+            items[len(items) - past : len(items) - past] = [heading((f" ─── {MOMENT_SHOWN} ───", "level"))] * bool(past)
         return items
 
-    def _columns(self, here_ms: int | None) -> Sequence[Column[tuple[Event, EventWords]]]:
+    def _past(self, snapshot: Snapshot) -> Iterator[_Event]:
+        """The events up to the moment of a recording that is shown, the newest first."""
+        return (event for event in self._events if event[0].wall_ms <= (snapshot.wall_ms or 0))
+
+    def _opens(self, event: _Event) -> Callable[[], object] | None:
+        channel = event[1].channel
+        if self.shown.is_replay:
+            return partial(self._jump, event[0].wall_ms)
+        return partial(self.open_channel, channel) if channel is not None and self.knows(channel) else None
+
+    def _columns(self, here_ms: int | None) -> Sequence[Column[_Event]]:
         """The columns; in a replay what is later than `here_ms` is dim."""
 
-        def style(row: tuple[Event, EventWords]) -> str:
+        def style(row: _Event) -> str:
             return "dim" if here_ms is not None and row[0].wall_ms > here_ms else "text"
 
-        def details(row: tuple[Event, EventWords], room: int) -> list[Span]:
-            return [(f.cut(row[1].detail, room), style(row))]
+        def details(row: _Event, room: int) -> list[Span]:
+            return [(fitted(row[1].detail, room), style(row))]
 
         return (
-            Column("time", lambda row: event_time(row[0], self.zone, self.snapshot.now_ms), style=style),
-            Column("", lambda row: ALERTED if row[0].alert else " ", style=lambda row: "stale", rank=2),
-            Column("", lambda row: row[1].sign, style=lambda row: row[1].style, rank=1),
-            Column("event", lambda row: row[1].what, style=lambda row: row[1].style),
-            Column("details", lambda row: "", most=400, draw=details),
+            Column(
+                "time",
+                lambda row: event_time(row[0], self.zone, self.snapshot.now_ms),
+                style=style,
+                sort=lambda row: moment_of(row[0]),
+            ),
+            Column("", lambda row: ALERTED if row[0].alert else " ", style=lambda row: "stale", rank=1),
+            Column("", lambda row: row[1].sign, style=lambda row: row[1].style, rank=2),
+            Column("event", lambda row: row[1].what, style=lambda row: row[1].style, sort=lambda row: row[1].what),
+            Column("details", lambda row: "", cells=22, most=400, draw=details, sort=lambda row: row[1].detail),
         )

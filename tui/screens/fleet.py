@@ -10,19 +10,19 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.screen import Screen
 
-from ...engine.text import formatting as f
+from ...engine.verdict.chain import Chain
 from ..widgets.canvas import Picked, bindings
 from ..widgets.lines import KeyLine, Prompt, TextLine
 from ..widgets.rows import Item, Sheet, SortedBy, heading
 from ..words import fleet as words
-from ..words import keys
-from ..words.columns import Column
+from ..words.columns import Column, row_line, title_at, titles_line
 from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
-from ..words.spans import Span, part
-from ..words.texts import Appearance, Chosen, TableRecords
+from ..words.spans import Span, clip, part
+from ..words.texts import Appearance, TableRecords
 from .base_app import BaseApp, PromptScreen, app_of
-from .help import AT_THE_END, EVERYWHERE, HERE, Commands, HelpScreen, commands
+from .chain import ChainScreen, Holds
+from .help import Commands, HelpScreen, commands
 
 
 class FleetTable(Sheet):
@@ -47,14 +47,14 @@ class FleetTable(Sheet):
         return next((row for row in self.rows if row.target == self.cursor), None)
 
     def title_at(self, x: int) -> str:
-        return words.title_at(self._layout(self.size.width), x)
+        return title_at(self._layout(self.size.width), x)
 
     def header(self, width: int) -> Sequence[Span]:
         sort, reverse = self._order
-        return words.header_line(self._layout(width), sort, width, reverse=reverse)
+        return clip(titles_line(self._layout(width), sort, reverse=reverse), width)
 
     def _target_line(self, row: FleetRow, width: int) -> list[Span]:
-        return words.row_line(row, self._layout(width), width)
+        return row_line(self._layout(width), row)
 
 
 class FleetScreen(PromptScreen):
@@ -95,7 +95,7 @@ class FleetScreen(PromptScreen):
         empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
         self.query_one(FleetTable).show_rows(shown, self._sort, reverse=self._reverse, empty=empty)
         self._show_about()
-        names = ("fleet-open", "fleet-sort", "fleet-filter", "theme", "help", "quit")
+        names = ("fleet-open", "fleet-chain", "fleet-sort", "fleet-filter", "theme", "help", "quit")
         self.query_one(KeyLine).show([hint(name) for name in names])
 
     def _show_about(self) -> None:
@@ -140,11 +140,6 @@ class FleetScreen(PromptScreen):
     def use_pattern(self) -> None:
         self.show()
 
-    def chosen(self) -> Chosen | None:
-        """The selected target."""
-        table = self.query_one(FleetTable)
-        return None if table.cursor is None else Chosen(f.clean(table.cursor), table.line(table.cursor))
-
     def records(self) -> TableRecords:
         """The targets as filtered and sorted."""
         return TableRecords("targets", self.query_one(FleetTable).rows)
@@ -162,7 +157,9 @@ _DENIED = frozenset({"record", "export_incident"})
 
 
 class FleetApp(BaseApp[str]):
-    """Shows what `rows` returns; `selected` is the target that the cursor begins on."""
+    """Shows what `rows` returns, and what `chain` returns, with `on_chain` first; `selected` is the target that the
+    cursor begins on.
+    """
 
     COMMANDS = {lambda: Commands}  # noqa: RUF012
 
@@ -172,6 +169,9 @@ class FleetApp(BaseApp[str]):
         appearance: Appearance,
         selected: str | None = None,
         *,
+        chain: Callable[[], Chain] = lambda: Chain([], []),
+        on_chain: bool = False,
+        holds: Holds | None = None,
         preferences_file: Path | None = None,
     ) -> None:
         super().__init__(preferences_file)
@@ -180,23 +180,20 @@ class FleetApp(BaseApp[str]):
             self.theme = f"wmtop-{appearance.theme}"
         self.set_keymap(chosen_keys())
         self._fleet = FleetScreen(rows, appearance.refresh_ms / 1_000, selected)
+        self._chain = partial(ChainScreen, chain, appearance, holds)
+        self._on_chain = on_chain
+
+    def on_mount(self) -> None:
+        if self._on_chain:
+            self.push_screen(self._chain())
 
     def get_default_screen(self) -> Screen[Any]:
         return self._fleet
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        rows = (
-            ("Copy the name", "Of the selected target, to the clipboard", "copy_name"),
-            ("Copy the row", "The selected target's, to the clipboard", "copy_row"),
-            (keys.SAVE_CSV, f"The table of the targets, {HERE}", "save_csv"),
-            (keys.SAVE_JSON, "The same as JSON", "save_json"),
-        )
         if screen is self._fleet:
-            yield from commands(self, *rows)
-            own = (("Sort the targets", "By the next column", "sort"),
-                   ("Filter the targets", "By a regular expression", "filter"))  # fmt: skip
-            yield from commands(self, *own, owner=self._fleet)
-        yield from commands(self, *EVERYWHERE, (keys.HELP, "The keys", "show_help"), *AT_THE_END)
+            yield from commands(self, "Fleet", owner=self._fleet)
+        yield from commands(self, "app")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in _DENIED else super().check_action(action, parameters)
@@ -204,7 +201,13 @@ class FleetApp(BaseApp[str]):
     def action_show_help(self) -> None:
         """Open the keys of the fleet."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen("Fleet", denied=_DENIED, alone=True))
+            name = "Chain" if isinstance(self.screen, ChainScreen) else "Fleet"
+            self.push_screen(HelpScreen(name, denied=_DENIED, alone=True))
+
+    def action_chain(self) -> None:
+        """Open the chain of the topics and jobs."""
+        if self.screen is self._fleet:
+            self.push_screen(self._chain())
 
     def action_leave(self) -> None:
         """Quit."""

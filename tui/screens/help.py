@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # imported by the first search: the first paint needs neither
     from .target_screen import TargetScreen
 
 
-_WIDEST, _KEYS = 100, 10
+_WIDEST, _KEYS = 100, 11
 """The box's greatest width (wmtop.tcss), and the width of the keys in a line."""
 _BESIDE = _KEYS + 7
 """With the border, the padding and the scroll bar."""
@@ -51,7 +51,7 @@ class HelpScreen(ModalScreen[None]):
     """Shown over the main screen, or as the help of another one; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "close", "close"),
+        Binding("escape,question_mark,q,enter", "dismiss", "close"),
         Binding("S", "app.save_svg", "save SVG"),
     ]
 
@@ -105,10 +105,6 @@ class HelpScreen(ModalScreen[None]):
         """The width of a key's description, next to the keys."""
         return max(min(_WIDEST, app_of(self).size.width * 96 // 100) - _BESIDE, 20)
 
-    def action_close(self) -> None:
-        """Back."""
-        self.dismiss(None)
-
 
 def _row(keys: str, words: str, cells: int) -> Content:
     """Keys and their effects, whose further lines are below the first one."""
@@ -123,43 +119,26 @@ def _reading(what: str, *text: str) -> Content:
 _MAX_CHANNELS = 50
 _WHOLE = 1_000.0
 """The score of a channel whose whole name was typed: above all commands that have the same letters."""
-HERE = "in this directory"
-EVERYWHERE = (
-    (keys.THEME, "Dark, light or high contrast", "other_theme"),
-    (keys.SAVE_SVG, f"Save the screen as a picture {HERE}", "save_svg"),
-)
-AT_THE_END = ((keys.QUIT, "Leave wmtop", "leave"),)
 
 
 def target_commands(app: BaseApp[Any], screen: "TargetScreen | None") -> Iterator[SystemCommand]:
     """What the palette of a target's app offers; `screen` is the one on top, None while the engine starts."""
+    from .target_screen import DetailScreen
+
     if screen is not None:
-        yield from commands(app, *screen.commands(), owner=screen)
-    rows = (
-        ("Copy the name", "Of the selected row, to the clipboard", "copy_name"),
-        ("Copy the row", "The selected row, to the clipboard", "copy_row"),
-        (keys.SAVE_CSV, "The table of this screen, here", "save_csv"),
-        (keys.SAVE_JSON, "The same as JSON", "save_json"),
-    )
-    yield from commands(
-        app,
-        *EVERYWHERE,
-        (keys.RECORD, f"Record what this screen sees, {HERE}", "record"),
-        *(() if screen is None else rows),
-        (keys.INCIDENT, f"Text, picture and the last minutes as a recording, {HERE}", "export_incident"),
-        (keys.HELP, "The keys, and how to read the barrel", "show_help"),
-        *AT_THE_END,
-    )
+        name = screen.NAME if isinstance(screen, DetailScreen) else "main"
+        places = ("main",) if name == "main" else ("detail", name)
+        offered = commands(app, *places, owner=screen, replay=screen.shown.is_replay)
+        yield from (command for command in offered if command.title != name)
+    yield from commands(app, "app")
 
 
 def commands(
-    app: BaseApp[Any], *offered: tuple[str, str, str], owner: Screen[Any] | None = None
+    app: BaseApp[Any], *places: str, owner: Screen[Any] | None = None, replay: bool = False
 ) -> Iterator[SystemCommand]:
-    """The commands (title, help, action of `owner`, else of the app) that the app does not deny, with their keys."""
-    for title, about, action in offered:
+    """The commands at the places, actions of `owner`, else of the app, that the app does not deny."""
+    for title, words, action in keys.palette(*places, replay=replay):
         if app.check_action(action, ()):
-            key = keys.key_of(action)
-            words = f"{key}  {about}" if key else about
             yield SystemCommand(title, words, partial(app.run_command, title, owner, action))
 
 

@@ -1,8 +1,7 @@
-"""Writes an incident to files: Markdown, a picture of the main screen, a recording of the last minutes."""
+"""What a target's app writes: a recording; an incident as Markdown, picture, and recording of the last minutes."""
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,18 +16,19 @@ from textual.screen import Screen
 
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
-from ...engine.feed.recording_writer import UNBOUNDED, RecordingWriter
+from ...engine.feed.recording_writer import UNBOUNDED, BackgroundWriter, RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
-from ...engine.system.files import check_outputs, create
+from ...engine.system.files import PrivateDirectory, check_outputs, create, written_whole
 from ...engine.verdict.history import HistoryPoint, history_point
 from ..words.history import brief_ms, log_of
 from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, markdown
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
+from ..words.texts import recorded
 from .base_app import BaseApp, file_name, free_file, self_contained
 
 CLIP_MS = 300_000
@@ -39,6 +39,46 @@ _MAX_CHANNELS = 200_000
 """Channels in all snapshots kept for an incident, at most: about 100 MB."""
 _SIZE = (120, 36)
 _GONE = "The engine is gone; this is its last snapshot"
+
+
+class Recorder:
+    """One recording at a time, written by a thread of its own; `path` is its file while there is one."""
+
+    path: Path | None = None
+    _writer: BackgroundWriter | None = None
+
+    def start(self, header: Header, snapshot: Snapshot, directory: Path, now: datetime) -> Path:
+        """Start a new file in `directory` with `snapshot`; UsageError or RunError in one line."""
+        path = free_file(directory, f"wmtop-{file_name(header.name)}-{now:%Y%m%d-%H%M%S}", ".rec")
+        self._writer = BackgroundWriter(RecordingWriter(path, replace(header, history=[])))
+        self.path = path
+        self.add(snapshot)
+        return path
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Add a snapshot if there is a recording, without those of the start; RunError, once, ends it."""
+        if self._writer is not None and snapshot.state != "starting":
+            try:
+                self._writer.append(snapshot)
+            except RunError:
+                self.path = self._writer = None
+                raise
+
+    def take(self) -> Callable[[], str]:
+        """End the recording in progress: a new one may start while the caller runs the function returned.
+
+        It writes waiting snapshots and closes the file, which may take a while; a line for the user, or RunError.
+        """
+        path, writer = self.path, self._writer
+        assert writer is not None
+        self.path = self._writer = None
+
+        def finish() -> str:
+            writer.close()
+            skipped = f" ({writer.skipped:,} snapshots skipped: the disk was too slow)" if writer.skipped else ""
+            return recorded(path, skipped)
+
+        return finish
 
 
 class Incident(Struct, frozen=True, kw_only=True):
@@ -137,13 +177,14 @@ def write_incident(
     Not from within an event loop. UsageError if it exists and `force` is not given; RunError where the disk is full.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="wmtop-incident-") as name:
-            _write_files(incident, Path(name), step)
+        files = PrivateDirectory("wmtop-incident-")
+        try:
+            _write_files(incident, files.path, step)
             step("writing")
-            if out.suffix.lower() == ".zip":
-                _write_zip(Path(name), out, force=force)
-            else:
-                _write_directory(Path(name), out, force=force)
+            write = _write_zip if out.suffix.lower() == ".zip" else _write_directory
+            write(files.path, out, force=force)
+        finally:
+            files.remove()
     except OSError as error:
         raise RunError(f"cannot write {out}: {error.strerror or error}") from error
 
@@ -251,18 +292,12 @@ def picture(incident: Incident) -> str:
 
 
 def _write_zip(files: Path, out: Path, *, force: bool) -> None:
-    """Write the files to a zip; an unfinished one is removed on an error, unless it existed before."""
+    """Write the files to a zip, which is whole or not there."""
     import zipfile
 
-    existed = out.exists()
-    try:
-        with create(out, "-o", force=force) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(files.iterdir()):
-                archive.write(path, f"{out.stem}/{path.name}")
-    except OSError:
-        if not existed:
-            out.unlink(missing_ok=True)
-        raise
+    with written_whole(out, "-o", force=force) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(files.iterdir()):
+            archive.write(path, f"{out.stem}/{path.name}")
 
 
 def _write_directory(files: Path, out: Path, *, force: bool) -> None:

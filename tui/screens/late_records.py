@@ -7,14 +7,15 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import LateRecord, Snapshot
 from ...engine.text import formatting as f
-from ..widgets.rows import Item, Section, SectionedText, Sheet, heading, wrapped
+from ..widgets.rows import Item, Section, SectionedText, Sheet, heading, paragraph, table
 from ..words import late_records as late
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
 from ..words.main_screen import Shown
 from ..words.spans import Span
 from ..words.texts import Chosen, TableRecords
-from .target_screen import FRAME_CELLS, DetailScreen
+from ..words.watermark import kind_words
+from .target_screen import DetailScreen
 
 
 class LateRecordsScreen(DetailScreen):
@@ -42,15 +43,8 @@ class LateRecordsScreen(DetailScreen):
         self._show_fetch()
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
-        records = self._keyed(snapshot)
-        titles = [Item((late.title_line,), titles=late.TITLES)] if records else []
-        return [
-            *titles,
-            *(
-                Item((partial(late.record_line, record, snapshot, self.zone),), key, late.sort_values(record))
-                for key, record in records.items()
-            ),
-        ]
+        rows = list(self._keyed(snapshot).items())
+        return table(late.columns(snapshot, self.zone), rows, lambda row: row[0]) if rows else []
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         asked = self._about.words(self.zone, reference_ms(snapshot))
@@ -123,8 +117,7 @@ class WhoIsLateScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not snapshot.own.explain:
-            width = max(self.size.width - FRAME_CELLS - 1, 20)
-            return [heading((f" {line}", "dim")) for line in wrapped(late.nothing_explained(snapshot), width)]
+            return [paragraph(kind_words(snapshot).not_explained, lines=6)]
         items: list[Item] = []
         for column in snapshot.own.explain:
             items += [heading()] if items else []

@@ -1,7 +1,6 @@
 """Lateness: how late records are, and the cost of each lateness or idle timeout."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec import UNSET
 from textual.app import ComposeResult
@@ -15,11 +14,12 @@ from ...engine.verdict.preview import ProposedSetting
 from ..widgets.canvas import Picked
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import Prose, TextLine, wrap_spans
-from ..widgets.rows import Item, Sheet, heading, wrapped
+from ..widgets.rows import Item, Sheet, paragraph, table
 from ..words import lateness as words
 from ..words.channels import reference_ms
+from ..words.columns import Column, change
 from ..words.keys import Hint, hint
-from ..words.lateness import cost_sentence, moments_line, recommendation_parts, timeout_words
+from ..words.lateness import cost_sentence, moments_line, recommendation_parts, timeout_holder, timeout_words
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
@@ -128,7 +128,7 @@ class LatenessScreen(DetailScreen):
         line = self.query_one("#moments", TextLine)
         line.display = self.size.height >= ROOMY
         if curve is None:
-            plot.show(LatenessScene(empty=presenter_of(snapshot).no_lateness()))
+            plot.show(LatenessScene(empty=presenter_of(snapshot).no("lateness")))
             line.show([])
             self._put_sentence("#recommended", [])
             self._put_sentence("#reading", [])
@@ -160,7 +160,7 @@ class LatenessScreen(DetailScreen):
     def _curve(self, snapshot: Snapshot) -> words.Curve | None:
         """The curve of the chosen channel or horizon; of all records if that is no longer known."""
         if self._channel is None and self._horizon_ms is not None:
-            recent = words.recent_curve_of(snapshot, self._horizon_ms)
+            recent = words.curve_of(snapshot, horizon_ms=self._horizon_ms)
             if recent is not None:
                 return recent
             self._horizon_ms = None
@@ -236,8 +236,8 @@ class LatenessScreen(DetailScreen):
     # The idle timeout
 
     def _show_ladder(self, snapshot: Snapshot) -> None:
-        rows, room = snapshot.whatif_idle or [], max(self.size.width - FRAME_CELLS - 1, 20)
-        none = [heading((line, "dim")) for line in wrapped(presenter_of(snapshot).no_idle_ladder(), room)]
+        rows = snapshot.whatif_idle
+        none = [paragraph(presenter_of(snapshot).no("idle timeouts"), lines=6)]
         self.sheet.show(self._ladder(rows) if rows else none)
         if isinstance(self.preview, IdlePreview):
             self.sheet.go_to(f.setting(self.preview.idle_after_ms))
@@ -253,32 +253,45 @@ class LatenessScreen(DetailScreen):
         """The timeouts, the shortest first, the one in force marked."""
         ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
         most = max((row.flaps for row in rows), default=0)
-        title = " idle after    watermark      against now   held back by   changes  "
-        items = [Item((lambda width: [(title + " " * _bar_cells(width) + "late", "dim")],))]
-        items += [Item((partial(self._rung_line, row, most),), f.setting(row.idle_after_ms)) for row in ordered]
-        return items
+        return table(self._rung_columns(most), ordered, lambda row: f.setting(row.idle_after_ms))
 
-    def _rung_line(self, row: WhatIfIdle, most: int, width: int) -> list[Span]:
+    def _rung_columns(self, most: int) -> Sequence[Column[WhatIfIdle]]:
         snapshot, preview, counted = self.snapshot, self.preview, self._horizon_ms is None
-        now, level = snapshot.level.watermark_ms, row.watermark_ms
-        in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
-        wished = isinstance(preview, IdlePreview) and preview.idle_after_ms == row.idle_after_ms
-        mark, style = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
-        at = f.NO_DATA if level is None else f.near(level, self.zone, reference_ms(snapshot))
-        change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
-        share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
-        bar = _bar_cells(width)
-        full = -(-max(bar - 2, 0) * row.flaps // most) if most and counted else 0
-        return [
-            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", style),
-            (f.pad(mark, 6), style),
-            (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
-            (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
-            (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
-            (f"{f.pad(f.count(row.flaps) if counted else f.UNKNOWN, 7, right=True)}  ", "text"),
-            (f.pad("▇" * full, bar), "idle"),
-            (share, "stale" if row.late else "dim") if counted else (f.UNKNOWN, "dim"),
-        ]
+        now = snapshot.level.watermark_ms
+        wished = preview.idle_after_ms if isinstance(preview, IdlePreview) else UNSET
+
+        def mark(row: WhatIfIdle) -> tuple[str, str]:
+            if row.idle_after_ms == snapshot.settings.idle_after_ms:
+                return "▲ now", "strong"
+            return ("▸", "preview") if row.idle_after_ms == wished else ("", "text")
+
+        def time(row: WhatIfIdle) -> str:
+            at = row.watermark_ms
+            return f.NO_DATA if at is None else f.near(at, self.zone, reference_ms(snapshot))
+
+        def gain(row: WhatIfIdle) -> str:
+            return change(None if row.watermark_ms is None or now is None else row.watermark_ms - now)
+
+        def holder(row: WhatIfIdle) -> str:
+            return "no channel" if (name := timeout_holder(snapshot, row)) is None else f.label(name, 14)
+
+        def bar(row: WhatIfIdle, room: int) -> list[Span]:
+            return [(f.pad("▇" * (-(-room * row.flaps // most) if most and counted else 0), room), "idle")]
+
+        def late(row: WhatIfIdle) -> str:
+            share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
+            return share if counted else f.UNKNOWN
+
+        return (
+            Column("idle after", lambda row: f.setting(row.idle_after_ms), style=lambda row: mark(row)[1]),
+            Column("", lambda row: mark(row)[0], style=lambda row: mark(row)[1], cells=5),
+            Column("watermark", time, rank=2, style=lambda row: "dim" if row.watermark_ms is None else "level"),
+            Column("against now", gain, right=True, style=lambda row: "dim" if gain(row) == "+0s" else "text"),
+            Column("held back by", holder, rank=1),
+            Column("changes", lambda row: f.count(row.flaps) if counted else f.UNKNOWN, rank=3, right=True),
+            Column("", lambda row: "", rank=4, cells=_BAR, draw=bar),
+            Column("late", late, style=lambda row: "stale" if counted and row.late else "dim"),
+        )
 
     def _rung(self) -> WhatIfIdle | None:
         """The timeout under the cursor."""
@@ -317,8 +330,3 @@ class LatenessScreen(DetailScreen):
         if action in ("edge", "recommended", "channel"):
             return not self._idle
         return super().check_action(action, parameters)
-
-
-def _bar_cells(width: int) -> int:
-    """The width of the bar of idle changes, and of the gap after it."""
-    return min(_BAR, max(width - 77, 0))

@@ -10,26 +10,27 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import DescendantFocus, Resize, ScreenResume
 
-from ...engine.snapshot import Snapshot
+from ...engine.snapshot import Chain, Snapshot
 from ...engine.text import formatting as f
 from ..widgets.barrel import Barrel
 from ..widgets.canvas import Picked, bindings
 from ..widgets.charts import HeatMap, HolderSpan, HolderStrip
+from ..widgets.clocks import Clocks
 from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
 from ..widgets.rows import SortedBy
 from ..widgets.tables import ChannelTable, WindowTable
 from ..words.barrel import holding
 from ..words.channels import next_sort, stave_of
-from ..words.main_screen import Shown, hints, link_hints, main_commands
-from ..words.presenter import Lost
+from ..words.main_screen import Shown, hints, link_hints
+from ..words.presenter import Lost, presenter_of
 from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.spans import Top
 from ..words.texts import Chosen, TableRecords, filter_of
+from ..words.watermark import kind_words
 from ..words.windows import WindowGroup
-from .base_app import app_of, has_widgets
-from .preferences import allowed
-from .target_screen import DetailScreen, TargetScreen
+from .base_app import allowed, app_of, has_widgets
+from .target_screen import DetailScreen, TargetScreen, loaded
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
 """The purposes of a filter's prompt, with the field of the view that each one sets."""
@@ -51,12 +52,13 @@ class MainScreen(TargetScreen):
         yield Rule("┌┐", id="top")
         yield Barrel(self.shown, id="barrel")
         yield HeatMap(self.shown, id="heat")
+        yield Clocks(self.shown, id="clocks")
         yield Rule("├┤", id="middle")
         with Horizontal(id="tables"):
             yield ChannelTable(self.shown, id="channels")
             yield WindowTable(self.shown, id="windows")
         yield Rule("└┘", id="bottom")
-        yield from self.bars()
+        yield from app_of(self).bars()
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
 
@@ -64,6 +66,8 @@ class MainScreen(TargetScreen):
         self.query_one(ChannelTable).focus()
         self.set_interval(1.0, self._repaint_lines)
         self.adopt()
+        if isinstance(self.shown.snapshot.target, Chain):
+            app_of(self).push_screen(loaded("chain:TargetChainScreen")(self.shown))
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._paint_rules)
@@ -80,11 +84,9 @@ class MainScreen(TargetScreen):
 
     def lose(self, lost: Lost) -> None:
         """Show that no more will come, and why."""
+        self.shown.lose(lost)
         if has_widgets(self):
-            self.shown.lose(lost)
             self.paint()
-        else:
-            self.shown.lost = lost
 
     def play(self, playback: Playback) -> None:
         """Show the position in a recording."""
@@ -100,9 +102,6 @@ class MainScreen(TargetScreen):
     def use_zone(self, zone: tzinfo | None) -> None:
         """Show times in this zone (None: local) until the user changes it; before the first paint."""
         self.shown.look(zone=zone)
-
-    def commands(self) -> list[tuple[str, str, str]]:
-        return main_commands(replay=self.shown.is_replay)
 
     @property
     def _detail(self) -> DetailScreen | None:
@@ -135,13 +134,20 @@ class MainScreen(TargetScreen):
         strip.set_class(shown.snapshot.one_clock, "-one-clock")  # with one clock no channel holds it back
         # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
-        if shown.view.heat:
-            self.query_one(HeatMap).show_moments(head)
-        else:
-            self.query_one(Barrel).show_staves(head)
+        picture = self._picture
+        for widget in self.query("Barrel, HeatMap, Clocks"):
+            widget.display = widget is picture
+        picture.draw_state(head)
         self.query_one(ChannelTable).show()
         self.query_one(WindowTable).show_windows()
         self._paint_rules()
+
+    @property
+    def _picture(self) -> Barrel | HeatMap | Clocks:
+        """The widget that draws the channels: a target without a watermark of its own is not a barrel."""
+        if not kind_words(self.shown.snapshot).has_watermark:
+            return self.query_one(Clocks)
+        return self.query_one(HeatMap) if self.shown.view.heat else self.query_one(Barrel)
 
     def _held(self) -> HolderSpan:
         """The holder strip's content, as far back as the points reach."""
@@ -163,7 +169,7 @@ class MainScreen(TargetScreen):
             return
         shown = self.shown
         self.query_one(TopLines).show(replace(top, now=(), from_start=()))
-        links = link_hints(len(shown.findings))
+        links = link_hints(shown.snapshot, len(shown.findings))
         on_windows, gone = self.focused is self.query_one(WindowTable), shown.lost is not None
         keys = hints(
             shown.snapshot, shown.view, shown.preview, links, replay=shown.is_replay, gone=gone, on_windows=on_windows
@@ -176,7 +182,8 @@ class MainScreen(TargetScreen):
         headings: list[Heading] = [channels.heading(focused=bool(split) and self.focused is channels)]
         if split:
             headings.append(windows.heading(focused=self.focused is windows))
-        self.query_one("#top", Rule).show(Headings([self.query_one(Barrel).heading()]))
+        picture = self._picture if isinstance(self._picture, Clocks) else self.query_one(Barrel)
+        self.query_one("#top", Rule).show(Headings([picture.heading()]))
         self.query_one("#middle", Rule).show(Headings(headings, split, "┬"))
         self.query_one("#bottom", Rule).show(Headings((), split, "┴"))
 
@@ -219,15 +226,22 @@ class MainScreen(TargetScreen):
 
     def action_axis(self) -> None:
         """Switch the axis: event time, or the distance behind the fastest channel."""
-        self.shown.look(logarithmic=not self.shown.view.logarithmic)
-        self.paint()
+        if self._compares():
+            self.shown.look(logarithmic=not self.shown.view.logarithmic)
+            self.paint()
 
     def action_heat(self) -> None:
         """Switch between the heat map and the barrel."""
-        self.shown.look(heat=not self.shown.view.heat)
-        self.query_one(Barrel).display = not self.shown.view.heat
-        self.query_one(HeatMap).display = self.shown.view.heat
-        self.paint()
+        if self._compares():
+            self.shown.look(heat=not self.shown.view.heat)
+            self.paint()
+
+    def _compares(self) -> bool:
+        """Whether there is a watermark to compare the channels with; a notice says if not."""
+        compares = kind_words(self.shown.snapshot).has_watermark
+        if not compares:
+            self.report(presenter_of(self.shown.snapshot).no("holders"))
+        return compares
 
     def action_open(self) -> None:
         """Open the selected (else the holding, else the first) stave: the channels inside it, or the channel's page.
@@ -262,8 +276,8 @@ class MainScreen(TargetScreen):
             self.close_prompt()
             if purpose in _FILTERS:
                 self.take_typed(purpose, "", done=True)
-        elif self.shown.hide_result():
-            self.paint()
+        elif self.drop_result():
+            return
         elif self.shown.view.inside is not None:
             self.shown.look(inside=None)
             self._arrange()
@@ -292,7 +306,7 @@ class MainScreen(TargetScreen):
                 self.action_detail("History")
             case Barrel():
                 self._select_stave(event.value)
-            case HeatMap() | ChannelTable():
+            case HeatMap() | ChannelTable() | Clocks():
                 self._select(event.value)
             case _:
                 pass

@@ -5,20 +5,17 @@ from functools import partial
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ..widgets.rows import Item, column_cells, heading
+from ..widgets.rows import Item, heading, table
 from ..words.channels import reference_ms
+from ..words.columns import Column, length
 from ..words.operators import Row, Stage, delay_words, held_instance, rows
 from ..words.presenter import presenter_of
-from ..words.spans import Span
+from ..words.spans import Span, cells, fitted
 from ..words.texts import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.watermark import channels_known, fact_text, facts_of_plugin
 from .target_screen import DetailScreen
 
-_NAME, _TIME, _HELD, _LINK_BAR = 15, 19, 8, 12
-_ROOMY = 100
-"""Width from which names and times have fixed columns; below it they are as wide as needed."""
-_NAMES = (8, 30)
-_INPUTS: tuple[str, ...] = ("input", "channels", "watermark", "behind", "state")
+_HELD, _LINK_BAR = 8, 12
 
 
 class OperatorsScreen(DetailScreen):
@@ -63,13 +60,13 @@ class OperatorsScreen(DetailScreen):
     def _chain(self, snapshot: Snapshot) -> list[Item]:
         chain = presenter_of(snapshot).stages(self.zone)
         most = max((stage.held_ms or 0 for stage in chain), default=0)
-        cells = max(len(stage.name) + 2 for stage in chain), max(len(self._time(stage)) for stage in chain)
+        least = max(len(stage.name) + 2 for stage in chain), max(len(self._time(stage)) for stage in chain)
         items: list[Item] = []
         for place, stage in enumerate(chain):
             if place:
                 items.append(Item((partial(_link, stage, most),)))
             upstream = None if stage.upstream is None else partial(self._walk, stage.upstream)
-            line = partial(self._stage, stage, cells)
+            line = partial(self._stage, stage, least)
             items.append(Item((line,), stage.key, opens=upstream, word="upstream to the blocker"))
         return items
 
@@ -78,7 +75,7 @@ class OperatorsScreen(DetailScreen):
         return stage.instead if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
 
     def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Span]:
-        names, times = least if width < _ROOMY else (max(_NAME, least[0] - 1), _TIME)
+        names, times = least
         time = self._time(stage)
         style = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
         style = "dim" if stage.time_ms is None else style
@@ -86,7 +83,7 @@ class OperatorsScreen(DetailScreen):
         if time:
             head.append((f.pad(time, max(times, len(time))) + "  ", style))
         alarm: list[Span] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
-        return [*head, *alarm, (stage.what, "dim")]
+        return [*head, *alarm, (fitted(stage.what, width - cells([*head, *alarm])), "dim")]
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if not channels_known(snapshot):
@@ -94,35 +91,46 @@ class OperatorsScreen(DetailScreen):
         inputs = list(self._rows.values())
         if not inputs:
             return [heading(), heading((f" {NO_CHANNEL}", "dim"))]
-        names = column_cells(("  " * row.inside + row.name for row in inputs), *_NAMES)
-        many = snapshot.instances is not None
-        columns = tuple(title for title in _INPUTS if many or title != "channels")
         items = [heading()]
         if (delay := delay_words(snapshot)) is not None:
             items.append(heading((f" {delay}", "dim")))
-        items.append(Item((partial(_titles, names, many),), titles=columns))
-        for row in inputs:
-            values = (row.name, row.channels, row.watermark_ms, row.behind_ms, row.words)
-            sorts = dict(zip(_INPUTS, values, strict=True))
-            opens, word = partial(self.open_channel, row.key), "channel"
-            if row.channels is not None:
-                opens, word = partial(self._toggle, row.key), "close" if row.key in self._opened else "channels inside"
-            line = partial(self._row, row, names, many)
-            items.append(Item((line,), row.key, sorts, inside=row.inside, opens=opens, word=word))
+        items += table(
+            self._columns(snapshot),
+            inputs,
+            lambda row: row.key,
+            inside=lambda row: row.inside,
+            opens=lambda row: partial(self.open_channel if row.channels is None else self._toggle, row.key),
+            word=self._word,
+        )
         rest = len(snapshot.channels) - len(inputs) if snapshot.instances is None else 0
         return [*items, heading((f" {more_less_behind(rest)}", "dim"))] if rest > 0 else items
 
-    def _row(self, row: Row, names: int, many: bool, width: int) -> list[Span]:
-        sign = "  " if row.inside else ""
-        time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self._near_ms)
-        behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
-        style = "holder" if row.kind == "holder" else "text"
-        inside = "" if not many else f.pad("" if row.channels is None else f"{row.channels:,}", 8, right=True) + "  "
-        return [
-            (f" {f.pad(sign + row.name, names)}  ", style),
-            (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", style),
-            (row.words, style if row.kind in ("holder", "catching_up") else "dim"),
-        ]
+    def _word(self, row: Row) -> str:
+        return "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
+
+    def _columns(self, snapshot: Snapshot) -> Sequence[Column[Row]]:
+        many = snapshot.instances is not None
+
+        def time(row: Row) -> str:
+            return f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self._near_ms)
+
+        def channels(row: Row) -> str:
+            return "" if row.channels is None else f"{row.channels:,}"
+
+        def style(row: Row) -> str:
+            return "holder" if row.kind == "holder" else "text"
+
+        def state(row: Row) -> str:
+            return style(row) if row.kind in ("holder", "catching_up") else "dim"
+
+        inside = Column("channels", channels, rank=2, right=True, style=style, sort=lambda row: row.channels)
+        return (
+            Column("input", lambda row: "  " * row.inside + row.name, style=style, sort=lambda row: row.name),
+            *([inside] if many else []),
+            Column("watermark", time, style=style, sort=lambda row: row.watermark_ms),
+            Column("behind", lambda row: length(row.behind_ms), rank=1, style=style, sort=lambda row: row.behind_ms),
+            Column("state", lambda row: row.words, rank=3, style=state, sort=lambda row: row.words),
+        )
 
 
 def _facts(snapshot: Snapshot) -> list[Item]:
@@ -133,24 +141,19 @@ def _facts(snapshot: Snapshot) -> list[Item]:
     return [heading(), *lines] if lines else []
 
 
-def _titles(names: int, many: bool, width: int) -> list[Span]:
-    title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
-    return [(title + " state", "dim")]
-
-
 def _link(stage: Stage, most: int, width: int) -> list[Span]:
     """The line between an operator and the one before it."""
     held = stage.held_ms
     spans: list[Span] = [(" │ ", "frame")]
     if held is None:
-        return [*spans, (f"{' ' * (_HELD + _LINK_BAR + 3)}{stage.why}", "dim")]
+        indent = min(_HELD + _LINK_BAR + 3, max(width - len(stage.why) - 3, 2))
+        return [*spans, (" " * indent, "dim"), (fitted(stage.why, width - indent - 3), "dim")]
     style = "holder" if stage.holds else "active"
     full = -(-_LINK_BAR * max(held, 0) // most) if most else 0
-    words = "−" + f.duration(held) if held >= 0 else "+" + f.duration(-held)
-    return [
-        *spans,
+    words = f.signed(-held) if held else "0s"
+    spans += [
         (f.pad(words, _HELD, right=True) + " ", "holder" if stage.holds else "strong"),
         ("▇" * full, style),
         (" " * (_LINK_BAR - full) + "  ", "dim"),
-        (stage.why, "text" if stage.holds else "dim"),
     ]
+    return [*spans, (fitted(stage.why, width - cells(spans)), "text" if stage.holds else "dim")]

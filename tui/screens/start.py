@@ -158,7 +158,7 @@ class QuitScreen(ModalScreen[Answer | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "stop the engine"),
         Binding("l,q", "answer('leave')", "leave it running"),
-        Binding("escape", "stay", "stay"),
+        Binding("escape", "dismiss", "stay"),
     ]
 
     def __init__(self, name: str) -> None:
@@ -180,7 +180,3 @@ class QuitScreen(ModalScreen[Answer | None]):
     def action_answer(self, answer: Answer) -> None:
         """Close with the answer."""
         self.dismiss(answer)
-
-    def action_stay(self) -> None:
-        """Stay."""
-        self.dismiss(None)

@@ -5,7 +5,7 @@ the rest is optional. `SCREENS` in the table of keys says which key opens it.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from importlib import import_module
 from typing import Any, ClassVar
@@ -14,18 +14,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize, ScreenResume
-from textual.widget import Widget
 
 from ...engine.feed.messages import Change
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.formatting import parse_duration
 from ...engine.verdict.preview import ProposedSetting, line_in_job
 from ..widgets.canvas import Picked, bindings
 from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
 from ..widgets.rows import Item, Sheet, SortedBy
 from ..words import preview as what_if
-from ..words.keys import LINKS, LISTS, SCREENS, Hint, hint
+from ..words.keys import LISTS, SCREENS, Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown, detail_hints
 from ..words.presenter import presenter_of
@@ -33,9 +31,8 @@ from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.spans import Span, Top
 from ..words.targets import restart_words
-from ..words.texts import HOW_TO_PREVIEW, Chosen
-from .base_app import PromptScreen, app_of, has_widgets
-from .preferences import CHANGES_ENGINE, READ_ONLY, allowed
+from ..words.texts import HOW_TO_PREVIEW
+from .base_app import CHANGES_ENGINE, READ_ONLY, PromptScreen, allowed, app_of, has_widgets
 
 FURTHER = {link.name: link.screen for link in SCREENS}
 """The places of the further screens by name."""
@@ -61,10 +58,6 @@ class TargetScreen(PromptScreen):
     def paint(self) -> None:
         """Paint again: the snapshot, the view or the preview has changed."""
 
-    @abstractmethod
-    def commands(self) -> list[tuple[str, str, str]]:
-        """What the command palette offers here: title, help, action."""
-
     def adopt(self) -> None:
         """Show the newest snapshot."""
         self.shown.adopt()
@@ -74,10 +67,6 @@ class TargetScreen(PromptScreen):
     def denied(self) -> frozenset[str]:
         """The actions that this screen does not offer; for an attached query `apply` only copies a line."""
         return self._denied - CHANGES_ENGINE if self.shown.snapshot.is_attached else self._denied
-
-    def bars(self) -> Iterable[Widget]:
-        """The app's own widgets above the footer."""
-        return app_of(self).bars()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
@@ -107,7 +96,10 @@ class TargetScreen(PromptScreen):
         app_of(self).push_screen(loaded("windows:WindowScreen")(self.shown, self._denied, key))
 
     def _open(self, kind: type[Any]) -> None:
-        app = app_of(self)
+        app, why = app_of(self), presenter_of(self.shown.snapshot).not_here(kind.NAME)
+        if why is not None:
+            self.report(why)
+            return
         if not any(isinstance(screen, kind) for screen in app.screen_stack):
             app.push_screen(kind(self.shown, self._denied))
             return
@@ -144,7 +136,7 @@ class TargetScreen(PromptScreen):
         if there is not None:
             self.want(ProposedSetting(False, there))
         elif not snapshot.whatif:
-            self.report(presenter_of(snapshot).no_steps())
+            self.report(presenter_of(snapshot).no("what-if"))
 
     def action_type_lateness(self) -> None:
         """Ask for a lateness."""
@@ -157,7 +149,7 @@ class TargetScreen(PromptScreen):
         if purpose != "lateness":
             return super().take_typed(purpose, text, done=done)
         try:
-            lateness_ms = parse_duration(text)
+            lateness_ms = f.parse_duration(text)
         except ValueError as error:
             if done:
                 return str(error)
@@ -175,7 +167,7 @@ class TargetScreen(PromptScreen):
         if known:
             self.want(ProposedSetting(True, there))
         elif not snapshot.whatif_idle:
-            self.report(presenter_of(snapshot).no_steps())
+            self.report(presenter_of(snapshot).no("what-if"))
 
     def action_fix(self) -> None:
         """Preview the setting that the verdict's line names."""
@@ -218,6 +210,15 @@ class TargetScreen(PromptScreen):
         if self.asked == "lateness":
             self.close_prompt()
         self.want(None)
+
+    def drop_result(self) -> bool:
+        """Drop what the mouse has selected, else the line about the last change; whether there was one."""
+        if self.selections:
+            self.clear_selection()
+            return True
+        if shown := self.shown.hide_result():
+            self.paint()
+        return shown
 
     def report(self, text: str) -> None:
         """Show a notice."""
@@ -335,11 +336,6 @@ class DetailScreen(TargetScreen):
         """Whether there is such a channel."""
         return any(view.channel == channel for view in self.snapshot.channels)
 
-    def open_known(self, channel: str) -> None:
-        """Open a channel's page, if there is such a channel."""
-        if self.knows(channel):
-            self.open_channel(channel)
-
     def open_late_records(self, about: About) -> None:
         """Open the last late records, of a channel or a window."""
         app_of(self).push_screen(loaded("late_records:LateRecordsScreen")(self.shown, self._denied, about))
@@ -358,7 +354,7 @@ class DetailScreen(TargetScreen):
         with Vertical(id="body"):
             yield from self.body()
         yield Rule("└┘", id="bottom")
-        yield from self.bars()
+        yield from app_of(self).bars()
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
 
@@ -384,7 +380,8 @@ class DetailScreen(TargetScreen):
 
     def _paint_rules(self) -> None:
         snapshot = self.snapshot
-        title = [*self._trail(), *self.heading(snapshot), *self._filter_words()]
+        title = [*self._trail(), *self.heading(snapshot)]
+        title += [] if self.pattern is None else self.pattern.spans(*self.sheet.shares)
         self.query_one("#top", Rule).show(Headings([Heading(0, title, self.legend(snapshot))]))
         self.query_one("#bottom", Rule).show(Headings())
         self.query_one("#keys", KeyLine).show(self._all_keys())
@@ -407,18 +404,7 @@ class DetailScreen(TargetScreen):
     def on_sorted_by(self, event: SortedBy) -> None:
         self.repaint()
 
-    def commands(self) -> list[tuple[str, str, str]]:
-        others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
-        return [("Back", "To the main screen, or to where Enter opened this one", "back"), *others]
-
-    # The filter and copying
-
-    def chosen(self) -> Chosen | None:
-        """The row under the cursor."""
-        for sheet in self.query(Sheet):
-            if sheet.display and (item := sheet.item) is not None and item.key is not None:
-                return Chosen(f.clean(item.name or item.key), sheet.line(item.key))
-        return None
+    # The filter
 
     def action_open(self) -> None:
         """Open the row under the cursor."""
@@ -429,20 +415,11 @@ class DetailScreen(TargetScreen):
         self.sheet.filter(self.pattern)
         self.repaint()
 
-    def _filter_words(self) -> list[Span]:
-        if self.pattern is None:
-            return []
-        left, all_ = self.sheet.shares
-        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self.pattern.text), 20)}", "accent"),
-                (f"  {left:,} of {all_:,}", "dim")]  # fmt: skip
-
     def action_back(self) -> None:
         """Leave the prompt, the filter or the screen: one step."""
         if asked := self.asked:
             self.close_prompt()
         if asked or self.pattern:
             self.take_typed("filter", "", done=True)
-        elif self.shown.hide_result():
-            self.paint()
-        else:
+        elif not self.drop_result():
             self.leave()

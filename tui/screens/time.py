@@ -154,4 +154,4 @@ class TimeScreen(DetailScreen):
             return ""
         if self._look.channel is not None:
             return not_in_sample(name(self._look.channel))
-        return presenter_of(snapshot).no_records()
+        return presenter_of(snapshot).no("records")

@@ -1,8 +1,8 @@
 """The windows, open, firing, fired; and one of them: why it is not closing, its records per channel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -10,16 +10,19 @@ from textual.app import ComposeResult
 from ...engine.snapshot import ChannelRecords, ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
+from ..widgets.clocks import waiting_items
 from ..widgets.lines import Prose
-from ..widgets.rows import Draw, Item, Sheet, heading, titles
+from ..widgets.rows import Draw, Item, Sheet, heading, more, table
 from ..widgets.tables import reach_bar
 from ..words import texts
 from ..words.barrel import STATES, holding
-from ..words.channels import fastest_ms, reference_ms
-from ..words.columns import Column, row_line, sized
+from ..words.channels import reference_ms
+from ..words.clocks import sending_words
+from ..words.columns import Column, length
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
+from ..words.presenter import presenter_of
 from ..words.spans import Span, cells
 from ..words.texts import TableRecords
 from ..words.windows import (
@@ -39,13 +42,14 @@ from .target_screen import DetailScreen
 MAX_BLOCKERS = 200
 _PART_BAR = (4, 24)
 _BAR = (6, 24)
+_COMMAND_LINES = 8
+"""Lines for the command that frees a window, and what to fill in."""
 _NAMED, _CHANNEL_CELLS = 6, 14
-_SHORT_COLUMNS: tuple[str, ...] = ("short of its end", "watermark", " short", "quiet")
-_OPEN_COLUMNS: tuple[str, ...] = ("open", "rows", "short", "closes")
-_FIRED_COLUMNS: tuple[str, ...] = ("fired", "rows", "fired at", "after end", "late firings", "late drops")
-"""The titles of the columns that sort, from left to right."""
 CLOSING_STYLES = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
 """The certainty that a window closes."""
+
+
+_Part = TypeVar("_Part", ChannelView, ChannelRecords)
 
 
 class WindowScreen(DetailScreen):
@@ -119,33 +123,29 @@ class WindowScreen(DetailScreen):
 
     def _channels(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
         short = blockers(snapshot, window.end_ms)
-        parts = window.channels or []
         items: list[Item] = []
         if short:
-            columns = sized(self._short_columns(holding(snapshot), window.end_ms), short[:MAX_BLOCKERS])
-            items.append(titles(columns, _SHORT_COLUMNS))
-            for view in short[:MAX_BLOCKERS]:
-                missing = None if view.watermark_ms is None else window.end_ms - view.watermark_ms
-                values = (view.channel, view.watermark_ms, missing, view.quiet_ms)
-                sorts = dict(zip(_SHORT_COLUMNS, values, strict=True))
-                items.append(self._row(f"short {view.channel}", view.channel, partial(row_line, columns, view), sorts))
-            if len(short) > MAX_BLOCKERS:
-                items.append(heading((f" and {len(short) - MAX_BLOCKERS:,} more", "dim")))
+            columns = self._short_columns(holding(snapshot), window.end_ms)
+            items += [*self._channel_rows("short", columns, short[:MAX_BLOCKERS]), *more(len(short) - MAX_BLOCKERS)]
         elif not snapshot.channels:
             items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))
-        if parts:
-            columns = sized(_part_columns(max(part.records for part in parts)), parts)
-            items += [heading(), titles(columns)]
-            for part in parts:
-                items.append(self._row(f"rows {part.channel}", part.channel, partial(row_line, columns, part)))
+        if parts := window.channels:
+            most = max(part.records for part in parts)
+            items += [heading(), *self._channel_rows("rows", _part_columns(most), parts)]
             rest = (window.channel_count or 0) - len(parts)
             if rest > 0:
                 others = max((window.records or 0) - sum(part.records for part in parts), 0)
                 items.append(heading((f" {rest:,} more, with {f.count(others)} rows", "dim")))
         return items
 
-    def _row(self, key: str, channel: str, line: Draw, sorts: dict[str, Any] | None = None) -> Item:
-        return Item((line,), key, sorts, name=channel, opens=partial(self.open_channel, channel))
+    def _channel_rows(self, what: str, columns: Sequence[Column[_Part]], rows: Sequence[_Part]) -> list[Item]:
+        return table(
+            columns,
+            rows,
+            lambda row: f"{what} {row.channel}",
+            name=lambda row: row.channel,
+            opens=lambda row: partial(self.open_channel, row.channel),
+        )
 
     def _short_columns(self, held: str | None, end_ms: int) -> Sequence[Column[ChannelView]]:
         near = reference_ms(self.snapshot)
@@ -153,20 +153,17 @@ class WindowScreen(DetailScreen):
         def time(view: ChannelView) -> str:
             return f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
 
-        def short(view: ChannelView) -> str:
-            return f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
-
-        def quiet(view: ChannelView) -> str:
-            return f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
+        def short_ms(view: ChannelView) -> int | None:
+            return None if view.watermark_ms is None else end_ms - 1 - view.watermark_ms
 
         def style(view: ChannelView) -> str:
             return "holder" if view.channel == held else "text"
 
         return (
-            Column(_SHORT_COLUMNS[0], lambda view: f.label(view.channel), style=style),
-            Column("watermark", time, rank=3),
-            Column("short", short, rank=1, right=True),
-            Column("quiet", quiet, rank=4),
+            Column("short of its end", lambda view: f.label(view.channel), style=style, sort=lambda view: view.channel),
+            Column("watermark", time, rank=3, sort=lambda view: view.watermark_ms),
+            Column("short", lambda view: length(short_ms(view)), rank=1, right=True, sort=short_ms),
+            Column("quiet", lambda view: length(view.quiet_ms), rank=4, sort=lambda view: view.quiet_ms),
             Column("state", lambda view: "HOLDS" if view.channel == held else STATES[view.state], rank=2, style=style),
         )
 
@@ -215,10 +212,14 @@ class WindowsScreen(DetailScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         super().show(snapshot)
+        if snapshot.clocks:
+            self.query_one(Prose).styles.height = _COMMAND_LINES
         self._explain()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         windows = snapshot.windows
+        if snapshot.clocks:
+            return [(f"  {f.counted(len(waiting_items(snapshot, None)), 'task')} whose tumbling windows wait", "dim")]
         figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
         known = [(number, word) for number, word in figures if number is not None]
         if not known:
@@ -229,6 +230,8 @@ class WindowsScreen(DetailScreen):
         return out
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
+        if snapshot.clocks:
+            return [("y", "key"), (" copies the command that frees the first", "dim")]
         return [("▇", "level"), (" watermark   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
 
     def moved(self) -> None:
@@ -242,7 +245,7 @@ class WindowsScreen(DetailScreen):
         """The text below the list: why the window under the cursor is not closing, or its outcome."""
         snapshot = self.snapshot
         window = find(snapshot, self.sheet.cursor or "")
-        words: list[Span] = []
+        words = sending_words(snapshot, self.sheet.cursor, self.zone)
         if isinstance(window, FiredWindow):
             words = fired_words(window, snapshot, self.zone)
         elif window is not None:
@@ -255,6 +258,8 @@ class WindowsScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         windows = snapshot.windows
+        if snapshot.clocks:
+            return waiting_items(snapshot, self.zone) or [heading((f" {presenter_of(snapshot).no('windows')}", "dim"))]
         unknown = unknown_text(windows.unknown, windows.unknown_args)
         why = [] if unknown is None else [heading((f" {unknown}", "stale"))]
         return [*why, *self._open_items(snapshot), heading(), *self._fired_items(snapshot)]
@@ -262,13 +267,8 @@ class WindowsScreen(DetailScreen):
     def _times(self, window: OpenWindow | FiredWindow) -> str:
         return f.interval(window.start_ms, window.end_ms, self.zone, self.snapshot.now_ms)
 
-    def _item(
-        self, window: OpenWindow | FiredWindow, lines: tuple[Draw, ...], columns: tuple[str, ...], values: Sequence[Any]
-    ) -> Item:
-        """A window's item, with its values by the titles of their columns."""
-        key = key_of(window)
-        opens = partial(self.open_window, key)
-        return Item(lines, key, dict(zip(columns, values, strict=True)), name=self._times(window), opens=opens)
+    def _opens(self, window: OpenWindow | FiredWindow) -> partial[None]:
+        return partial(self.open_window, key_of(window))
 
     # The open ones
 
@@ -279,42 +279,42 @@ class WindowsScreen(DetailScreen):
             return [heading((f" {words if windows.open_count is not None else texts.OPEN_UNKNOWN}", "dim"))]
         speed = self._pace
         closes = {key_of(window): closing(snapshot, window, speed, self.zone) for window in windows.open}
-        columns = sized(self._open_columns(snapshot, closes), windows.open)
-        items = [titles(columns, _OPEN_COLUMNS)]
-        own_order = self.sheet.sorted_by not in _OPEN_COLUMNS
-        for group in window_groups(windows.open):
-            grouped = len(group.windows) > 1 and own_order
-            items += [Item((partial(group_line, group),))] if grouped else []
-            for window in group.windows:
-                waits = not grouped and waits_for(window) is not None
-                more = waits or window.channels or window.operator is not None
-                details = [partial(_open_details, window, grouped)] if more else []
-                values = (window.start_ms, window.records, window.short_ms, closes[key_of(window)].in_ms)
-                lines = (partial(row_line, columns, window), *details)
-                items.append(self._item(window, lines, _OPEN_COLUMNS, values))
-        later = (windows.open_count or 0) - len(windows.open)
-        return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
+        columns = self._open_columns(snapshot, closes)
+        is_sorted = any(column.sort is not None and column.title == self.sheet.sorted_by for column in columns)
+        groups = window_groups(windows.open)
+        grouped = {key_of(group.first): group for group in groups if len(group.windows) > 1 and not is_sorted}
+        inside = {key_of(window) for group in grouped.values() for window in group.windows}
+        rows = [window for group in groups for window in group.windows]
+        items: list[Item] = []
+        for item in table(
+            columns, rows, key_of, details=partial(_details, inside), name=self._times, opens=self._opens
+        ):
+            if item.key in grouped:
+                items.append(Item((partial(group_line, grouped[item.key]),)))
+            items.append(item)
+        return [*items, *more((windows.open_count or 0) - len(windows.open), " that end later")]
 
     def _open_columns(self, snapshot: Snapshot, closes: Mapping[str, Closing]) -> Sequence[Column[OpenWindow]]:
-        level_ms, fastest = snapshot.level.watermark_ms, fastest_ms(snapshot)
+        level_ms, fastest = snapshot.level.watermark_ms, snapshot.level.fastest_ms
 
         def bar(window: OpenWindow, room: int) -> list[Span]:
             return reach_bar(window.start_ms, window.end_ms, level_ms, fastest, room)
 
         def short(window: OpenWindow) -> str:
-            return f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
+            return length(None if window.short_ms is None else max(window.short_ms, 0))
 
         def style(window: OpenWindow) -> str:
             return CLOSING_STYLES[closes[key_of(window)].kind]
 
         least, most = _BAR
         return (
-            Column("open", self._times, style=lambda window: "strong"),
-            Column("rows", lambda window: f.count(window.records), rank=3, right=True),
+            Column("open", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
+            Column("rows", lambda window: f.count(window.records), rank=3, right=True, sort=_records),
             Column("", lambda window: "", rank=4, cells=least, most=most, draw=bar),
-            Column("short", short, rank=2, right=True),
-            Column("closes", lambda window: closes[key_of(window)].brief, rank=1, style=style),
-        )
+            Column("short", short, rank=2, right=True, sort=lambda window: window.short_ms),
+            Column("closes", lambda window: closes[key_of(window)].brief, rank=1, style=style,
+                   sort=lambda window: closes[key_of(window)].in_ms),
+        )  # fmt: skip
 
     # The fired ones
 
@@ -323,13 +323,8 @@ class WindowsScreen(DetailScreen):
         if not windows.last_fired:
             words = texts.FIRED_UNKNOWN if windows.fired is None else texts.NO_FIRED_WINDOW
             return [heading((f" {words}", "dim"))]
-        columns = sized(self._fired_columns(snapshot), windows.last_fired)
-        items = [titles(columns, _FIRED_COLUMNS)]
-        for window in reversed(windows.last_fired):
-            late = (window.late_firings, window.late_drops)
-            values = (window.start_ms, window.records, window.fired_ms, _after(window), *late)
-            items.append(self._item(window, (partial(row_line, columns, window),), _FIRED_COLUMNS, values))
-        return items
+        rows = windows.last_fired[::-1]
+        return table(self._fired_columns(snapshot), rows, key_of, name=self._times, opens=self._opens)
 
     def _fired_columns(self, snapshot: Snapshot) -> Sequence[Column[FiredWindow]]:
         near_ms = snapshot.now_ms
@@ -338,23 +333,26 @@ class WindowsScreen(DetailScreen):
             at = None if _after(window) is None else window.fired_ms
             return "end of run" if at is None else f.near(at, self.zone, near_ms)
 
-        def after(window: FiredWindow) -> str:
-            return f.UNKNOWN if (ms := _after(window)) is None else f.duration(ms)
-
         def until(window: FiredWindow) -> str:
             return "closed" if (ms := kept_until_ms(window, snapshot)) is None else f.near(ms, self.zone, near_ms)
 
         return (
-            Column("fired", self._times, style=lambda window: "strong"),
-            Column("rows", lambda window: f.count(window.records), rank=4, right=True),
-            Column("fired at", fired, rank=2),
-            Column("after end", after, rank=1, right=True),
+            Column("fired", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
+            Column("rows", lambda window: f.count(window.records), rank=4, right=True, sort=_records),
+            Column("fired at", fired, rank=2, sort=lambda window: window.fired_ms),
+            Column("after end", lambda window: length(_after(window)), rank=1, right=True, sort=_after),
             Column("late firings", lambda window: f.count(window.late_firings), rank=6, right=True,
-                   style=lambda window: "text" if window.late_firings else "dim"),
+                   style=lambda window: "text" if window.late_firings else "dim",
+                   sort=lambda window: window.late_firings),
             Column("late drops", lambda window: f.count(window.late_drops), rank=3, right=True,
-                   style=lambda window: "stale" if window.late_drops else "dim"),
+                   style=lambda window: "stale" if window.late_drops else "dim",
+                   sort=lambda window: window.late_drops),
             Column("until", until, rank=5, style=lambda window: "dim" if until(window) == "closed" else "text"),
         )  # fmt: skip
+
+
+def _records(window: OpenWindow | FiredWindow) -> int | None:
+    return window.records
 
 
 def _after(window: FiredWindow) -> int | None:
@@ -369,6 +367,13 @@ def group_line(group: WindowGroup, width: int) -> list[Span]:
     wait = f" {texts.windows_wait(len(group.windows))} "
     who = waits_within(group.first, width - cell_len(wait)) or "nothing: they fire at the next emit"
     return [(wait, "dim"), (who, "holder")]
+
+
+def _details(grouped: Collection[str], window: OpenWindow) -> Sequence[Draw]:
+    """The further line of a window, if it says more than the line above its group."""
+    waits = key_of(window) not in grouped and waits_for(window) is not None
+    is_more = waits or window.channels or window.operator is not None
+    return [partial(_open_details, window, not waits)] if is_more else []
 
 
 def _open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:

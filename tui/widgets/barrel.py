@@ -15,9 +15,9 @@ from ..words.channels import stave_of
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import preview_title
-from ..words.spans import Part, Span, cells, joined
+from ..words.spans import EIGHTHS, Part, Span, cells, joined
 from ..words.texts import BY_DISTANCE
-from .canvas import EIGHTHS, Canvas, Picked, centered
+from .canvas import Canvas, Picked, centered
 from .lines import Heading
 
 PATTERNS: dict[Kind, str] = {
@@ -89,7 +89,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         preview = self._shown.preview
         return None if preview is None else preview.level_ms
 
-    def show_staves(self, head: Sequence[Sequence[Part]] = ()) -> None:
+    def draw_state(self, head: Sequence[Sequence[Part]] = ()) -> None:
         """Draw the present state below the lines `head`."""
         shown, staves = self._shown, self._shown.staves
         if staves is not self.content:  # without comparing thousands of them
@@ -137,7 +137,7 @@ class Barrel(Canvas[Sequence[Stave]]):
             self._longest = max((cell_len(name) for name in names), default=0)
 
     def on_click(self, event: Click) -> None:
-        offset = event.get_content_offset(self)
+        offset = self.spot(event)
         if offset is None:
             return
         far, place = self._far.at(offset.x - self._gutter), self._columns.at(offset.x - self._gutter)
@@ -152,12 +152,12 @@ class Barrel(Canvas[Sequence[Stave]]):
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         shown, rows, level_ms = self._shown, height - 1, self._level_ms
-        empty = presenter_of(shown.snapshot).empty_barrel
+        words = presenter_of(shown.snapshot)
         clock_ms = shown.snapshot.now_ms if shown.snapshot.is_attached else None
         if not self.content and level_ms is not None and clock_ms is not None and rows >= 3:
-            return self._still(level_ms, clock_ms, empty(), width, height)
+            return self._still(level_ms, clock_ms, words.no("barrel"), width, height)
         if rows < 2 or (level_ms is None and all(stave.watermark_ms is None for stave in self.content)):
-            return centered(empty(), width, height)
+            return centered(words.no("barrel"), width, height)
         how = (shown.view.logarithmic, shown.view.zone, self._preview_ms, width, height)
         drawn_of = (how, shown.snapshot, self.content)
         if drawn_of != self._drawn_of:

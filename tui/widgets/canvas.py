@@ -1,7 +1,7 @@
-"""A widget that draws spans of text itself and repaints only the changed cells; bindings; what was picked; dots."""
+"""A widget that draws spans of text itself and repaints only the changed cells; bindings; what was picked."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from rich.cells import cell_len
@@ -9,9 +9,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.events import Resize
-from textual.geometry import Region
+from textual.events import MouseEvent, Resize
+from textual.geometry import Offset, Region
 from textual.message import Message
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -21,13 +22,11 @@ from ..words.spans import Part, Span, cells, joined, lay
 from .themes import STYLES, style_of
 
 Content = TypeVar("Content")
-EIGHTHS = " ▁▂▃▄▅▆▇█"
-"""A row of a cell in eighths of its height."""
 
 
 def bindings(*places: str) -> list[BindingType]:
     """The table of keys as Textual's bindings; a configuration uses their ids to assign other keys."""
-    return [Binding(b.key, b.action, b.help, id=b.name, priority=b.priority) for b in binds(*places)]
+    return [Binding(b.key, b.action, b.name, id=b.name, priority=b.priority) for b in binds(*places)]
 
 
 class Picked(Message):
@@ -45,40 +44,63 @@ class Picked(Message):
         return self._control
 
 
-class Palette:
-    """The Rich styles of a widget in the present theme, by name."""
+class Painted(Widget):
+    """A widget that draws spans, line by line; what the mouse selects in it can be copied."""
 
-    def __init__(self, widget: Widget) -> None:
-        self._widget = widget
-        self._styles: dict[str, Style] = {}
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rich: dict[str, Style] = {}
+        """The Rich styles in the present theme, by name."""
 
-    def style(self, name: str) -> Style:
+    @abstractmethod
+    def spans(self, y: int) -> Sequence[Span]:
+        """Line `y` as it is shown."""
+
+    def notify_style_update(self) -> None:
+        self._rich.clear()
+        super().notify_style_update()
+
+    def _style(self, name: str) -> Style:
         """The style of that name; `holder@cursor` is the one on the background of the other."""
-        style = self._styles.get(name)
+        style = self._rich.get(name)
         if style is None:
-            style = self._styles[name] = self._mixed(*name.split("@"))
+            style = self._rich[name] = self._mixed(*name.split("@"))
         return style
 
     def _mixed(self, name: str, ground: str | None = None) -> Style:
-        app = cast(App[Any], self._widget.app)  # pyright: ignore[reportUnknownMemberType]
-        below = self._widget.background_colors[1]
+        app = cast(App[Any], self.app)  # pyright: ignore[reportUnknownMemberType]
+        below = self.background_colors[1]
         style = style_of(STYLES[name], app.theme_variables, below, colors=not app.no_color)
         if ground is None:
             return style
         other = style_of(STYLES[ground], app.theme_variables, below, colors=not app.no_color)
         return style + Style(bgcolor=other.bgcolor, reverse=other.reverse)
 
-    def paint(self, spans: Iterable[Span], width: int) -> Strip:
-        """The spans as a strip of `width` cells."""
-        strip = Strip([Segment(text, self.style(name)) for text, name in joined(spans)])
-        return strip.adjust_cell_length(width, self.style("text"))
+    def render_line(self, y: int) -> Strip:
+        strip = Strip([Segment(text, self._style(name)) for text, name in joined(self.spans(y))])
+        strip, selection = strip.adjust_cell_length(self.size.width, self._style("text")), self.text_selection
+        if selection is None or (ends := self._selected(selection, y)) is None:
+            return strip
+        start, end = ends
+        chosen = Strip(Segment.apply_style(strip.crop(start, end), post_style=Style(reverse=True)))
+        return Strip.join([strip.crop(0, start), chosen, strip.crop(end)])
 
-    def clear(self) -> None:
-        """Drop the cached styles: the theme changed."""
-        self._styles.clear()
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        spans = ((y, self._selected(selection, y)) for y in range(self.size.height))
+        lines = (self.render_line(y).crop(*ends).text.rstrip() for y, ends in spans if ends is not None)
+        return "\n".join(lines), "\n"
+
+    def _selected(self, selection: Selection, y: int) -> tuple[int, int] | None:
+        """The cells of line `y` that are selected."""
+        ends = selection.get_span(y)
+        return None if ends is None else (ends[0], self.size.width if ends[1] < 0 else ends[1])
+
+    def spot(self, event: MouseEvent) -> Offset | None:
+        """Where a click is, from the upper left; None: beside the content, or the end of a selection."""
+        return None if self.screen.selections else event.get_content_offset(self)
 
 
-class Canvas(Widget, Generic[Content]):
+class Canvas(Painted, Generic[Content]):
     """A widget that draws its content as lines; a redraw repaints only the differences.
 
     A subclass has an empty `content` and draws it in `draw`.
@@ -90,7 +112,6 @@ class Canvas(Widget, Generic[Content]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._palette = Palette(self)
         self._lines: list[list[Span]] = []
 
     def show(self, content: Content, head: Sequence[Sequence[Part]] = ()) -> None:
@@ -98,10 +119,6 @@ class Canvas(Widget, Generic[Content]):
         if content != self.content or head != self.head:
             self.content, self.head = content, head
             self.redraw()
-
-    def notify_style_update(self) -> None:
-        self._palette.clear()
-        super().notify_style_update()
 
     @property
     def plain(self) -> bool:
@@ -117,8 +134,7 @@ class Canvas(Widget, Generic[Content]):
         width, height = self.size
         if not width or not height:
             return
-        head = [lay(parts, width) for parts in self.head]
-        lines = [*head, *self.draw(width, height - len(head))]
+        lines = self._drawn()
         if len(lines) != len(self._lines):
             self._lines = lines
             self.refresh()
@@ -129,9 +145,15 @@ class Canvas(Widget, Generic[Content]):
         if regions:
             self.refresh(*regions)
 
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        return self._palette.paint(self._lines[y] if y < len(self._lines) else (), width)
+    def _drawn(self) -> list[list[Span]]:
+        width, height = self.size
+        head = [lay(parts, width) for parts in self.head]
+        return [*head, *self.draw(width, height - len(head))]
+
+    def spans(self, y: int) -> Sequence[Span]:
+        if not self._lines:  # a new screen is painted before its widgets hear of their size
+            self._lines = self._drawn()
+        return self._lines[y] if y < len(self._lines) else ()
 
     def on_resize(self, event: Resize) -> None:
         self._lines = []
@@ -160,41 +182,3 @@ def differ(old: Sequence[Span], new: Sequence[Span], y: int, width: int) -> Regi
     total = cells(new)
     end = total - kept if total == cells(old) else width
     return Region(start, y, max(end - start, 1), 1)
-
-
-def spark(values: Iterable[int | None], most: int | None, unknown: str = " ") -> str:
-    """A bar for each value, the greatest as high as a row."""
-    return "".join(unknown if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
-
-
-_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-
-
-class Dots:
-    """A grid of `width` by `height` cells; a cell has the style of its last dot."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
-        self._bits: dict[tuple[int, int], int] = {}
-        self._styles: dict[tuple[int, int], str] = {}
-
-    def dot(self, x: float, y: float, style: str) -> None:
-        """Draw a dot at `x` cells from the left and `y` from the top; ignored if that is outside."""
-        column, line = int(x * 2), int(y * 4)
-        if 0 <= column < self.width * 2 and 0 <= line < self.height * 4:
-            cell = (column // 2, line // 4)
-            self._bits[cell] = self._bits.get(cell, 0) | _BITS[column % 2][line % 4]
-            self._styles[cell] = style
-
-    def line(self, x0: float, y0: float, x1: float, y1: float, style: str, every: int = 1) -> None:
-        """Draw a straight line; with `every` above 1 only every n-th dot."""
-        steps = max(int(max(abs(x1 - x0) * 2, abs(y1 - y0) * 4)), 1)
-        for step in range(0, steps + 1, every):
-            self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, style)
-
-    def row(self, y: int, ground: list[Span]) -> list[Span]:
-        """Line `y` in spans of one cell each; without a dot, the cell of `ground` (one span per cell)."""
-        return [
-            (chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else ground[x]
-            for x in range(self.width)
-        ]

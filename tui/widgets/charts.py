@@ -18,10 +18,10 @@ from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
 from ..words.recent import Moment, heat_lags
-from ..words.spans import Part, Span, cells, clip, joined, lay, part
+from ..words.spans import EIGHTHS, Part, Span, cells, clip, fitted, joined, lay, part
 from ..words.texts import BACKLOG_BY_SOURCE, NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
-from .canvas import EIGHTHS, Canvas, Picked, centered
+from .canvas import Canvas, Picked, centered
 from .rows import column_cells
 
 _LABEL, _ROOMY = (24, 30), 100
@@ -90,8 +90,9 @@ def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[
     words += [[(f" {f.pad(chart.now, names - 1)}", "text")]] if rows > 1 else []
     words += [[(" " * names, "dim")]] * (rows - len(words))
     if chart.note is not None:
-        note = [(" " * (_GAUGE + 2), "dim"), (chart.note, "dim")]
-        return [clip([*words[0], *note], width), *words[1:]]
+        indent = min(_GAUGE + 2, max(width - names - cell_len(chart.note), 1))
+        note = " " * indent + fitted(chart.note, width - names - indent)
+        return [[*words[0], (note, "dim")], *words[1:]]
     bars = stacked(chart.columns[-room:], 8 * rows - airy, chart.top, plain=plain)
     gauge = [f.pad(chart.gauge, _GAUGE, right=True) if row == 0 else " " * _GAUGE for row in range(rows)]
     return [
@@ -198,13 +199,13 @@ class HeatMap(Canvas[Sequence[Moment]]):
         self._shown = shown
         self._rows: list[str] = []
 
-    def show_moments(self, head: Sequence[Sequence[Part]] = ()) -> None:
+    def draw_state(self, head: Sequence[Sequence[Part]] = ()) -> None:
         """Draw the present state below the lines `head`."""
         self.content, self.head = self._shown.recent.past.until(self._shown.snapshot), head
         self.redraw()
 
     def on_click(self, event: Click) -> None:
-        offset = event.get_content_offset(self)
+        offset = self.spot(event)
         row = -1 if offset is None else offset.y - len(self.head)
         if 0 <= row < len(self._rows):
             self.post_message(Picked(self, self._rows[row]))
@@ -233,7 +234,7 @@ class HeatMap(Canvas[Sequence[Moment]]):
     def _empty(self) -> str:
         snapshot = self._shown.snapshot
         if not snapshot.channels:
-            return presenter_of(snapshot).empty_barrel()
+            return presenter_of(snapshot).no("barrel")
         return NONE_TAKES_PART if self._shown.entries else NO_CHANNEL_MATCHES
 
     def _row(self, entry: ChannelRow, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
@@ -342,8 +343,9 @@ class HolderStrip(Canvas[HolderSpan]):
 
     content = HolderSpan()
 
-    def on_click(self) -> None:
-        self.post_message(Picked(self))
+    def on_click(self, event: Click) -> None:
+        if self.spot(event) is not None:
+            self.post_message(Picked(self))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         held = self.content

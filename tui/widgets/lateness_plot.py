@@ -9,9 +9,9 @@ from textual.events import Click
 
 from ...engine.text.formatting import count, duration, horizon_words, pad, setting
 from ..words.lateness import Curve, place_of
-from ..words.spans import Span
+from ..words.spans import EIGHTHS, Dots, Span
 from ..words.texts import OF_THIS_CHANNEL, SHARE_BEHIND
-from .canvas import EIGHTHS, Canvas, Dots, Picked
+from .canvas import Canvas, Picked
 from .rows import wrapped
 
 _LEFT, _RIGHT = 9, 8
@@ -43,7 +43,7 @@ class LatenessPlot(Canvas[LatenessScene]):
     content = LatenessScene()
 
     def on_click(self, event: Click) -> None:
-        offset, scene = event.get_content_offset(self), self.content
+        offset, scene = self.spot(event), self.content
         if offset is None or scene.curve is None:
             return
         places = range(scene.first, scene.last + 1)

@@ -11,8 +11,8 @@ from textual.widgets import Input, Label
 
 from ...engine.text.formatting import clean, duration, pad
 from ..words.keys import Hint
-from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, lay, part
-from .canvas import Canvas, spark
+from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, clip_words, lay, part, spark
+from .canvas import Canvas
 
 _MIN_SPARK = 8
 
@@ -96,7 +96,7 @@ class Rule(Canvas[Headings]):
     def _stretch(self, heading: Heading, width: int) -> list[Span]:
         right = [(" ", "frame"), *heading.right, (" ─", "frame")] if heading.right else []
         room = width - cells(right) - 1 if heading.firm else width
-        title = clip([("─ ", "frame"), *heading.title, (" ", "frame")], room)
+        title = clip_words([("─ ", "frame"), *heading.title, (" ", "frame")], room)
         spare = width - cells(title) - cells(right)
         if spare < 1:
             right, spare = [], width - cells(title)
@@ -106,6 +106,7 @@ class Rule(Canvas[Headings]):
 class KeyLine(Canvas[Sequence[Hint]]):
     """The keys that work here; a click on one does the same."""
 
+    ALLOW_SELECT = False
     content = ()
 
     def __init__(self, *, id: str | None = None) -> None:

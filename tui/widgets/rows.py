@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from textwrap import wrap
 from typing import Any, ClassVar
@@ -14,12 +14,11 @@ from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
-from ..words.columns import Column, titles_line
+from ..words.columns import Column, Row, laid, row_line, sized, title_at, titles_line
 from ..words.spans import Span, cells, clip
 from ..words.texts import NOTHING_MATCHES, Filter
-from .canvas import Palette, Picked, bindings, differ
+from .canvas import Painted, Picked, bindings, differ
 
 
 class SortedBy(Message):
@@ -30,7 +29,7 @@ class SortedBy(Message):
         super().__init__()
 
 
-class Rows(ScrollView, can_focus=True, inherit_bindings=False):
+class Rows(Painted, ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of spans, below `HEADER` fixed lines."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("list")
@@ -38,12 +37,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._palette = Palette(self)
         self._seen: dict[int, Sequence[Span]] = {}
-
-    def notify_style_update(self) -> None:
-        self._palette.clear()
-        super().notify_style_update()
 
     @abstractmethod
     def row_count(self) -> int:
@@ -92,10 +86,9 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         elif index >= top + room:
             self.scroll_to(y=index - room + 1, animate=False)
 
-    def render_line(self, y: int) -> Strip:
-        spans = self._line(y)
-        self._seen[y] = spans
-        return self._palette.paint(spans, self.size.width)
+    def spans(self, y: int) -> Sequence[Span]:
+        spans = self._seen[y] = self._line(y)
+        return spans
 
     def on_resize(self, event: Resize) -> None:
         self._seen.clear()
@@ -103,7 +96,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        offset = event.get_content_offset(self)
+        offset = self.spot(event)
         if offset is None:
             return
         row = offset.y - self.HEADER + self.scroll_offset.y
@@ -159,8 +152,8 @@ class Item(Struct, frozen=True):
     key: str | None = None
     sorts: Mapping[str, Any] | None = None
     """The item's values for sorting, by the column's title; None comes last."""
-    titles: tuple[str, ...] = ()
-    """The line above a table: its columns from left to right, as the line has them."""
+    columns: Callable[[int], Sequence[Column[Any]]] | None = None
+    """The columns of the line above a table that fit into so many cells; None: another line."""
     inside: bool = False
     """Whether it is part of the row above it, which it follows in every order."""
     name: str | None = None
@@ -176,9 +169,33 @@ def heading(*spans: Span) -> Item:
     return Item((lambda width: list(spans),))
 
 
-def titles(columns: Sequence[Column[Any]], sorts: Sequence[str] = ()) -> Item:
-    """The line above a table; `sorts` are the titles in it that sort when they are clicked."""
-    return Item((partial(titles_line, columns),), titles=tuple(sorts))
+def more(count: int, what: str = "") -> list[Item]:
+    """The line below a list that leaves out so many."""
+    return [heading((f" and {count:,} more{what}", "dim"))] if count > 0 else []
+
+
+def table(
+    columns: Iterable[Column[Row]], rows: Sequence[Row], key: Callable[[Row], str | None], **more: Callable[[Row], Any]
+) -> list[Item]:
+    """The rows in columns, below the titles of these; `more` gives further fields of a row's item, `details` its
+    further lines.
+    """
+    columns = sized(columns, rows)
+    fitting = cache(partial(laid, columns))
+    sorts = [(column.title, column.sort) for column in columns if column.sort is not None]
+    details = more.pop("details", lambda row: ())
+    return [
+        Item((lambda width: titles_line(fitting(width)),), columns=fitting),
+        *(
+            Item(
+                (lambda width, row=row: row_line(fitting(width), row), *details(row)),
+                key(row),
+                {title: value(row) for title, value in sorts},
+                **{field: value(row) for field, value in more.items()},
+            )
+            for row in rows
+        ),
+    ]
 
 
 def paragraph(text: str, style: str = "dim", lines: int = 3) -> Item:
@@ -280,17 +297,15 @@ class Sheet(Rows):
         order = [*have, *(place for place, value in enumerate(values) if value is None)]
         return [item for place in order for item in rows[place]]
 
-    def _sort_by(self, item: Item, x: int) -> None:
+    def _sort_by(self, columns: Sequence[Column[Any]], x: int) -> None:
         """Sort by the column whose title was clicked; a second click reverses the order."""
-        text = "".join(part for part, _ in item.lines[0](self.size.width))
-        ends = [(text.find(title) + len(title), title) for title in item.titles if title in text]
-        column = next((title for end, title in ends if x <= end), None)
-        if column is None:
+        title = title_at(columns, x)
+        if not any(column.title == title and column.sort is not None for column in columns):
             return
-        self._reverse = column == self._sort and not self._reverse
-        self._sort = column
+        self._reverse = title == self._sort and not self._reverse
+        self._sort = title
         self.show(self._all)
-        self.post_message(SortedBy(column))
+        self.post_message(SortedBy(title))
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""
@@ -312,8 +327,8 @@ class Sheet(Rows):
 
     def pick(self, index: int, x: int) -> None:
         item = self._items[self._rows[index][0]]
-        if item.titles:
-            self._sort_by(item, x)
+        if item.columns is not None:
+            self._sort_by(item.columns(self.row_cells), x)
         elif item.key is not None and item.key == self._cursor:
             self._chosen = True
             self.post_message(Picked(self, item.key, again=True))
@@ -331,7 +346,10 @@ class Sheet(Rows):
     def unmarked(self, index: int, width: int) -> list[Span]:
         """Row `index` without the cursor."""
         place, line = self._rows[index]
-        return clip(self._items[place].lines[line](width), width)
+        item = self._items[place]
+        if item.columns is not None:
+            return clip(titles_line(item.columns(width), self._sort, reverse=self._reverse), width)
+        return clip(item.lines[line](width), width)
 
     def _show_item(self, key: str) -> None:
         """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""
@@ -381,11 +399,11 @@ class SectionedText(Rows):
 
     def _lines(self, width: int) -> list[list[Span]]:
         if self._laid[0] != width:
-            self._laid = (width, laid(self._sections, width))
+            self._laid = (width, _section_lines(self._sections, width))
         return self._laid[1]
 
 
-def laid(sections: Sequence[Section], width: int) -> list[list[Span]]:
+def _section_lines(sections: Sequence[Section], width: int) -> list[list[Span]]:
     """The sections in lines of at most `width` cells, an empty one between two of them."""
     out: list[list[Span]] = []
     for section in sections:

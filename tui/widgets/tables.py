@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.events import Blur, Focus, Resize
@@ -11,8 +10,9 @@ from textual.events import Blur, Focus, Resize
 from ...engine.snapshot import OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
-from ..words.channels import ChannelRow, Sort, View, fastest_ms, reference_ms
-from ..words.columns import fitting, taken
+from ..words.channels import ChannelRow, Sort, View, reference_ms
+from ..words.clocks import partition_state, unchanged_words
+from ..words.columns import Column, laid, length, row_line, title_at, titles_line
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.spans import Span, cells
@@ -20,21 +20,15 @@ from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, is_close, unclosed_words
 from ..words.windows import WindowGroup, taking_part, waits_within, window_groups
 from .canvas import Picked
+from .clocks import waiting_items
 from .lines import Heading
-from .rows import Item, Rows, Sheet, column_cells, heading, text_of, wrapped
+from .rows import Item, Rows, Sheet, column_cells, heading, more, text_of, wrapped
 
 _NAME, _TIME = (4, 7, 40), (8, 11)
 """The least width of a name, its width with room, and its greatest; the widths of a time without much room."""
 
 
-class ChannelColumn(Struct, frozen=True):
-    """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
-
-    title: str
-    cells: int
-    text: Callable[[Shown, ChannelRow], str]
-    rank: int = 0
-    right: bool = True
+_Channel = tuple[Shown, ChannelRow]
 
 
 class ChannelTable(Rows):
@@ -48,10 +42,8 @@ class ChannelTable(Rows):
         self._drawn: tuple[object, ...] = ()
         self._places: dict[str | None, int] = {}
         self._named = -1
+        self._layout: Callable[[int], Sequence[Column[_Channel]]] = partial(_layout, _NAME[0], _TIME[1], "counted")
         self._names = _NAME[0]
-        self._layout: Callable[[int], tuple[int, tuple[ChannelColumn, ...]]] = partial(
-            _layout, name_cells=_NAME[0], time_cells=_TIME[1], facts="counted"
-        )
 
     def show(self) -> None:
         """Draw the present state."""
@@ -69,7 +61,7 @@ class ChannelTable(Rows):
             known = [entry.time_ms for entry in entries if entry.time_ms is not None]
             ends = {f.near(ms, view.zone, reference_ms(snapshot)) for ms in (min(known), max(known))} if known else ()
             times = column_cells((text.partition(".")[0] for text in ends), *_TIME)
-            self._layout = partial(_layout, name_cells=self._names, time_cells=times, facts=channel_facts(snapshot))
+            self._layout = partial(_layout, self._names, times, channel_facts(snapshot))
         self.redraw()
         if drawn[:1] != before[:1] and view.selected in self._places:
             self.show_row(self._places[view.selected])
@@ -80,8 +72,7 @@ class ChannelTable(Rows):
         order = f"{view.sort} {'▴' if view.reverse else '▾'}"
         title: list[Span] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
         if view.pattern is not None:
-            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.text), 20)}", "accent")]
-            title.append((f"  {len(self._shown.entries):,} of {len(snapshot.channels):,}", "dim"))
+            title += view.pattern.spans(len(self._shown.entries), len(snapshot.channels))
         return Heading(0, title)
 
     def move(self, by: int) -> None:
@@ -101,52 +92,29 @@ class ChannelTable(Rows):
         return None if place is None else text_of(self.row(place, self.row_cells))
 
     def title_at(self, x: int) -> str:
-        names, columns = self._layout(self.row_cells)
-        end, sort = names + 1, _SORTED_BY["channel"]
-        for column in columns:
-            if x <= end:
-                break
-            end, sort = end + 2 + column.cells, _SORTED_BY[column.title]
-        return sort
+        return _SORTED_BY[title_at(self._layout(self.row_cells), x)]
 
     @property
     def _empty(self) -> str:
         snapshot = self._shown.snapshot
-        return NO_CHANNEL_MATCHES if snapshot.channels else presenter_of(snapshot).no_channels()
+        return NO_CHANNEL_MATCHES if snapshot.channels else presenter_of(snapshot).no("channels")
 
     def row_count(self) -> int:
         return len(self._shown.entries) or len(wrapped(self._empty, self.row_cells))
 
     def header(self, width: int) -> Sequence[Span]:
-        names, columns = self._layout(width)
-        view = self._shown.view
-        sign = "▴" if view.reverse else "▾"
-        titles = ["channel", *(column.title for column in columns)]
-        sorted_by = next((title for title in titles if _SORTED_BY[title] == view.sort), None)
-        title = "channel" if names >= len("channel") else "name"
-        spans: list[Span] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
-        for column in columns:
-            text = f.pad(column.title, column.cells, column.right)
-            gap = 1 + len(text) - len(text.lstrip())  # the sign is beside its title, also where that is at the right
-            spans.append((" " * gap, "dim"))
-            spans.append((sign if column.title == sorted_by else " ", "accent"))
-            spans.append((text.lstrip(), "dim"))
-        return spans
+        columns, view = self._layout(width), self._shown.view
+        sorting = (column.title for column in columns if _SORTED_BY[column.title] == view.sort)
+        return titles_line(columns, next(sorting, None), reverse=view.reverse)
 
     def row(self, index: int, width: int) -> Sequence[Span]:
         shown = self._shown
         if not shown.entries:
             return [(wrapped(self._empty, width)[index], "dim")]
-        entry = shown.entries[index]
-        chosen = entry.view.channel == shown.view.selected
-        style = "cursor" if chosen else "text"
-        name_style = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
-        names, columns = self._layout(width)
-        spans: list[Span] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_style)]
-        for column in columns:
-            text = f.pad(column.text(shown, entry), column.cells, column.right)
-            spans += [("  ", style), (text, style if chosen else _style(column.title, text, entry))]
-        return [*spans, (" " * width, style)] if chosen else spans
+        spans = row_line(self._layout(width), (shown, shown.entries[index]))
+        if shown.entries[index].view.channel != shown.view.selected:
+            return spans
+        return [*((text, "cursor") for text, _ in spans), (" " * width, "cursor")]
 
 
 def _title(name: str, focused: bool) -> Span:
@@ -155,17 +123,24 @@ def _title(name: str, focused: bool) -> Span:
 
 
 @lru_cache(maxsize=64)
-def _layout(width: int, name_cells: int, time_cells: int, facts: ChannelFacts) -> tuple[int, tuple[ChannelColumn, ...]]:
-    """The width of names (cut only beside the state alone), and the columns that fit."""
-    name, time, *more = _NAME_COLUMN, *_COLUMNS[facts]
+def _layout(names: int, times: int, facts: ChannelFacts, width: int) -> Sequence[Column[_Channel]]:
+    """The columns that fit; a name is cut only beside the state alone, and without room times end at the second."""
+    time, *more = _COLUMNS[facts]
     if width < _ROOMY:
-        time = replace(time, cells=max(time_cells, len(time.title)), text=_to_the_second(time.text))
-    kept = fitting([replace(name, cells=name_cells), time, *more], width)
-    spare = width - taken(kept)
-    return max(min(name_cells + spare, max(name_cells, _NAME[1])), _NAME[0]), tuple(kept[1:])
+        time = replace(time, cells=max(times, len(time.title)), text=_to_the_second(time.text))
+    name, *kept = laid([replace(_NAME_COLUMN, cells=names, most=_NAME[1]), time, *more], width)
+    return [replace(name, title="channel" if name.cells >= len("channel") else "name"), *kept]
+
+
+def _column(
+    title: str, cells: int, text: Callable[[Shown, ChannelRow], str], rank: int = 0, *, right: bool = True
+) -> Column[_Channel]:
+    return Column(title, lambda row: text(*row), rank, right, lambda row: _style(title, text(*row), row[1]), cells)
 
 
 def _style(title: str, text: str, entry: ChannelRow) -> str:
+    if not title:
+        return "holder" if entry.kind == "holder" else "text"
     if entry.kind == "holder":
         return "holder" if title in ("state", "watermark") else "text"
     if entry.kind == "drowned" and title in ("state", "ahead"):
@@ -182,8 +157,8 @@ def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
     return f.NO_DATA if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
 
 
-def _to_the_second(text: Callable[[Shown, ChannelRow], str]) -> Callable[[Shown, ChannelRow], str]:
-    return lambda shown, entry: text(shown, entry).split(".")[0]
+def _to_the_second(text: Callable[[_Channel], str]) -> Callable[[_Channel], str]:
+    return lambda row: text(row).split(".")[0]
 
 
 def _ahead(field: str, shown: Shown, entry: ChannelRow) -> str:
@@ -213,51 +188,63 @@ def _state(shown: Shown, entry: ChannelRow) -> str:
     return PAUSED if view.held_back and entry.kind == "active" else STATES[entry.kind]
 
 
-def _count(field: str, shown: Shown, entry: ChannelRow) -> str:
-    number: int | None = getattr(entry.view, field)
-    return f.UNKNOWN if number is None else f.count(number)
+def _behind(shown: Shown, entry: ChannelRow) -> str:
+    """How far its stream time is behind the wall clock."""
+    now, time = shown.snapshot.now_ms, entry.time_ms
+    return f.UNKNOWN if now is None or time is None else f.duration(now - time) if now >= time else f.signed(time - now)
 
 
-def _length(field: str, shown: Shown, entry: ChannelRow) -> str:
-    ms: int | None = getattr(entry.view, field)
-    return f.UNKNOWN if ms is None else f.duration(ms)
+def _unchanged(shown: Shown, entry: ChannelRow) -> str:
+    """For how long its stream time has not advanced."""
+    return unchanged_words(shown.snapshot, entry.view) or f.UNKNOWN
 
 
 def _backlog(shown: Shown, entry: ChannelRow) -> str:
     number = entry.view.backlog
     if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
         return f"{number / _MILLION:.2f}M"
-    return _count("backlog", shown, entry)
+    return f.count(number)
 
 
 _STATE = 11
 """Cells of the state."""
-_NAME_COLUMN = ChannelColumn("channel", 0, lambda shown, entry: f.label(entry.view.channel))
-_WATERMARK = ChannelColumn("watermark", 12, partial(_time, "watermark_ms"), rank=1, right=False)
-_EVENT_TIME = ChannelColumn("event time", 12, partial(_time, "max_event_ms"), rank=1, right=False)
-_AHEAD = ChannelColumn("ahead", 6, partial(_ahead, "watermark_ms"), rank=2)
-_RATE = ChannelColumn("rate/s", 7, lambda shown, entry: f.rate(entry.view.rate), rank=4)
-_LATE = ChannelColumn("late", 7, lambda shown, entry: f.share_of(entry.view.late, entry.view.records), rank=3)
-_RECORDS = ChannelColumn("records", 9, partial(_count, "records"), rank=6)
-_LATE_COUNT = ChannelColumn("late n", 8, partial(_count, "late"), rank=8)
-_BACKLOG = ChannelColumn("backlog", 8, _backlog, rank=3)
-_EVENT_LAG = ChannelColumn("event lag", 9, partial(_length, "behind_end_ms"), rank=4)
-_NO_DATA = ChannelColumn("no data", 7, partial(_length, "quiet_ms"), rank=5)
-_FLAPS = ChannelColumn("idle changes", 12, partial(_count, "flaps"), rank=9)
-_STATE_COLUMN = ChannelColumn("state", _STATE, _state, right=False)
+_NAME_COLUMN = _column("", 0, lambda shown, entry: f.label(entry.view.channel), right=False)
+_WATERMARK = _column("watermark", 12, partial(_time, "watermark_ms"), rank=1, right=False)
+_EVENT_TIME = _column("event time", 12, partial(_time, "max_event_ms"), rank=1, right=False)
+_AHEAD = _column("ahead", 6, partial(_ahead, "watermark_ms"), rank=2)
+_RATE = _column("rate/s", 7, lambda shown, entry: f.rate(entry.view.rate), rank=4)
+_LATE = _column("late", 7, lambda shown, entry: f.share_of(entry.view.late, entry.view.records), rank=3)
+_RECORDS = _column("records", 9, lambda shown, entry: f.count(entry.view.records), rank=6)
+_LATE_COUNT = _column("late n", 8, lambda shown, entry: f.count(entry.view.late), rank=8)
+_BACKLOG = _column("backlog", 8, _backlog, rank=3)
+_EVENT_LAG = _column("event lag", 9, lambda shown, entry: length(entry.view.behind_end_ms), rank=4)
+_BEHIND = _column("behind", 8, _behind)
+_UNCHANGED = _column("unchanged", 9, _unchanged, rank=2)
+_NO_DATA = _column("no data", 7, lambda shown, entry: length(entry.view.quiet_ms), rank=5)
+_FLAPS = _column("idle changes", 12, lambda shown, entry: f.count(entry.view.flaps), rank=9)
+_STATE_COLUMN = _column("state", _STATE, _state, right=False)
 
 _COUNTED = (
     _WATERMARK, _AHEAD, _RATE, _LATE, _RECORDS, _LATE_COUNT, replace(_BACKLOG, rank=7), _NO_DATA, _FLAPS, _STATE_COLUMN,
 )  # fmt: skip
 _FIRST_QUEUED = {"backlog": 3, "late": 4, "rate/s": 5, "no data": 6, "records": 7}
 """Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
-_COLUMNS: dict[ChannelFacts, tuple[ChannelColumn, ...]] = {
+_COLUMNS: dict[ChannelFacts, tuple[Column[_Channel], ...]] = {
     "counted": _COUNTED,
     "queued": tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED),
     "unread": (_WATERMARK, _AHEAD, _BACKLOG, _EVENT_LAG, replace(_RATE, rank=6), _NO_DATA, _FLAPS, _STATE_COLUMN),
+    "stream time": (
+        replace(_WATERMARK, title="stream time"),
+        _BEHIND,
+        _BACKLOG,
+        _UNCHANGED,
+        replace(_EVENT_LAG, rank=6),
+        replace(_RATE, rank=7),
+        _column("state", 14, lambda shown, entry: partition_state(shown.snapshot, entry.view), right=False),
+    ),
     "one clock": (
         _EVENT_TIME,
-        replace(_AHEAD, text=partial(_ahead, "max_event_ms")),
+        _column("ahead", 6, partial(_ahead, "max_event_ms"), rank=2),
         _RATE,
         _RECORDS,
         _BACKLOG,
@@ -270,7 +257,9 @@ _ROOMY = 46
 _MILLION = 10**6
 
 _SORTED_BY: dict[str, Sort] = {
-    "channel": "name", "watermark": "behind", "event time": "behind", "ahead": "behind", "rate/s": "rate",
+    "channel": "name", "name": "name", "watermark": "behind", "stream time": "behind", "behind": "behind",
+    "unchanged": "no data",
+    "event time": "behind", "ahead": "behind", "rate/s": "rate",
     "late": "late", "records": "records", "late n": "late n", "backlog": "backlog", "event lag": "event lag",
     "no data": "no data", "idle changes": "idle changes", "state": "state",
 }  # fmt: skip
@@ -313,11 +302,12 @@ class WindowTable(Sheet):
             max((cell_len(f.count(group.records)) for group in self._groups), default=0),
         )
         items = [Item((partial(self._fill, group), partial(self._waits, group)), _key(group)) for group in self._groups]
+        items = items or waiting_items(snapshot, self._shown.view.zone)
         if not items:
-            empty = NO_WINDOW_MATCHES if filtered else presenter_of(snapshot).no_windows()
+            empty = NO_WINDOW_MATCHES if filtered else presenter_of(snapshot).no("windows")
             items = [heading((line, "dim")) for line in wrapped(empty, self.row_cells)]
-        elif not filtered and (more := (windows.open_count or 0) - len(opened)) > 0:
-            items.append(heading((f" and {more:,} more that end later", "dim")))
+        elif not filtered:
+            items += more((windows.open_count or 0) - len(opened), " that end later")
         self.show(items)
 
     @property
@@ -331,19 +321,18 @@ class WindowTable(Sheet):
         start, width = self.region.x, self.region.width
         title: list[Span] = [_title("Windows", focused)]
         if view.windows_pattern is not None:
-            title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.windows_pattern.text), 12)}", "accent")]
-            title.append((f"  {len(matching_windows(snapshot, view)):,} of {len(windows.open):,}", "dim"))
-            return Heading(start, title)
+            left = len(matching_windows(snapshot, view))
+            return Heading(start, [*title, *view.windows_pattern.spans(left, len(windows.open), 12)])
         roomy = width >= 44
         figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
         known = [figure for figure in figures if figure[0] is not None]
         title.append((" ─" if roomy and known else "", "frame"))
         for place, (number, word) in enumerate(known):
             gap = " · " if place and roomy else " "
-            more: list[Span] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
-            if cells(more) + _RULE > width:
+            longer: list[Span] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
+            if cells(longer) + _RULE > width:
                 break  # half a word means nothing
-            title = more
+            title = longer
         return Heading(start, title)
 
     def on_focus(self, event: Focus) -> None:
@@ -369,7 +358,7 @@ class WindowTable(Sheet):
         head: list[Span] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
         bar = min(width - cells(head) - 1, _BAR_CELLS)
         ends_ms = window.start_ms, group.end_ms
-        return [*head, *reach_bar(*ends_ms, snapshot.level.watermark_ms, fastest_ms(snapshot), bar)]
+        return [*head, *reach_bar(*ends_ms, snapshot.level.watermark_ms, snapshot.level.fastest_ms, bar)]
 
     def _waits(self, group: WindowGroup, width: int) -> list[Span]:
         snapshot, window, count = self._shown.snapshot, group.first, len(group.windows)

@@ -1,7 +1,12 @@
 """The themes, dark, light, high contrast, and the style of each meaning in a theme."""
 
 import os
+import re
+import select
+import sys
 from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 from msgspec import Struct
 from rich.style import Style
@@ -42,26 +47,15 @@ _COLORS = {
     "border": ("#3d5875", "#9db4c8", "#ffffff"),
     "footer-key": ("#7fd1c7", "#0a6e6a", "#00ffff"),
 }
-"""Each colour's name (the first ten are Textual's own), and its value in the dark, light and high-contrast theme."""
+"""Each colour's name, and its value in the dark, light and high-contrast theme."""
+_OF_TEXTUAL = 10
+"""The number of the first ones, which are Textual's own."""
 
 
 def _theme(name: str, column: int, *, dark: bool = True) -> Theme:
     colors = {color: values[column] for color, values in _COLORS.items()}
-    return Theme(
-        name=name,
-        dark=dark,
-        primary=colors.pop("primary"),
-        secondary=colors.pop("secondary"),
-        accent=colors.pop("accent"),
-        foreground=colors.pop("foreground"),
-        background=colors.pop("background"),
-        surface=colors.pop("surface"),
-        panel=colors.pop("panel"),
-        success=colors.pop("success"),
-        warning=colors.pop("warning"),
-        error=colors.pop("error"),
-        variables=colors,
-    )
+    own: dict[str, Any] = {color: colors.pop(color) for color in list(colors)[:_OF_TEXTUAL]}
+    return Theme(name=name, dark=dark, variables=colors, **own)
 
 
 DARK = _theme("wmtop-dark", 0)
@@ -69,8 +63,6 @@ LIGHT = _theme("wmtop-light", 1, dark=False)
 CONTRAST = _theme("wmtop-contrast", 2)
 THEMES = (DARK, LIGHT, CONTRAST)
 """The order in which a key steps through them."""
-
-
 FOREGROUND = "foreground"
 
 
@@ -169,6 +161,7 @@ def prepare_terminal() -> None:
     """Leave out of the environment what would mislead Rich and Textual about the terminal; before an app is made."""
     if "TEXTUAL_DRIVER" in os.environ:  # in a browser these are the size
         return
+    _background()
     os.environ.pop("COLUMNS", None)
     os.environ.pop("LINES", None)
     if os.environ.get("TERM") in ("dumb", "unknown"):  # for these Rich claims 80x25, against the terminal's own answer
@@ -190,4 +183,52 @@ def ascii_driver(driver: type[Driver]) -> type[Driver]:
 
 def usual_theme() -> str:
     """The name of the theme for a user who has chosen none: light if the terminal says that its background is."""
-    return LIGHT.name if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15") else DARK.name
+    shade = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    light = shade in ("7", "15") if shade else is_light(_background())
+    return LIGHT.name if light else DARK.name
+
+
+_ASK_BACKGROUND = b"\x1b]11;?\x1b\\\x1b[c"
+"""OSC 11, and a question that every terminal answers: after that answer nothing more comes."""
+_ANSWER_S = 0.3
+_MUTE = (*_NO_GLYPHS, "linux", "")
+"""Values of TERM whose terminals do not know OSC 11."""
+
+
+def is_light(answer: bytes) -> bool:
+    """Whether a terminal's answer to OSC 11 (`rgb:ffff/ffff/ffff`) is a light colour."""
+    found = re.search(rb"rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)", answer)
+    parts = [] if found is None else [int(part, 16) / (16 ** len(part) - 1) for part in found.groups()]
+    return bool(parts) and sum(parts) / 3 > 0.5
+
+
+@cache
+def _background() -> bytes:
+    """The terminal's answer, asked before the first app starts; empty without one, or if it does not answer in time."""
+    needs_no_answer = bool(os.environ.get("COLORFGBG")) or os.environ.get("TERM", "") in _MUTE
+    if needs_no_answer or sys.__stdin__ is None or not (os.isatty(0) and os.isatty(1)):
+        return b""
+    import termios
+
+    try:
+        # In the background it would be stopped.
+        return _asked() if os.getpgrp() == os.tcgetpgrp(0) else b""
+    except (OSError, termios.error):  # it is not the terminal of this session, or it is gone
+        return b""
+
+
+def _asked() -> bytes:
+    import termios
+    import tty
+
+    answer, saved = b"", termios.tcgetattr(0)
+    try:
+        tty.setcbreak(0)
+        os.write(0, _ASK_BACKGROUND)
+        while not answer.endswith(b"c") and select.select([0], [], [], _ANSWER_S)[0]:
+            if not (piece := os.read(0, 1_024)):
+                break
+            answer += piece
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, saved)
+    return answer

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...engine.doctor.progress import blamed_holder
 from ...engine.snapshot import ChannelState, ChannelView, Snapshot
 from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND, cut, short
@@ -215,8 +216,8 @@ LEFT_OUT: frozenset[Kind] = frozenset(("idle", "never_seen", "finished"))
 
 def holding(snapshot: Snapshot) -> str | None:
     """The channel that holds back the watermark; if an instance does, its most behind channel."""
-    holder = snapshot.level.holder
-    if holder is None or snapshot.blockers == []:  # the channel that sets the minimum may itself be the fastest
+    holder = blamed_holder(snapshot)
+    if holder is None:
         return None
     instance = next((i.instance for i in snapshot.instances or () if i.channel == holder.channel), None)
     if instance is None:
@@ -252,9 +253,7 @@ def holding_instance(snapshot: Snapshot) -> str | None:
 
 
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
-    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark
-    that late records are compared with.
-    """
+    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind `level_ms`."""
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
     return "drowned" if drowned and view.state == "active" else view.state
 

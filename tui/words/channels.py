@@ -78,9 +78,7 @@ class Order:
         self._by: object = None
 
     def arrange(self, found: Sequence[ChannelRow], now_s: float, by: object = None) -> list[ChannelRow]:
-        """The sorted channels at `now_s` (monotonic seconds), the first ones in their places; `by` is what they are
-        sorted by: another order holds at once.
-        """
+        """The sorted channels at `now_s` (monotonic), the first in their places; another order `by` holds at once."""
         if by != self._by:
             self._by, self._places = by, []
         first, rest = found[: self._kept], found[self._kept :]
@@ -106,9 +104,7 @@ class Order:
 
 
 def staves(snapshot: Snapshot, inside: int | None, rows: Sequence[ChannelRow]) -> list[Stave]:
-    """What the barrel draws, in the order of `rows`: the source instances, each at the place of its first channel, or
-    without instances (or inside one) the channels.
-    """
+    """What the barrel draws, ordered as `rows`: source instances, each at its first channel's place, or channels."""
     if snapshot.instances is None or inside is not None:
         return [Stave(row.view.channel, row.time_ms, row.kind) for row in rows]
     places: dict[int | None, int] = {}
@@ -181,16 +177,9 @@ def stave_of(snapshot: Snapshot, view: View) -> str | None:
 
 
 def reference_ms(snapshot: Snapshot) -> int | None:
-    """The time (epoch ms) whose date is omitted in event times."""
-    return f.reference_ms(snapshot.now_ms, snapshot.level.watermark_ms)
-
-
-def fastest_ms(snapshot: Snapshot) -> int | None:
-    """The watermark (epoch ms) of the fastest channel."""
-    level = snapshot.level
-    if level.watermark_ms is None or level.behind_fastest_ms is None:
-        return None
-    return level.watermark_ms + level.behind_fastest_ms
+    """The time (epoch ms) whose date is omitted in event times: now; for data older than a year the watermark."""
+    now_ms, level_ms = snapshot.now_ms, snapshot.level.watermark_ms
+    return level_ms if now_ms is not None and level_ms is not None and now_ms - level_ms >= f.YEAR else now_ms
 
 
 Fact = tuple[str, list[Span]]
@@ -217,7 +206,7 @@ def channel_line(snapshot: Snapshot, view: ChannelView) -> list[Span]:
 
 def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
     """All known facts, the most important first; many are unknown for an attached query."""
-    out: list[Fact] = [("watermark", _watermark(snapshot, view, zone))]
+    out: list[Fact] = [(kind_words(snapshot).time_name, _watermark(snapshot, view, zone))]
     delay_ms = snapshot.job.delays.get(view.channel)
     if delay_ms and view.watermark_ms is not None:  # Flink tasks on the way send it later
         own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
@@ -231,7 +220,7 @@ def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fa
     out += [
         ("newest record", [(f.UNKNOWN, "dim") if newest is None else (f.clock(newest, zone, snapshot.now_ms), "text")]),
         ("no data for", _quiet(snapshot, view)),
-        ("idleness", _idleness(snapshot, view)),
+        *([("idleness", _idleness(snapshot, view))] if kind_words(snapshot).has_watermark else []),
         ("records", _records(snapshot, view)),
         ("late", _late(view)),
         ("backlog", _backlog(snapshot, view)),

@@ -1,27 +1,17 @@
 """Tables in columns: the least important columns go before anything is cut inside a cell. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ...engine.text.formatting import cut_middle, pad
+from ...engine.text import formatting as f
 from .spans import Span
 
 Row = TypeVar("Row")
 _GAP = 2
-
-
-class _Ranked(Protocol):
-    @property
-    def cells(self) -> int: ...
-    @property
-    def rank(self) -> int: ...
-
-
-Ranked = TypeVar("Ranked", bound=_Ranked)
 
 
 class Column(Struct, Generic[Row], frozen=True):
@@ -37,6 +27,18 @@ class Column(Struct, Generic[Row], frozen=True):
     """It grows up to so many cells if there is room."""
     draw: Callable[[Row, int], list[Span]] | None = None
     """Draws a cell of that many cells; None: the text."""
+    sort: Callable[[Row], Any] | None = None
+    """The value that a click on the title sorts by, None last; without it the column does not sort."""
+
+
+def length(ms: float | None) -> str:
+    """A duration (ms) in a cell."""
+    return f.UNKNOWN if ms is None else f.duration(ms)
+
+
+def change(ms: float | None) -> str:
+    """A distance (ms) with its sign in a cell."""
+    return f.UNKNOWN if ms is None else f.signed(ms)
 
 
 def sized(columns: Iterable[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
@@ -47,42 +49,53 @@ def sized(columns: Iterable[Column[Row]], rows: Sequence[Row]) -> list[Column[Ro
     ]
 
 
-def fitting(columns: Iterable[Ranked], width: int) -> list[Ranked]:
-    """Those that fit in `width` cells, with one cell before the first and two between them."""
-    kept = list(columns)
-    while taken(kept) > width and any(one.rank for one in kept):
-        kept.remove(max(kept, key=lambda one: one.rank))
-    return kept
-
-
-def taken(columns: Sequence[_Ranked]) -> int:
-    """The width of the columns in a line."""
+def _taken(columns: Sequence[Column[Row]]) -> int:
+    """The width of the columns in a line: one cell before the first and two between them."""
     return 1 + sum(one.cells + _GAP for one in columns) - _GAP
 
 
 def laid(columns: Sequence[Column[Row]], width: int) -> list[Column[Row]]:
     """Those that fit, grown where there is room; without room even for those of rank 0 the widest is narrower."""
-    kept = fitting(columns, width)
-    if (over := taken(kept) - width) > 0:
+    kept = list(columns)
+    while _taken(kept) > width and any(one.rank for one in kept):
+        kept.remove(max(kept, key=lambda one: one.rank))
+    if (over := _taken(kept) - width) > 0:
         widest = max(range(len(kept)), key=lambda place: kept[place].cells)
         kept[widest] = replace(kept[widest], cells=max(kept[widest].cells - over, 4))
     for place, one in enumerate(kept):
-        kept[place] = replace(one, cells=max(min(one.cells + width - taken(kept), one.most), one.cells))
+        kept[place] = replace(one, cells=max(min(one.cells + width - _taken(kept), one.most), one.cells))
     return kept
 
 
-def titles_line(columns: Sequence[Column[Row]], width: int) -> list[Span]:
-    """The titles of the columns that fit."""
-    return [(" " + "  ".join(pad(one.title, one.cells, one.right) for one in laid(columns, width)), "dim")]
-
-
-def row_line(columns: Sequence[Column[Row]], row: Row, width: int) -> list[Span]:
-    """A row's cells in the columns that fit."""
+def titles_line(laid: Sequence[Column[Row]], sort: str | None = None, *, reverse: bool = False) -> list[Span]:
+    """The titles of laid columns; the one that sorts has an arrow before it."""
     spans: list[Span] = []
-    for one in laid(columns, width):
+    for column in laid:
+        text = f.pad(column.title, column.cells, column.right)
+        title = text.lstrip()
+        gap = (_GAP if spans else 1) + len(text) - len(title)
+        arrow: Span = (" ", "dim") if column.title != sort else ("▴" if reverse else "▾", "accent")
+        spans += [(" " * (gap - 1), "dim"), arrow, (title, "dim")]
+    return spans
+
+
+def title_at(laid: Sequence[Column[Row]], x: int) -> str:
+    """The title of the laid column at cell `x`, which reaches up to the next one."""
+    end = 1
+    for column in laid:
+        end += column.cells + _GAP
+        if x < end:
+            return column.title
+    return laid[-1].title
+
+
+def row_line(laid: Sequence[Column[Row]], row: Row) -> list[Span]:
+    """A row's cells in laid columns."""
+    spans: list[Span] = []
+    for one in laid:
         spans.append((" " * (_GAP if spans else 1), "text"))
         if one.draw is not None:
             spans += one.draw(row, one.cells)
         else:
-            spans.append((pad(cut_middle(one.text(row), one.cells), one.cells, one.right), one.style(row)))
+            spans.append((f.pad(f.cut_middle(one.text(row), one.cells), one.cells, one.right), one.style(row)))
     return spans

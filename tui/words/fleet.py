@@ -7,23 +7,20 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...engine.doctor import Severity, accounts_for, diagnose, explain, verdict_at
+from ...engine.doctor import Severity, accounts_for
+from ...engine.doctor.progress import blamed_holder
 from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
-from .check import BAD
-from .columns import Column, laid, sized
-from .columns import row_line as columns_line
-from .fail_if import FACTS, CheckInput
-from .progress import lags_of, sparkline
-from .spans import Part, Span, clip, part
+from .check import BAD, FACTS, CheckInput, check_input
+from .columns import Column, laid, length, sized
+from .progress import lags_of
+from .spans import Part, Span, part, spark
 from .texts import Filter
 from .verdict import STYLES, WORDS, WORST, blame, style_of
-from .watermark import is_close
+from .watermark import is_close, lag_ms, worst_clock
 
-SILENT_MS = 10_000
-"""Time (ms) without a snapshot after which a target's verdict is not known."""
 RECORDING = "recording"
 """The kind of a target that never becomes stale: its verdict is that of its end."""
 SPARK_CELLS, SPARK_CELL_MS = 12, 10_000
@@ -67,24 +64,22 @@ def fleet_row(
     if snapshot is None:
         return FleetRow(target=target, kind=kind, reason=lost or "no answer yet", lost=lost)
     gone = None if snapshot.ended or snapshot.state in ("ended", "failed") else lost
-    findings = diagnose(snapshot, past, lost=gone)
-    verdict = verdict_at(snapshot, past, lost=gone)
-    given = CheckInput(snapshot, past, verdict, findings)
+    given = check_input(snapshot, past, gone)
     late, backlog = FACTS["late_share_recent"].take(given), FACTS["backlog"].take(given)
-    level = snapshot.level
+    level, worst = snapshot.level, worst_clock(snapshot)
     failed = f.first_line(snapshot.error) if snapshot.state == "failed" and snapshot.error else None
     return FleetRow(
         target=target,
         kind=kind_of(kind, snapshot),
-        verdict=verdict,
+        verdict=given.verdict,
         reason=gone or failed or _reason(given),
-        watermark_ms=level.watermark_ms,
+        watermark_ms=level.watermark_ms if worst is None else worst.time_ms,
         behind_fastest_ms=level.behind_fastest_ms,
-        behind_clock_ms=level.behind_clock_ms,
+        behind_clock_ms=lag_ms(snapshot),
         held_back_by=held_back_by(snapshot),
         late_share_recent=late if isinstance(late, float) else None,
         backlog=backlog if isinstance(backlog, int) else None,
-        findings={level: sum(one.severity == level for one in findings) for level in get_args(Severity)},
+        findings={level: sum(one.severity == level for one in given.findings) for level in get_args(Severity)},
         lost=gone or failed,
         lags=tuple(lags_of(past, SPARK_CELLS, SPARK_CELL_MS)),
     )
@@ -94,10 +89,10 @@ def held_back_by(snapshot: Snapshot) -> str | None:
     """The channel that holds back the watermark; None if no channel is to blame: the slowest one is no further behind
     than it may be, or is itself the fastest, or records wait in a busy operator.
     """
-    holder = snapshot.level.holder
+    holder = blamed_holder(snapshot)
     if holder is None or holder.cause in ("in_flight", "lateness_raised") or is_close(snapshot):
         return None
-    return None if snapshot.blockers == [] and holder.cause == "behind" else holder.channel
+    return holder.channel
 
 
 def _reason(given: CheckInput) -> str:
@@ -105,16 +100,18 @@ def _reason(given: CheckInput) -> str:
     if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
     critical = next((one for one in given.findings if one.severity == "critical"), None)
-    if given.verdict not in (*BAD, "unknown"):
-        return "" if critical is None else explain(critical, given.snapshot, UTC).title
-    found = next((one for one in given.findings if accounts_for(one, given.verdict)), None)
-    return "" if found is None else explain(found, given.snapshot, UTC).title
+    if given.verdict not in (*BAD, "unknown", "waiting"):
+        return "" if critical is None else critical.title
+    found = next((one for one in given.findings if accounts_for(one, given.verdict)), critical)
+    return "" if found is None else found.title
 
 
-def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
-    """The row when its last snapshot is `age_ms` old: a target without recent snapshots is not known to be fine."""
+def aged(row: FleetRow, age_ms: int | None, silent_after_ms: int) -> FleetRow:
+    """The row when its last snapshot is `age_ms` old: one older than `silent_after_ms` does not show that the target
+    is fine.
+    """
     row = replace(row, age_ms=age_ms)
-    if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown") or row.kind == RECORDING:
+    if age_ms is None or age_ms <= silent_after_ms or row.verdict in ("ended", "unknown") or row.kind == RECORDING:
         return row
     silent = f"no answer for {f.duration(age_ms // 1_000 * 1_000)}"
     return replace(row, verdict="unknown", reason=silent, lost=silent)
@@ -186,13 +183,9 @@ def _findings(row: FleetRow) -> str:
     return f.counted(found["warning"], "warning") if found["warning"] else "0"
 
 
-def _duration(ms: int | None) -> str:
-    return f.UNKNOWN if ms is None else f.duration(ms)
-
-
 def _age(row: FleetRow) -> str:
     """In whole seconds, so that it does not flicker."""
-    return _duration(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
+    return length(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
 
 
 LAST = "held back by"
@@ -210,8 +203,8 @@ COLUMNS: tuple[Column[FleetRow], ...] = (
     Column("verdict", lambda row: f"● {WORDS[row.verdict]}", style=lambda row: row.style, cells=9),
     Column("target", lambda row: f.clean(row.target), style=lambda row: "strong", cells=7),
     Column("kind", lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim", cells=5),
-    Column("lag", lambda row: _duration(row.lag_ms), right=True, cells=7),
-    Column("last 2 min", lambda row: sparkline(row.lags), rank=4, style=lambda row: "holder", cells=SPARK_CELLS),
+    Column("lag", lambda row: length(row.lag_ms), right=True, cells=7),
+    Column("last 2 min", lambda row: spark(row.lags), rank=4, style=lambda row: "holder", cells=SPARK_CELLS),
     Column("late", lambda row: f.share(row.late_share_recent), rank=2, right=True, cells=7),
     Column("backlog", lambda row: f.count(row.backlog), rank=3, right=True, cells=9),
     Column("findings", _findings, rank=1, right=True,
@@ -224,31 +217,6 @@ COLUMNS: tuple[Column[FleetRow], ...] = (
 def layout(rows: Sequence[FleetRow], width: int) -> list[Column[FleetRow]]:
     """The columns that fit, as wide as their contents need."""
     return laid(sized(COLUMNS, rows), width)
-
-
-def header_line(columns: Sequence[Column[FleetRow]], sort: str, width: int, *, reverse: bool = False) -> list[Span]:
-    """The titles; the one that sorts has an arrow."""
-    spans: list[Span] = []
-    for column in columns:
-        arrow = ("▴" if reverse else "▾") if column.title == sort else ""
-        text = f.pad(column.title + arrow, column.cells, right=column.right)
-        spans += [("  " if spans else " ", "dim"), (text, "strong" if arrow else "dim")]
-    return clip(spans, width)
-
-
-def title_at(columns: Sequence[Column[FleetRow]], x: int) -> str:
-    """The title of the column at cell `x`."""
-    right = 1
-    for column in columns:
-        right += column.cells + 2
-        if x < right:
-            return column.title
-    return LAST
-
-
-def row_line(row: FleetRow, columns: Sequence[Column[FleetRow]], width: int) -> list[Span]:
-    """A target's line."""
-    return clip(columns_line(columns, row, width), width)
 
 
 def about(row: FleetRow) -> list[Part]:

@@ -26,6 +26,7 @@ from ...engine.verdict.history import (
 )
 from .notes import note_text
 from .verdict import AS_A_WHOLE, REASONS, STYLES, WORDS, blame
+from .watermark import of_its_kind
 
 MAX_HOLDS = 500
 _MAX_CAUSES = 4
@@ -63,7 +64,6 @@ class Total(Struct, frozen=True):
     channel: str
     held_ms: int
     times: int
-    longest_ms: int
 
 
 class Holders:
@@ -117,9 +117,8 @@ def totals(holds: Iterable[Hold]) -> list[Total]:
     found: dict[str, Total] = {}
     for hold in holds:
         if hold.channel is not None:
-            before = found.get(hold.channel, Total(hold.channel, 0, 0, 0))
-            held, longest = before.held_ms + hold.length_ms, max(before.longest_ms, hold.length_ms)
-            found[hold.channel] = Total(hold.channel, held, before.times + 1, longest)
+            before = found.get(hold.channel, Total(hold.channel, 0, 0))
+            found[hold.channel] = Total(hold.channel, before.held_ms + hold.length_ms, before.times + 1)
     return sorted(found.values(), key=lambda total: (-total.held_ms, total.channel))
 
 
@@ -283,6 +282,7 @@ ALERTED = "▲"
 AT_THE_START = "at the start"
 """When a setting was changed before the first batch."""
 _NAME = 32
+_HOLDS = "holds back the watermark"
 
 
 class EventWords(Struct, frozen=True):
@@ -323,7 +323,7 @@ def _words(event: Event) -> EventWords:
         held = f"for {f.duration(event.held_ms)}"
         if event.channel is None:
             return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
-        does = ["holds back the watermark", *([CAUSES[event.cause].short] if event.cause is not None else [])]
+        does = [_HOLDS if event.cause is None else f"{CAUSES[event.cause].short}: {_HOLDS}"]
         if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
             does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
         after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
@@ -367,7 +367,7 @@ _ALERTS: dict[VerdictName, str] = {
 def alert_text(event: Event, snapshot: Snapshot | None, earlier: Iterable[Event]) -> str:
     """An alert in one line: whom the verdict's line names; once the watermark moves again, after how long."""
     if isinstance(event, VerdictChanged):
-        text = _ALERTS[event.verdict]
+        text = _ALERTS[event.verdict] if snapshot is None else of_its_kind(snapshot, _ALERTS[event.verdict])
         if event.verdict in ("slow", "stalled"):
             who = None if snapshot is None else blame(snapshot)
             return text if who is None else f"{text}: {who}"
@@ -405,14 +405,14 @@ def _why(event: VerdictChanged) -> str:
     if event.channel is None or event.verdict not in ("slow", "stalled"):
         return ""
     cause = f": {CAUSES[event.cause].short}" if event.cause is not None else ""
-    return f"{f.label(event.channel, _NAME)} holds back the watermark{cause}"
+    return f"{f.label(event.channel, _NAME)} {_HOLDS}{cause}"
 
 
 def _late(event: LateBurst | LateBurstEnded) -> str:
     if event.share is None:
         return "no records in the last minute"
     numbers = f"({f.count(event.late)} of {f.count(event.records)})"
-    return f"{f.share(event.share)} of the last minute's records late {numbers}"
+    return f"{f.share(event.share)} late in the last minute {numbers}"
 
 
 def change_words(change: SettingsChange) -> str:

@@ -7,20 +7,20 @@ from datetime import UTC
 import msgspec
 from msgspec import Struct
 
-from ...engine.doctor import Finding, diagnose, explain, verdict_at
-from ...engine.snapshot import Snapshot
+from ...engine.doctor import Finding, diagnose, explain
+from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_words
 from ...engine.verdict.history import Event, HistoryPoint
-from .check import shown
-from .fail_if import FACTS, CheckInput, Value, facts_of
+from .chain import text_lines
+from .check import NAMED, Value, check_input, facts_of, shown
 from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
 from .verdict import age_words, usually, verdict_line
-from .watermark import kind_words, late_drops, watermark_parts
+from .watermark import kind_words, late_drops, of_its_kind
 from .windows import steps
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
@@ -66,6 +66,7 @@ def markdown(case: Case) -> str:
         _verdict(case),
         _findings(case),
         _blockers(case.snapshot),
+        _hops(case.snapshot),
         _timeline(case),
         _evidence(case),
         _channels(case.snapshot),
@@ -117,14 +118,13 @@ def _duration(ms: int | None) -> str:
 
 def _verdict(case: Case) -> str:
     snapshot, verdict = case.snapshot, case.snapshot.verdict
-    watermark, holder = _line(watermark_parts(snapshot, UTC)), _line(presenter_of(snapshot).holder(UTC))
-    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, case.findings, lost=case.lost))}**", ""]
+    words, time = presenter_of(snapshot), of_its_kind(snapshot, "the watermark")
+    watermark, holder = _line(words.watermark(UTC)), _line(words.holder(UTC))
+    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, case.findings, lost=case.lost, zone=UTC))}**", ""]
     if verdict.since_ms is not None:
         lines.append(f"- since {_at(verdict.since_ms)} (processing time)")
     if (age := age_words(verdict)) is not None:
-        lines.append(
-            f"- the watermark last advanced {age} ago{'' if (usual := usually(verdict)) is None else f', {usual}'}"
-        )
+        lines.append(f"- {time} last advanced {age} ago{'' if (usual := usually(verdict)) is None else f', {usual}'}")
     if verdict.patience_ms is not None:
         lines.append(f"- a stall takes more than {f.duration(verdict.patience_ms)}")
     lines += [f"- {_text(watermark)}", *([f"- {_text(holder)}"] if holder else [])]
@@ -150,7 +150,7 @@ def _findings(case: Case) -> str:
         lines += [f"- fix: {_text(fix)}" for fix in said.fixes]
     if not findings:
         lines += ["", "None, as far as can be judged from here."]
-        if (limits := presenter_of(case.snapshot).not_judged()) is not None:
+        if limits := presenter_of(case.snapshot).no("judgement"):
             lines.append(_text(limits))
     return "\n".join(lines)
 
@@ -161,6 +161,12 @@ def _blockers(snapshot: Snapshot) -> str:
         for facts in (steps(snapshot) if snapshot.blockers else ())
     ]
     return _table("Blockers", ("channel", "why", "gain when freed down to here", "what frees it"), rows)
+
+
+def _hops(snapshot: Snapshot) -> str:
+    if not isinstance(snapshot.target, Chain):
+        return ""
+    return "\n".join(["## Hops", "", *(f"    {line}" for line in text_lines(snapshot.target, UTC))])
 
 
 def _timeline(case: Case) -> str:
@@ -178,8 +184,8 @@ def _timeline(case: Case) -> str:
 
 def _evidence(case: Case) -> str:
     snapshot, past = case.snapshot, case.past
-    given = CheckInput(snapshot, past, verdict_at(snapshot, past, lost=case.lost), case.findings)
-    rows = [(name, _fact(name, value)) for name, value in facts_of(given).items()]
+    facts = facts_of(check_input(snapshot, past, case.lost))
+    rows = [(name, _fact(name, value)) for name, value in facts.items()]
     totals = snapshot.totals
     rows += [
         ("records", f.count(totals.records)),
@@ -194,7 +200,7 @@ def _evidence(case: Case) -> str:
 
 
 def _fact(name: str, value: Value) -> str:
-    kind = FACTS[name].kind if name in FACTS else "ratio"
+    kind = NAMED[name].kind if name in NAMED else "ratio"
     if value is None:
         return "not known"
     return f"{value:g}" if kind == "ratio" and not isinstance(value, str) else shown(value, kind)
@@ -215,7 +221,7 @@ def _channels(snapshot: Snapshot) -> str:
         )
         for view in behind[:MAX_CHANNELS]
     ]
-    heads = ("channel", "state", "watermark", "no data for", "records", "late", "backlog")
+    heads = ("channel", "state", kind_words(snapshot).time_name, "no data for", "records", "late", "backlog")
     left = len(behind) - len(rows)
     more = f"{left:,} more channels are in {SNAPSHOT}." if left > 0 else ""
     return _table("Channels, most behind first", heads, rows, more)

@@ -17,7 +17,8 @@ class Bind(Struct, frozen=True):
     name: str
     key: str
     action: str
-    help: str
+    title: str = ""
+    """Its name in the palette; empty: it is not there."""
     priority: bool = False
 
 
@@ -25,7 +26,7 @@ class KeyRow(Struct, frozen=True):
     """Keys that belong together: how footers and the help show them.
 
     `rank` 0 is never left out of a footer, the greatest rank first; without a `label` it is in no footer. `binds` is
-    empty where a widget has the keys of its own. `writes`: it changes an engine or writes a file.
+    empty where a widget has the keys of its own.
     """
 
     places: tuple[Place, ...]
@@ -34,7 +35,6 @@ class KeyRow(Struct, frozen=True):
     label: str = ""
     rank: int = 9
     binds: tuple[Bind, ...] = ()
-    writes: bool = False
 
 
 class Hint(Struct, frozen=True):
@@ -82,50 +82,39 @@ LISTS: tuple[Place, ...] = (*(link.name for link in SCREENS if link.is_list), "W
 ROWS: tuple[KeyRow, ...] = (
     # Tuning
     KeyRow(_BOTH, "+ -", "preview a longer or shorter lateness", "lateness", 4,
-           (Bind("lateness-longer", "plus", "lateness(1)", "longer lateness"),
-            Bind("lateness-shorter", "minus", "lateness(-1)", "shorter lateness"))),
+           (Bind("lateness-longer", "plus", "lateness(1)"), Bind("lateness-shorter", "minus", "lateness(-1)"))),
     KeyRow(_BOTH, "=", "type a lateness to preview: 45m, 1h30m, 90s", "type", 12,
-           (Bind("lateness-type", "equals_sign", "type_lateness", "type a lateness"),)),
+           (Bind("lateness-type", "equals_sign", "type_lateness", "Type a lateness"),)),
     KeyRow(_BOTH, "[ ]", "preview a shorter or longer idle timeout", "idle", 5,
-           (Bind("idle-shorter", "left_square_bracket", "idle(-1)", "shorter idle timeout"),
-            Bind("idle-longer", "right_square_bracket", "idle(1)", "longer idle timeout"))),
-    KeyRow(_BOTH, "v", "preview the fix that the verdict's line names", "fix", 3,
-           (Bind("verdict-fix", "v", "fix", "preview the fix"),)),
+           (Bind("idle-shorter", "left_square_bracket", "idle(-1)"),
+            Bind("idle-longer", "right_square_bracket", "idle(1)"))),
+    KeyRow(_BOTH, "v", "preview the fix that the verdict's line names", "fix", 3, (Bind("verdict-fix", "v", "fix"),)),
     KeyRow(_BOTH, "Enter", "apply the preview to the running engine", "apply", 0,
-           (Bind("apply", "enter", "apply", "apply the preview", priority=True),), writes=True),
-    KeyRow(_BOTH, "u", "undo the last change of a setting", "undo", 3,
-           (Bind("undo", "u", "undo", "undo the last change"),), writes=True),
+           (Bind("apply", "enter", "apply", priority=True),)),
+    KeyRow(_BOTH, "u", "undo the last change of a setting", "undo", 3, (Bind("undo", "u", "undo"),)),
     KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", "back", 0,
-           (Bind("drop", "escape", "drop", "drop the preview", priority=True),
-            Bind("back", "escape", "back", "back"))),
+           (Bind("drop", "escape", "drop", priority=True), Bind("back", "escape", "back", "Back"))),
     # Looking
     KeyRow(("main",), "← →", "select a channel in the barrel; the table follows", "select", 15,
-           (Bind("channel-left", "left", "stave(-1)", "channel to the left"),
-            Bind("channel-right", "right", "stave(1)", "channel to the right"))),
+           (Bind("channel-left", "left", "stave(-1)"), Bind("channel-right", "right", "stave(1)"))),
     KeyRow(("list",), "↑ ↓ j k", "select a row; on the main screen the barrel follows (also PgUp, PgDn, Home, End)",
            "", 9,
-           (Bind("row-up", "up,k", "by(-1)", "the row above"),
-            Bind("row-down", "down,j", "by(1)", "the row below"),
-            Bind("page-up", "pageup", "by(-1, True)", "a page up"),
-            Bind("page-down", "pagedown", "by(1, True)", "a page down"),
-            Bind("row-first", "home", "by(-1_000_000_000)", "the first row"),
-            Bind("row-last", "end", "by(1_000_000_000)", "the last row"))),
+           (Bind("row-up", "up,k", "by(-1)"), Bind("row-down", "down,j", "by(1)"),
+            Bind("page-up", "pageup", "by(-1, True)"), Bind("page-down", "pagedown", "by(1, True)"),
+            Bind("row-first", "home", "by(-1_000_000_000)"), Bind("row-last", "end", "by(1_000_000_000)"))),
     KeyRow(("main",), "Tab", "go to the other table, in a replay also to the timeline"),
     KeyRow(("main",), "Enter", "open the channel's page, the window's, or the channels inside an instance",
-           "channel", 13,
-           (Bind("open", "enter", "open", "open the channel, the window, or the channels inside"),)),
+           "channel", 13, (Bind("open", "enter", "open"),)),
     KeyRow(("main",), "s r", "sort the channels by the next column, reverse the order (or click a column's title)",
-           "sort", 11,
-           (Bind("sort", "s", "sort", "sort"),
-            Bind("sort-reverse", "r", "reverse", "reverse the order"))),
+           "sort", 11, (Bind("sort", "s", "sort", "Sort the channels"), Bind("sort-reverse", "r", "reverse"))),
     KeyRow(("main", *LISTS), "/", "filter the list by a regular expression; with ! before it: all others", "filter", 11,
-           (Bind("filter", "slash", "filter", "filter"),)),
+           (Bind("filter", "slash", "filter", "Filter"),)),
     KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", "log", 16,
-           (Bind("axis", "x", "axis", "linear or log axis"),)),
+           (Bind("axis", "x", "axis", "Linear or log axis"),)),
     KeyRow(("main",), "m", "heat map: how far each channel was behind, over time; again: the barrel", "heat map", 14,
-           (Bind("heat", "m", "heat", "heat map or barrel"),)),
+           (Bind("heat", "m", "heat", "Heat map or barrel"),)),
     KeyRow(_BOTH, "p", "freeze the picture; data keeps coming", "freeze", 10,
-           (Bind("freeze", "p", "freeze", "freeze"),)),
+           (Bind("freeze", "p", "freeze", "Freeze or resume"),)),
     KeyRow(_BOTH, "T", "UTC or local time", "local", 17, (Bind("zone", "T", "zone", "UTC or local time"),)),
     *(
         KeyRow(_BOTH, link.key, f"{link.name}: {link.about}", link.name.lower(),
@@ -135,120 +124,106 @@ ROWS: tuple[KeyRow, ...] = (
     ),
     # Everywhere
     KeyRow(("app",), "c", "dark, light or high-contrast theme; remembered", "theme", 19,
-           (Bind("theme", "c", "other_theme", "the next theme"),)),
-    KeyRow(("app",), "S", "save the screen as SVG", "SVG", 18,
-           (Bind("svg", "S", "save_svg", "save SVG"),), writes=True),
+           (Bind("theme", "c", "other_theme", "Theme"),)),
+    KeyRow(("app",), "S", "save the screen as SVG", "SVG", 18, (Bind("svg", "S", "save_svg", "Save SVG"),)),
     KeyRow(("app",), "y Y", "copy the name of the selected row, or the whole row, to the clipboard", "copy", 20,
-           (Bind("copy-name", "y", "copy_name", "copy the name"),
-            Bind("copy-row", "Y", "copy_row", "copy the row"))),
+           (Bind("copy-name", "y", "copy_name", "Copy the name"), Bind("copy-row", "Y", "copy_row", "Copy the row"))),
     KeyRow(("app",), "X J", "save the table of this screen as CSV or as JSON, in a new file", "CSV/JSON", 21,
-           (Bind("table-csv", "X", "save_csv", "save the table as CSV"),
-            Bind("table-json", "J", "save_json", "save the table as JSON")), writes=True),
+           (Bind("table-csv", "X", "save_csv", "Save as CSV"), Bind("table-json", "J", "save_json", "Save as JSON"))),
     KeyRow(("app",), "R", "record what you see, to replay it; again to stop", "record", 1,
-           (Bind("record", "R", "record", "record, or stop recording"),), writes=True),
+           (Bind("record", "R", "record", "Record or stop"),)),
     KeyRow(("app",), "E", "write an incident report: text, picture, recording (zip)", "incident", 18,
-           (Bind("incident", "E", "export_incident", "write an incident report"),), writes=True),
+           (Bind("incident", "E", "export_incident", "Incident report"),)),
     KeyRow(("app",), ": ctrl+p", "all commands with their keys, those you use most first", "", 9,
-           (Bind("palette", "colon,ctrl+p", "command_palette", "all commands"),)),
+           (Bind("palette", "colon,ctrl+p", "command_palette"),)),
     KeyRow(("app",), "ctrl+z", "suspend wmtop; fg in the shell resumes it", "", 9,
-           (Bind("suspend", "ctrl+z", "suspend_process", "suspend"),)),
-    KeyRow(("app",), "?", "this help", "help", 0, (Bind("help", "question_mark", "show_help", "help"),)),
+           (Bind("suspend", "ctrl+z", "suspend_process"),)),
+    KeyRow(("app",), "?", "this help", "help", 0, (Bind("help", "question_mark", "show_help", "Help"),)),
     KeyRow(("app",), "q", "quit", "quit", 2,
-           (Bind("quit", "q", "leave", "quit"),
-            Bind("quit-always", "ctrl+q,ctrl+c", "leave", "quit", priority=True))),
+           (Bind("quit", "q", "leave", "Quit"), Bind("quit-always", "ctrl+q,ctrl+c", "leave", priority=True))),
     # A replay
     KeyRow(("replay",), "Space p", "play or pause; at the end, from the start", "play", 0,
-           (Bind("play", "space,p", "play", "play or pause"),)),
+           (Bind("play", "space,p", "play", "Play or pause"),)),
     KeyRow(("replay",), ", .", "one snapshot back or forward", "step", 1,
-           (Bind("step-back", "comma", "step(-1)", "one snapshot back"),
-            Bind("step-forward", "full_stop", "step(1)", "one snapshot forward"))),
+           (Bind("step-back", "comma", "step(-1)"), Bind("step-forward", "full_stop", "step(1)"))),
     KeyRow(("replay",), "< >", "slower or faster", "speed", 2,
-           (Bind("slower", "less_than_sign", "speed(-1)", "slower"),
-            Bind("faster", "greater_than_sign", "speed(1)", "faster"))),
+           (Bind("slower", "less_than_sign", "speed(-1)"), Bind("faster", "greater_than_sign", "speed(1)"))),
     KeyRow(("replay",), "{ }", "back or forward by a twentieth (shift+← →); click or drag on the timeline", "scrub", 5,
-           (Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)", "back"),
-            Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)", "forward"))),
+           (Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)"),
+            Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)"))),
     KeyRow(("timeline",), "← →", "in the timeline (Tab, or a click): back or forward; Home, End: its ends", "", 9,
-           (Bind("timeline-back", "left", "app.scrub(-1)", "back"),
-            Bind("timeline-forward", "right", "app.scrub(1)", "forward"),
-            Bind("timeline-first", "home", "app.scrub(-100)", "the beginning"),
-            Bind("timeline-last", "end", "app.scrub(100)", "the end"))),
+           (Bind("timeline-back", "left", "app.scrub(-1)"), Bind("timeline-forward", "right", "app.scrub(1)"),
+            Bind("timeline-first", "home", "app.scrub(-100)"), Bind("timeline-last", "end", "app.scrub(100)"))),
     KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ stalled, ! many late", "marks", 3,
-           (Bind("mark-next", "n", "mark(1)", "next mark"),
-            Bind("mark-previous", "N", "mark(-1)", "previous mark"))),
+           (Bind("mark-next", "n", "mark(1)"), Bind("mark-previous", "N", "mark(-1)"))),
     KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", "to a time", 4,
-           (Bind("go-to", "G", "go_to", "go to a time"),)),
+           (Bind("go-to", "G", "go_to", "Go to a time"),)),
     # The fleet
     KeyRow(("Fleet",), "↑ ↓ j k", "select a target"),
     KeyRow(("Fleet",), "Enter", "open the target; Esc there returns", "open", 0,
-           (Bind("fleet-open", "enter", "open", "open the target"),)),
+           (Bind("fleet-open", "enter", "open"),)),
     KeyRow(("Fleet",), "s", "sort by the next column; a click on a title sorts by it", "sort", 3,
-           (Bind("fleet-sort", "s", "sort", "sort by the next column"),)),
-    KeyRow(("Fleet",), "r", "reverse the order", "", 9, (Bind("fleet-reverse", "r", "reverse", "reverse the order"),)),
+           (Bind("fleet-sort", "s", "sort", "Sort the targets"),)),
+    KeyRow(("Fleet",), "r", "reverse the order", "", 9, (Bind("fleet-reverse", "r", "reverse"),)),
     KeyRow(("Fleet",), "/", "filter the targets by a regular expression", "filter", 4,
-           (Bind("fleet-filter", "slash", "filter", "filter"),)),
-    KeyRow(("Fleet",), "Esc", "drop the filter", "", 9, (Bind("fleet-clear", "escape", "clear", "drop the filter"),)),
+           (Bind("fleet-filter", "slash", "filter", "Filter the targets"),)),
+    KeyRow(("Fleet",), "Esc", "drop the filter", "", 9, (Bind("fleet-clear", "escape", "clear"),)),
+    KeyRow(("Fleet",), "C", "where the topics and jobs lose event time, hop by hop", "chain", 2,
+           (Bind("fleet-chain", "C", "app.chain", "Chain"),)),
+    KeyRow(("Chain",), "↑ ↓ j k", "select a hop"),
+    KeyRow(("Chain",), "Enter", "open the hop's target", "open", 0, (Bind("chain-open", "enter", "open"),)),
+    KeyRow(("Chain",), "h", "in wmtop demo --chain: hold the hop, or let it go", "hold", 1,
+           (Bind("chain-hold", "h", "hold"),)),
+    KeyRow(("Chain",), "l", "in wmtop demo --chain: ten times Spark's delay, or restore it", "lateness ×10", 1,
+           (Bind("chain-lateness", "l", "raise_lateness"),)),
+    KeyRow(("Chain",), "Esc", "back to the fleet", "back", 0, (Bind("chain-back", "escape", "back"),)),
     # The further screens' own
     KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", "open", 0,
-           (Bind("blocker-open", "enter", "open", "the channel, or the windows"),)),
+           (Bind("blocker-open", "enter", "open"),)),
     KeyRow(("Windows",), "↑ ↓", "select a window; below is why it does not fire"),
-    KeyRow(("Windows",), "Enter", "its page, channel by channel", "why", 0,
-           (Bind("windows-open", "enter", "open", "the window's page"),)),
+    KeyRow(("Windows",), "Enter", "its page, channel by channel", "why", 0, (Bind("windows-open", "enter", "open"),)),
     KeyRow(("Window", "History"), "Enter", "the channel's page; without one the last late records", "channel", 0,
-           (Bind("row-open", "enter", "open", "the channel's page"),)),
+           (Bind("row-open", "enter", "open"),)),
     KeyRow(("Window", "Channel", "Doctor"), "L", "its last late records, and the line that fetches each",
-           "late records", 2,
-           (Bind("late-records", "L", "late_records", "the last late records"),)),
-    KeyRow(("Channel",), "Enter", "its last late records", "", 9,
-           (Bind("channel-late", "enter", "late_records", "the last late records"),)),
+           "late records", 2, (Bind("late-records", "L", "late_records"),)),
+    KeyRow(("Channel",), "Enter", "its last late records", "", 9, (Bind("channel-late", "enter", "late_records"),)),
     KeyRow(("Channel",), "← →", "previous and next channel, most behind first", "other channels", 2,
-           (Bind("channel-previous", "left", "other(-1)", "previous channel"),
-            Bind("channel-next", "right", "other(1)", "next channel"))),
+           (Bind("channel-previous", "left", "other(-1)"), Bind("channel-next", "right", "other(1)"))),
     KeyRow(("Lateness",), "← →", "read the curve at another lateness", "read", 3,
-           (Bind("edge-shorter", "left", "edge(-1)", "shorter lateness"),
-            Bind("edge-longer", "right", "edge(1)", "longer lateness"),
-            Bind("edge-first", "home", "edge(-1000)", "shortest lateness"),
-            Bind("edge-last", "end", "edge(1000)", "longest lateness"))),
+           (Bind("edge-shorter", "left", "edge(-1)"), Bind("edge-longer", "right", "edge(1)"),
+            Bind("edge-first", "home", "edge(-1000)"), Bind("edge-last", "end", "edge(1000)"))),
     KeyRow(("Lateness",), "r", "go to the recommended lateness", "recommended", 4,
-           (Bind("recommended", "r", "recommended", "the recommended lateness"),)),
+           (Bind("recommended", "r", "recommended"),)),
     KeyRow(("Lateness",), "Enter", "preview the lateness (or the idle timeout) under the cursor", "preview", 0,
-           (Bind("lateness-preview", "enter", "open", "preview it"),)),
+           (Bind("lateness-preview", "enter", "open"),)),
     KeyRow(("Lateness",), "↑ ↓", "all records, or one of the channels with most late ones", "channel", 5,
-           (Bind("curve-previous", "up", "channel(-1)", "previous channel"),
-            Bind("curve-next", "down", "channel(1)", "next channel"))),
+           (Bind("curve-previous", "up", "channel(-1)"), Bind("curve-next", "down", "channel(1)"))),
     KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", "horizon", 1,
-           (Bind("horizon", "H", "horizon", "next horizon"),)),
+           (Bind("horizon", "H", "horizon"),)),
     KeyRow(("Lateness",), "e", "who is late: values of the columns of --explain among late records and among all",
-           "who is late", 2,
-           (Bind("who-is-late", "e", "who", "who is late"),)),
+           "who is late", 2, (Bind("who-is-late", "e", "who"),)),
     KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", "idle timeout", 2,
-           (Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),)),
+           (Bind("lateness-or-idle", "i,tab,shift+tab", "other", priority=True),)),
     KeyRow(("Time",), "z Z", "zoom in or out (also PgUp, PgDn)", "zoom", 2,
-           (Bind("zoom-in", "z,pageup", "zoom(1)", "zoom in"),
-            Bind("zoom-out", "Z,pagedown", "zoom(-1)", "zoom out"))),
+           (Bind("zoom-in", "z,pageup", "zoom(1)"), Bind("zoom-out", "Z,pagedown", "zoom(-1)"))),
     KeyRow(("Time",), "← → ↑ ↓", "move the picture", "move", 3,
-           (Bind("move-left", "left", "move(-1, 0)", "back in time"),
-            Bind("move-right", "right", "move(1, 0)", "forward in time"),
-            Bind("move-up", "up", "move(0, 1)", "later event times"),
-            Bind("move-down", "down", "move(0, -1)", "earlier event times"))),
-    KeyRow(("Time",), "End", "follow the clock again", "follow", 1,
-           (Bind("follow", "end", "follow", "follow the clock"),)),
-    KeyRow(("Time",), "Home", "all that is kept", "", 9, (Bind("all-time", "home", "all", "all that is kept"),)),
+           (Bind("move-left", "left", "move(-1, 0)"), Bind("move-right", "right", "move(1, 0)"),
+            Bind("move-up", "up", "move(0, 1)"), Bind("move-down", "down", "move(0, -1)"))),
+    KeyRow(("Time",), "End", "follow the clock again", "follow", 1, (Bind("follow", "end", "follow"),)),
+    KeyRow(("Time",), "Home", "all that is kept", "", 9, (Bind("all-time", "home", "all"),)),
     KeyRow(("Time",), "Tab", "only the records of the next channel (shift+Tab: the previous one)", "channel", 3,
-           (Bind("time-channel-next", "tab", "channel(1)", "next channel"),
-            Bind("time-channel-previous", "shift+tab", "channel(-1)", "previous channel"))),
-    KeyRow(("Time",), "a", "the records of all channels", "all", 1,
-           (Bind("time-all-channels", "a", "channels", "all channels"),)),
+           (Bind("time-channel-next", "tab", "channel(1)"), Bind("time-channel-previous", "shift+tab", "channel(-1)"))),
+    KeyRow(("Time",), "a", "the records of all channels", "all", 1, (Bind("time-all-channels", "a", "channels"),)),
     KeyRow(("Events",), "Enter", "its channel's page; in a recording go to its moment", "channel", 0,
-           (Bind("event-open", "enter", "open", "the moment, or the channel's page"),)),
+           (Bind("event-open", "enter", "open"),)),
     KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", "channel", 2,
-           (Bind("operators-open", "enter", "open", "the channels inside, or the channel"),)),
+           (Bind("operators-open", "enter", "open"),)),
     KeyRow(("Doctor",), "Enter", "open the screen that shows it; Esc returns", "follow", 1,
-           (Bind("finding-follow", "enter", "follow", "open the screen that shows it"),)),
+           (Bind("finding-follow", "enter", "follow"),)),
     KeyRow(("Doctor",), "Space", "the finding on the whole screen; Esc: the list again", "alone", 3,
-           (Bind("evidence", "space", "evidence", "only the finding"),)),
+           (Bind("evidence", "space", "evidence"),)),
     KeyRow(("Doctor",), "v", "preview the setting that fixes it; Enter then applies it", "preview", 1,
-           (Bind("fix", "v", "preview", "preview the fix"),)),
+           (Bind("fix", "v", "preview"),)),
 )  # fmt: skip
 
 _TEXTUAL = {
@@ -294,14 +269,11 @@ def _character(name: str) -> str | None:
         return None
 
 
-WRITING_ACTIONS = frozenset(bind.action for row in ROWS if row.writes for bind in row.binds)
-"""The actions that change an engine or write a file; `permissions` has which screen lacks which."""
 NOT_IN_REPLAY = frozenset({"apply", "undo", "freeze", "record"})
 """Keys, by name, that a replay does not have."""
 
-_BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}
-BIND_NAMES = tuple(_BY_NAME)
-"""The actions' names in a configuration file."""
+BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}
+"""Every key with its row, by its name in a configuration file."""
 _chosen: dict[str, str] = {}
 """The configured keys, by name."""
 
@@ -317,17 +289,12 @@ def chosen_keys() -> dict[str, str]:
     return dict(_chosen)
 
 
-def binds_by_name() -> dict[str, Bind]:
-    """Every key of the table by the name that a configuration has for it."""
-    return {name: bind for name, (_, bind) in _BY_NAME.items()}
-
-
 def check_keys(chosen: Mapping[str, str], among: Mapping[str, str]) -> None:
     """ValueError where a key of `chosen` already has another action in the same place, `among` being all other keys."""
     for name, key in chosen.items():
         wanted = key_name(key)
-        row, own = _BY_NAME[name]
-        for other_row, other in _BY_NAME.values():
+        row, own = BY_NAME[name]
+        for other_row, other in BY_NAME.values():
             taken = key_name(among[other.name]) if other.name in among else other.key
             if other is not own and wanted in taken.split(",") and _meet(row.places, other_row.places):
                 raise ValueError(f"{name} = '{key}': that key already has the action {other.name}; choose another key")
@@ -378,7 +345,7 @@ def rows(*places: Place, denied: frozenset[str] = frozenset(), replay: bool = Fa
 
 def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
     """The footer's hint for the row that has the key `name`, with another label or rank where the state asks for it."""
-    row, bind = _BY_NAME[name]
+    row, bind = BY_NAME[name]
     row = _in_force(row)
     owner = "" if set(row.places).isdisjoint(("app", "replay")) else "app."
     keys = row.shown.replace("+ -", "+/-").replace("← → ↑ ↓", "←→↑↓").replace("← →", "←→").replace("↑ ↓", "↑↓")
@@ -393,46 +360,33 @@ _WHERE = {
 }
 
 
-def where_it_works(key: str) -> str:
-    """Where a key, by Textual's name, that has no effect here does work."""
-    found = [(row, bind) for row, bind in _BY_NAME.values() if key in _chosen.get(bind.name, bind.key).split(",")]
+def where_it_works(key: str, *, replay: bool = False) -> str:
+    """Where a key, by Textual's name, that has no effect here does work; `replay`: a recording is shown."""
+    found = [(row, bind) for row, bind in BY_NAME.values() if key in _chosen.get(bind.name, bind.key).split(",")]
     label = key_label(key)
     if not found:
         return f"{label} has no action; {hint('help').keys} lists the keys"
     row, bind = found[0]
+    does = f"{label} ({bind.title or row.label or row.help})"
+    if replay and bind.name in NOT_IN_REPLAY:
+        return f"{does} is not available in a replay"
     if "app" in row.places:
-        return f"{label} ({bind.help}) is not available here"
+        return f"{does} is not available here"
     names = {place for row, _ in found for place in row.places if place[0].isupper()}
     where = [_WHERE[place] for place in _WHERE if any(place in row.places for row, _ in found)]
     if "detail" in row.places:
         where = ["on a target's screens"]
     elif names:
         where.append(f"on {', '.join(sorted(names))}")
-    return f"{label} ({bind.help}) works {' and '.join(where)}"
+    return f"{does} works {' and '.join(where)}"
 
 
-def key_of(action: str) -> str:
-    """The key that runs an action, as a label; empty: none does."""
-    found = (bind for _, bind in _BY_NAME.values() if bind.action == action)
-    return next((key_label(_chosen.get(bind.name, bind.key).split(",")[0]) for bind in found), "")
-
-
-def readme_table() -> str:
-    """The keys of the main screen as the README's table (Markdown)."""
-    linked = [link.key for link in LINKS]
-    lines = ["| keys | |", "|---|---|"]
-    for row in rows("main", "app"):
-        keys, words = row.shown.split(), row.help
-        if row.shown == linked[0]:
-            keys, words = linked, f"{', '.join(link.name.lower() for link in LINKS)}; `Esc` comes back"
-        elif row.shown in linked:
-            continue
-        lines.append(f"| {' '.join(f'`{key}`' for key in keys)} | {words} |")
-    return "\n".join(lines) + "\n"
-
-
-TYPE_LATENESS, FREEZE = "Type a lateness", "Freeze or resume"
-THEME, HELP, QUIT = "Theme", "Help", "Quit"
-SAVE_SVG, SAVE_CSV, SAVE_JSON = "Save SVG", "Save as CSV", "Save as JSON"
-RECORD, INCIDENT = "Record or stop", "Incident report"
-PLAY, GO_TO = "Play or pause", "Go to a time"
+def palette(*places: Place, replay: bool = False) -> list[tuple[str, str, str]]:
+    """The commands of the palette at the places, screens first: title, help with the key, action."""
+    screens = {link.name for link in LINKS}
+    found = [
+        (bind.title, f"{key_label(_chosen.get(bind.name, bind.key).split(',')[0])}  {row.help}", bind.action)
+        for name, (row, bind) in BY_NAME.items()
+        if bind.title and not set(places).isdisjoint(row.places) and not (replay and name in NOT_IN_REPLAY)
+    ]
+    return sorted(found, key=lambda command: command[0] not in screens)

@@ -1,23 +1,21 @@
 """The last late records of `--late-output`, and late records by the values of the `--explain` columns. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
 from shlex import quote
-from typing import Any
 
 from msgspec import Struct
 
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
+from .columns import Column, length
 from .spans import Span, clip
-from .watermark import kind_words, share
+from .watermark import share
 
-_NAME = (8, 28)
-_NUMBERS = 64
-"""Cells of all other columns and of a scroll bar."""
 _NO_BOOTSTRAP = "BOOTSTRAP"
-TITLES = ("time", "channel", "late by", "window end", "offset", "batch")
+Keyed = tuple[str, LateRecord]
+"""A record and its key."""
 
 
 class About(Struct, frozen=True):
@@ -98,38 +96,24 @@ def fetch(snapshot: Snapshot, record: LateRecord) -> Fetch:
     return Fetch(_sql(f"{directory}/batch={record.batch}/*.parquet", conditions), "SQL for DuckDB")
 
 
-def title_line(width: int) -> list[Span]:
-    """The line above the records."""
-    return clip([(_columns(width, *TITLES), "dim")], width)
+def columns(snapshot: Snapshot, zone: tzinfo | None) -> Sequence[Column[Keyed]]:
+    """The columns of a table of late records."""
+    near_ms = reference_ms(snapshot)
 
+    def end(row: Keyed) -> str:
+        return "no window" if row[1].window_end_ms is None else f.near(row[1].window_end_ms, zone, near_ms)
 
-def record_line(record: LateRecord, snapshot: Snapshot, zone: tzinfo | None, width: int) -> list[Span]:
-    """A record."""
-    near_ms, end_ms = reference_ms(snapshot), record.window_end_ms
-    late = f.UNKNOWN if record.late_by_ms is None else f.duration(record.late_by_ms)
-    end = "no window" if end_ms is None else f.near(end_ms, zone, near_ms)
-    offset = f.UNKNOWN if record.offset is None else str(record.offset)
-    time, channel = f.near(record.time_ms, zone, near_ms), f.label(record.channel, _name(width))
-    return clip([(_columns(width, time, channel, late, end, offset, str(record.batch)), "text")], width)
+    def offset(row: Keyed) -> str:
+        return f.UNKNOWN if row[1].offset is None else str(row[1].offset)
 
-
-def _columns(width: int, *texts: str) -> str:
-    """The texts of a line under each other: those of `TITLES`."""
-    shape = ((12, False), (_name(width), False), (9, True), (12, False), (12, True), (6, True))
-    return "".join(
-        f"{'  ' if place else ' '}{f.pad(text, cells, right=right)}"
-        for place, (text, (cells, right)) in enumerate(zip(texts, shape, strict=True))
+    return (
+        Column("time", lambda row: f.near(row[1].time_ms, zone, near_ms), sort=lambda row: row[1].time_ms),
+        Column("channel", lambda row: f.label(row[1].channel), sort=lambda row: row[1].channel),
+        Column("late by", lambda row: length(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
+        Column("window end", end, rank=2, sort=lambda row: row[1].window_end_ms),
+        Column("offset", offset, rank=1, right=True, sort=lambda row: row[1].offset),
+        Column("batch", lambda row: str(row[1].batch), rank=3, right=True, sort=lambda row: row[1].batch),
     )
-
-
-def sort_values(record: LateRecord) -> Mapping[str, Any]:
-    """What a record is sorted by, by the column's title."""
-    values = (record.time_ms, record.channel, record.late_by_ms, record.window_end_ms, record.offset, record.batch)
-    return dict(zip(TITLES, values, strict=True))
-
-
-def _name(width: int) -> int:
-    return max(_NAME[0], min(_NAME[1], width - _NUMBERS))
 
 
 def _conditions(about: About, *more: str) -> Sequence[str]:
@@ -189,11 +173,6 @@ def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str
     without = len(hidden) - late
     parts = [f"{late} more, none late more often beyond chance (/ shows them)"] if late else []
     return " · ".join([*parts, f"{without} more without late records"] if without else parts)
-
-
-def nothing_explained(snapshot: Snapshot) -> str:
-    """Why there are no values."""
-    return kind_words(snapshot).not_explained
 
 
 def column_line(column: ExplainedColumn, width: int) -> list[Span]:

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from ...engine.doctor.lateness import LateCause
 from ...engine.snapshot import RecentLateness, Snapshot, WhatIfIdle
-from ...engine.snapshot.recommendation import Recommendation
+from ...engine.snapshot.recommendation import Advice, IdleOutcome, LatenessOutcome, Recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_line, recommended_words
 from ...engine.text.formatting import horizon_words, name
-from ...engine.verdict.recommendation import Advice, IdleOutcome, LatenessOutcome
 from ...engine.watermarks.lateness import by_bucket, wilson_interval
 from . import preview as what_if
 from .preview import delay_change, share_range
@@ -25,10 +24,7 @@ NORMAL_DEVIATIONS = 3.09
 
 
 class Curve(Struct, frozen=True):
-    """By edge (ms): how many records are that late and less than the next edge, the late share, the delay (ms).
-
-    Delays are always those since the start.
-    """
+    """By edge (ms): records that late and less than the next edge, the late share, the delay since the start (ms)."""
 
     edges: Sequence[int]
     counts: Sequence[int]
@@ -68,30 +64,36 @@ def part_rows(curve: Curve) -> list[PartRow]:
     return [PartRow(curve.channel or "", lateness_ms, behind, share) for lateness_ms, behind, share in points]
 
 
-def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
-    """The curve of all records, or of one channel's; None if it is not known."""
-    rows = snapshot.whatif
-    if not rows:
+def curve_of(snapshot: Snapshot, channel: str | None = None, horizon_ms: int | None = None) -> Curve | None:
+    """The curve of all records, of one channel's, or of those that came in the last `horizon_ms`; None: not known."""
+    whole, recent = snapshot.whatif, recent_of(snapshot, horizon_ms)
+    if not whole:
         return None
-    whole = Curve(
-        edges=[row.lateness_ms for row in rows],
+    rows, records = whole, snapshot.totals.records or 0
+    if horizon_ms is not None:
+        if recent is None or len(recent.rows) != len(whole):
+            return None
+        rows, records = recent.rows, recent.records
+    curve = Curve(
+        edges=[row.lateness_ms for row in whole],
         counts=by_bucket([row.behind_watermark for row in rows]),
         shares=[row.late_share for row in rows],
         late=[row.late for row in rows],
-        delays=[row.delay_ms for row in rows],
-        records=snapshot.totals.records or 0,
+        delays=[row.delay_ms for row in whole],
+        records=records,
         upper_bound=snapshot.whatif_upper_bound,
+        horizon_ms=horizon_ms,
     )
     if channel is None:
-        return whole
+        return curve
     part = next((part for part in snapshot.lateness_by_channel if part.channel == channel), None)
     if part is None:
         return None
-    counts = [*part.behind, *[0] * len(rows)][: len(rows)]
+    counts = [*part.behind, *[0] * len(whole)][: len(whole)]
     late = [sum(counts[place:]) for place in range(len(counts))]
     shares = [share(number, part.records) for number in late]
     of_part = {"records": part.records, "channel": channel, "upper_bound": False}
-    return replace(whole, counts=counts, shares=shares, late=late, **of_part)
+    return replace(curve, counts=counts, shares=shares, late=late, **of_part)
 
 
 def horizons_of(snapshot: Snapshot) -> list[int | None]:
@@ -104,26 +106,8 @@ def recent_of(snapshot: Snapshot, horizon_ms: int | None) -> RecentLateness | No
     return next((part for part in snapshot.whatif_recent or () if part.horizon_ms == horizon_ms), None)
 
 
-def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
-    """The curve of the records that came in the last `horizon_ms`; None if it is not known."""
-    recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
-    if recent is None or whole is None or len(recent.rows) != len(whole.edges):
-        return None
-    return replace(
-        whole,
-        counts=by_bucket([row.behind_watermark for row in recent.rows]),
-        shares=[row.late_share for row in recent.rows],
-        late=[row.late for row in recent.rows],
-        records=recent.records,
-        horizon_ms=horizon_ms,
-    )
-
-
 def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
-    """The first and the last edge worth drawing: the range of the records, and up to the greatest of `values` (ms).
-
-    Shorter latenesses than the range of the records all cost the same.
-    """
+    """The first and the last edge worth drawing: the range of the records, and up to the greatest of `values` (ms)."""
     filled = [place for place, count in enumerate(curve.counts) if count]
     known = [place_of(curve.edges, value) for value in values if value is not None]
     if not filled and not known:
@@ -226,6 +210,11 @@ def _of_which(curve: Curve, place: int) -> str:
     return f" ({f.count(late)} of {f.count(records)}{interval})"
 
 
+def timeout_holder(snapshot: Snapshot, row: WhatIfIdle) -> str | None:
+    """The channel that would hold back the watermark with another timeout; None: none would be behind the fastest."""
+    return None if row.watermark_ms == snapshot.level.fastest_ms else row.holder
+
+
 def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Span]:
     """The effect of another timeout, in a sentence."""
     if horizon_ms is not None:
@@ -234,21 +223,18 @@ def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -
             ("late records and changes of an idle timeout are counted since the start only (H shows them).", "text"),
         ]
     settings = snapshot.settings
-    held = "no channel holds it back" if row.holder is None else f"held back by {name(row.holder)}"
+    holder = timeout_holder(snapshot, row)
+    held = "held back by no channel" if holder is None else f"held back by {name(holder)}"
     if row.idle_after_ms == settings.idle_after_ms:
         return [(f"This is the idle timeout in force: watermark {held}, {_changes(row.flaps)} so far.", "text")]
     spans: list[Span] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
     spans.append((" from the start, ", "text"))
-    now = snapshot.level.watermark_ms
-    if row.watermark_ms is None or now is None:
-        spans.append(("there would be no watermark yet", "text"))
-    elif row.watermark_ms == now:
-        spans.append(("the watermark would be the same", "text"))
-    else:
-        ahead = "ahead of" if row.watermark_ms > now else "behind"
-        spans.append(
-            (f"the watermark would be {f.duration(abs(row.watermark_ms - now))} {ahead} the present one", "text")
-        )
+    now, then = snapshot.level.watermark_ms, "there would be no watermark yet"
+    if row.watermark_ms is not None and now is not None:
+        side = "ahead of" if row.watermark_ms > now else "behind"
+        apart = f"{f.duration(abs(row.watermark_ms - now))} {side} the present one"
+        then = f"the watermark would be {'the same' if row.watermark_ms == now else apart}"
+    spans.append((then, "text"))
     late = f"{f.count(row.late)} records late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
     current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
     instead = "" if current is None else f" instead of {current:,}"

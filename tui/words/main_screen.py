@@ -5,23 +5,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...engine.doctor import Finding, Offered, diagnose, explain, offered_by
+from ...engine.doctor import Finding, Offered, diagnose, offered_by
 from ...engine.doctor.condition import SILENT_MS
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave
 from .channels import ChannelRow, Order, View, by_name, ordered, preview_of, staves
-from .keys import FREEZE, LINKS, TYPE_LATENESS, Hint, hint
+from .keys import LINKS, Hint, hint
 from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
-from .preview import Applied, LatenessPreview, Preview, from_start_parts, no_change_parts, now_parts, setting_in_force
+from .preview import Applied, LatenessPreview, Preview, from_start_parts, now_parts, setting_in_force
 from .progress import Playback, lags_of
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine, part
 from .texts import OPEN_INSTANCE
 from .user_commands import command_hints
 from .verdict import Offer, offer_of, verdict_parts
-from .watermark import kind_words, watermark_parts
+from .watermark import kind_words
 
 
 class Shown:
@@ -173,9 +173,10 @@ class Shown:
                 lost=self.lost_text,
                 silent_ms=self.silent_ms,
                 key=hint("verdict-fix").keys,
-                headline=explain(self.findings[0], snapshot, zone).title if self.findings else None,
+                zone=zone,
+                headline=self.findings[0].title if self.findings else None,
             ),
-            watermark_line=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
+            watermark_line=WatermarkLine(words.watermark(zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
             from_start=self._from_start_line(words.can_apply),
@@ -185,7 +186,8 @@ class Shown:
 
     def _now_line(self, can_apply: bool) -> Sequence[Part]:
         if not takes_changes(self.snapshot, replay=False, gone=self.lost is not None):
-            return no_change_parts() if self.preview is not None else ()
+            nothing = part(("nothing can be applied, the engine does not run", "stale"), gap="")
+            return () if self.preview is None else [part((" now: ", "dim")), nothing]
         if self.for_job is not None:
             return [part((" Change in the job (copied): ", "dim"), (self.for_job[0], "strong"))]
         if self.preview is not None:
@@ -198,10 +200,11 @@ class Shown:
         return from_start_parts(self.snapshot, self.preview) if self.preview and can_apply else ()
 
 
-def link_hints(findings: int = 0) -> list[Hint]:
-    """The footer's hints for the further screens; the doctor's says how much it has found."""
-    words = {"Doctor": f"doctor ({findings})"} if findings else {}
-    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS]
+def link_hints(snapshot: Snapshot, findings: int = 0) -> list[Hint]:
+    """The footer's hints for the further screens with something to show; the doctor's says how much it has found."""
+    words, shown = {"Doctor": f"doctor ({findings})"} if findings else {}, presenter_of(snapshot)
+    links = [link for link in LINKS if shown.not_here(link.name) is None]
+    return [hint(link.name.lower(), words.get(link.name)) for link in links]
 
 
 def apply_words(snapshot: Snapshot, preview: Preview) -> str:
@@ -220,10 +223,7 @@ def hints(
     gone: bool = False,
     on_windows: bool = False,
 ) -> list[Hint]:
-    """The keys that have an effect now, the most important first; `further` open the further screens.
-
-    A replay's own keys are not here. `gone`: the engine has ended.
-    """
+    """The keys that work now but a replay's own; `further` open the further screens, `gone`: the engine has ended."""
     out: list[Hint] = []
     can_apply = presenter_of(snapshot).can_apply
     if preview is not None:
@@ -251,22 +251,12 @@ def hints(
     if snapshot.channels:
         axis = hint("axis", "linear" if view.logarithmic else "log")
         heat = hint("heat", "barrel" if view.heat else None)
-        out += [hint("channel-right"), hint("sort"), hint("filter"), axis, heat]
+        drawn = [axis, heat] if kind_words(snapshot).has_watermark else []
+        out += [hint("channel-right"), hint("sort"), hint("filter"), *drawn]
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
     zone = hint("zone", "local" if view.zone else "UTC")
-    if replay:
-        return [*out, zone, *command_hints(), hint("theme"), hint("svg"), hint("help"), hint("quit")]
-    return [
-        *out,
-        *command_hints(),
-        freeze,
-        zone,
-        hint("theme"),
-        hint("svg"),
-        hint("record"),
-        hint("help"),
-        hint("quit"),
-    ]
+    live = [] if replay else [freeze, hint("record")]
+    return [*out, *command_hints(), *live[:1], zone, hint("theme"), hint("svg"), *live[1:], hint("help"), hint("quit")]
 
 
 def detail_hints(shown: Shown, own: Sequence[Hint], *, filtered: bool) -> list[Hint]:
@@ -284,18 +274,3 @@ def detail_hints(shown: Shown, own: Sequence[Hint], *, filtered: bool) -> list[H
     if not shown.is_replay:
         out.append(hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6))
     return [*out, hint("zone", "local" if view.zone else "UTC", 10), hint("help"), hint("quit", rank=7)]
-
-
-def main_commands(*, replay: bool) -> list[tuple[str, str, str]]:
-    """Title, help and action of each command of the main screen."""
-    freeze = (FREEZE, "Data keeps coming, the picture is frozen", "freeze")
-    return [
-        (TYPE_LATENESS, "Preview a lateness, then apply it", "type_lateness"),
-        ("Filter the channels", "By a regular expression", "filter"),
-        ("Sort the channels", "The next order", "sort"),
-        ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
-        *([] if replay else [freeze]),
-        ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
-        ("UTC or local time", "How times are shown", "zone"),
-        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS),
-    ]

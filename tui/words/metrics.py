@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 
 from ...engine.doctor import Severity
-from ...engine.snapshot import ChannelState, ChannelView, VerdictName
-from .fail_if import FACTS, CheckInput
+from ...engine.snapshot import ChannelState, ChannelView, Clock, VerdictName
+from .check import FACTS, CheckInput
+from .clocks import behind_ms, ranked
 from .watermark import named_facts
 
 PREFIX = "wmtop_"
@@ -38,7 +39,7 @@ class Metric(Struct, frozen=True):
     name: str
     kind: MetricKind
     help: str
-    take: Callable[[CheckInput], Iterator[Sample]]
+    take: Callable[[CheckInput], Iterator[Sample]] = lambda given: iter(())
     unit: Unit = ""
     labels: Labels = ()
     panel: str | None = None
@@ -101,6 +102,13 @@ def _channel_lags(given: CheckInput) -> Iterator[Sample]:
     return _by_channel(given, lambda view: None if now is None else now - (view.watermark_ms or 0), max, 1_000)
 
 
+def _by_task(given: CheckInput, of: Callable[[Clock], int | None]) -> Iterator[Sample]:
+    """The known values (ms) of the worst clocks, as seconds."""
+    for clock in ranked(given.snapshot.clocks)[:TOP_CHANNELS]:
+        if (value := of(clock)) is not None:
+            yield (clock.task or ",".join(clock.channels),), value / 1_000
+
+
 METRICS: tuple[Metric, ...] = (
     Metric("verdict", "gauge", "1 for the verdict on event time: moving, slow, stalled, waiting, unknown or ended.",
            lambda given: _counts(get_args(VerdictName), [given.verdict]), labels=("verdict",), panel="Verdict",
@@ -153,6 +161,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("channel_watermark_lag_seconds", "gauge",
            f"How far a channel's watermark is behind the clock: the {TOP_CHANNELS} most behind, and the worst of the "
            f"{OTHER}.", _channel_lags, "seconds", labels=("channel",), panel="Channels: lag behind the clock"),
+    Metric("stream_time_lag_seconds", "gauge",
+           f"Kafka Streams: how far a task's stream time is behind the clock, of the {TOP_CHANNELS} worst tasks.",
+           lambda given: _by_task(given, lambda task: behind_ms(given.snapshot, task)), "seconds", labels=("task",),
+           panel="Kafka Streams: tasks behind the clock"),
+    Metric("stream_time_age_seconds", "gauge",
+           "How long the stream time of the same tasks has not advanced, at least.",
+           lambda given: _by_task(given, lambda task: task.age_ms), "seconds", labels=("task",)),
     Metric("channel_backlog_records", "gauge",
            f"Unread records of the same channels, and of all {OTHER}.",
            lambda given: _by_channel(given, lambda view: view.backlog, sum), "records",
@@ -162,13 +177,12 @@ METRICS: tuple[Metric, ...] = (
                           if isinstance(value, int | float)),
            labels=("fact",)),
 )  # fmt: skip
-UP = Metric("up", "gauge", "1: the target is seen; 0: it is lost, or has not answered yet.", lambda given: iter(()),
+UP = Metric("up", "gauge", "1: the target is seen; 0: it is lost, or has not answered yet.",
             panel="Targets seen",
             alert=Alert("WmtopTargetLost", "wmtop_up == 0", "5m", "critical",
                         "{{ $labels.target }}: nothing is seen of it"))  # fmt: skip
-AGE = Metric("snapshot_age_seconds", "gauge", "How long ago the target last said something.", lambda given: iter(()),
-             "seconds")  # fmt: skip
-TARGET = Metric("target", "info", "What the target is.", lambda given: iter(()), labels=("kind",))
+AGE = Metric("snapshot_age_seconds", "gauge", "How long ago the target last said something.", unit="seconds")
+TARGET = Metric("target", "info", "What the target is.", labels=("kind",))
 OF_EVERY_TARGET = (UP, AGE, TARGET)
 """Metrics about the watching itself, also present if nothing is known about the target."""
 FURTHER_ALERTS = (

@@ -50,21 +50,6 @@ def _topic_gone(args: Args) -> str:
     return f"Topic {{topic}} was deleted{lost}; waiting for it to be recreated"
 
 
-def _topic_recreated(args: Args) -> str:
-    start = "from its start" if args.get("from_start") else "from its current end, its first records are skipped"
-    return f"Topic {{topic}} was deleted and recreated; reading it {start}"
-
-
-def _pause_unknown(args: Args) -> str:
-    maybe = "it waits for its trigger, whose interval is not known from here, is idle, or has stopped"
-    return f"No batch{_if(args, 'silent_ms', _SILENT)}: {maybe}"
-
-
-def _partitions_unseen(args: Args) -> str:
-    who = "Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have"
-    return f"{who} no records: a job without an idle timeout waits for that; the watermark here does not"
-
-
 def _one_batch(args: Args) -> str:
     smaller = {"replay": "give --batch-rows N or --speed X", "kafka": "give --batch-records N"}.get(
         str(args.get("source")), "let the files come one after the other"
@@ -106,15 +91,13 @@ def _watermark_unmoved(args: Args) -> str:
     return f"The watermark is stuck at 1970 although rows were read: {which}"
 
 
-def _sibling_failed(args: Args) -> str:
-    others = "; {more} more failed" if _number(args, "more") else ""
-    return f"Another query of this application, {{name}}, failed: {{why}}{others}"
-
-
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "topic_missing": "Waiting for topic {topic}, which does not exist yet; {near}",
     "topic_gone": _topic_gone,
-    "topic_recreated": _topic_recreated,
+    "topic_recreated": lambda args: (
+        "Topic {topic} was deleted and recreated; reading it from its "
+        + ("start" if args.get("from_start") else "current end, its first records are skipped")
+    ),
     "partition_added": "Topic {topic} has a new partition {partition}",
     "cluster_silent": "{why}; retrying",
     "cluster_answers": lambda args: f"The Kafka cluster answers again{_if(args, 'silent_ms', ' after {silent_ms!d}')}",
@@ -124,6 +107,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "max_drift_ignored": (
         "--max-drift has no effect: Spark's connector reads all partitions alike; use --reader python"
     ),
+    "engine_stopping": lambda args: "The engine is stopping",
     "jvm_silent": lambda args: f"The JVM (process {{pid!s}}) has not answered{_if(args, 'silent_ms', _SILENT)}",
     "start_stuck": lambda args: f"No progress{_if(args, 'silent_ms', _SILENT)} while {{step}}; the log may say why",
     "channels_folded": lambda args: (
@@ -152,15 +136,20 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         + (" and {more} more have" if args.get("more") else " has")
         + " not ended: Flink sends it where all others are idle (FLINK-38477); what comes next is late"
     ),
-    "pause_unknown": _pause_unknown,
+    "pause_unknown": lambda args: (
+        f"No batch{_if(args, 'silent_ms', _SILENT)}: it waits for its trigger, whose interval is not known from here, "
+        "is idle, or has stopped"
+    ),
     "waits_for_trigger": lambda args: (
         f"The query waits for its trigger{_if(args, 'trigger_ms', ': every {trigger_ms!d}')}"
     ),
     "query_idle": "The query is idle: it has nothing to read",
+    "slowest_clock": "The slowest partition drives this query's watermark (watermarkAdvancementStrategy is min)",
     "no_batch": "No batch has started yet",
     "no_new_batch": "No new batch: the query is idle or has stopped; a checkpoint does not show which",
     "unreadable": "{why}",
     "broker_silent": "{why}",
+    "no_member": "The group has no member now, and {unread} records are unread",
     "channels_sampled": "{tap}: {kept} of {of} channels are shown, a fair sample",
     "nodes_without_tap": "No tap reports the watermark of {columns}; the slowest channel is not known",
     "windows_unknown": lambda args: (
@@ -176,6 +165,19 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         "After a restart with a longer delay the watermark advances again after {frozen_ms!d} of event time"
     ),
     "newer_format": "The checkpoint has format {version!s}, which this wmtop does not know; upgrade wmtop",
-    "sibling_failed": _sibling_failed,
-    "partitions_unseen": _partitions_unseen,
+    "sibling_failed": lambda args: (
+        "{name}, another query of this application, failed: {why}"
+        + ("; {more} more failed" if _number(args, "more") else "")
+    ),
+    "driver_only": (
+        "Set spark.eventLog.enabled=true or call publish(spark) in the job: a driver's web server shows no event times,"
+        " offsets or windows"
+    ),
+    "driver_no_watermark": (
+        "The driver does not show this query's watermark; set spark.sql.streaming.metricsEnabled=true in the job"
+    ),
+    "partitions_unseen": lambda args: (
+        ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
+        + " no records: a job without an idle timeout waits for that; the watermark here does not"
+    ),
 }

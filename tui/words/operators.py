@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -13,12 +12,12 @@ from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, i
 from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank
+from .channels import reference_ms
 from .texts import NO_OPEN_WINDOW
 from .watermark import cause, output_words, window
 
 MAX_ROWS = 300
 """Channels listed, at most."""
-_View = TypeVar("_View", ChannelView, InstanceView)
 
 
 class Stage(Struct, frozen=True):
@@ -63,7 +62,7 @@ def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
     source, settings, channels = snapshot.source, snapshot.settings, snapshot.channels
     newest, fastest = max_event_ms(snapshot), fastest_view(snapshot)
     read = gap(snapshot.now_ms, newest)
-    age = "age of the newest record" if (read or 0) >= 0 else "the newest record is ahead of the clock"
+    age = "age of the newest record" if (read or 0) >= 0 else "newest record ahead of the clock"
     never = sum(view.state == "never_seen" for view in channels)
     read_from = "" if source is None else f.cut(f.clean(source.description), 40) + ", "
     what = f"{read_from}{f.counted(len(channels), 'channel')}" + (f", {never:,} never seen" if never else "")
@@ -88,19 +87,51 @@ def clock_stage(snapshot: Snapshot) -> Stage:
 
 
 def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> list[Row]:
-    """The inputs of the valve, the most behind first, at most `most` channels; below an instance that is `opened` the
-    channels inside it.
-    """
-    inputs = _Inputs(snapshot)
+    """The inputs of the valve, the most behind first, at most `most` channels; below an `opened` instance its own."""
+    held, held_here = holding(snapshot), holding_instance(snapshot)
+    fastest = fastest_view(snapshot)
+    fastest_ms = None if fastest is None else fastest.watermark_ms
+    gain_ms = _gain_ms(snapshot, held if snapshot.instances is None else held_here)
+
+    def kind(view: ChannelView | InstanceView) -> Kind:
+        return kind_of(view.channel, view.state, held if isinstance(view, ChannelView) else held_here)
+
+    def listed(views: Sequence[ChannelView | InstanceView], *, inside: bool = False) -> list[Row]:
+        return [
+            Row(
+                view.channel, f.label(view.channel), view.watermark_ms, gap(fastest_ms, view.watermark_ms), kind(view),
+                _state_words(view, kind(view), None if inside else gain_ms),
+                channels=view.channels if isinstance(view, InstanceView) else None, inside=inside,
+            )
+            for view in sorted(views, key=lambda view: rank(kind(view), view.watermark_ms))[:most]
+        ]  # fmt: skip
+
     if snapshot.instances is None:
-        return [inputs.channel(view) for view in inputs.sorted(snapshot.channels)[:most]]
+        return listed(snapshot.channels)
+    numbers = {view.channel: view.instance for view in snapshot.instances}
     out: list[Row] = []
-    for view in inputs.sorted(snapshot.instances):
-        out.append(inputs.instance(view))
-        if view.channel in opened:
-            inside = [one for one in snapshot.channels if one.instance == view.instance]
-            out += [inputs.channel(one, inside=True) for one in inputs.sorted(inside)[:most]]
+    for row in listed(snapshot.instances):
+        inside = [one for one in snapshot.channels if row.key in opened and one.instance == numbers[row.key]]
+        out += [row, *listed(inside, inside=True)]
     return out
+
+
+def _gain_ms(snapshot: Snapshot, held: str | None) -> int | None:
+    """How far the holder is behind the next input; None: not known."""
+    rest = [view.watermark_ms for view in _valve_inputs(snapshot) if view.state == "active" and view.channel != held]
+    known, level = [watermark for watermark in rest if watermark is not None], snapshot.level.watermark_ms
+    return None if level is None or not known else max(min(known) - level, 0)
+
+
+def _state_words(view: ChannelView | InstanceView, kind: Kind, gain_ms: int | None) -> str:
+    if kind == "holder":
+        return "HOLDS" + ("" if gain_ms is None else f", {f.duration(gain_ms)} behind the next")
+    if isinstance(view, ChannelView) and kind == "active" and view.held_back:
+        return PAUSED
+    if isinstance(view, ChannelView) and kind == "idle" and view.quiet_ms is not None:
+        return f"idle {f.duration(view.quiet_ms)}, left out"
+    word = CHANNEL_STATES[kind].short if kind in CHANNEL_STATES else kind
+    return f"{word}, left out" if kind in ("idle", "catching_up") else word
 
 
 def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
@@ -126,6 +157,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
     counts = [(sum(view.state == state for view in views), CHANNEL_STATES[state].short) for state in left_out]
     reported = ", ".join(f"{count:,} {word}" for count, word in counts if count)
     what = f"minimum of {f.counted(len(views), 'input')}" + (f"; left out: {reported}" if reported else "")
+    holder = None if snapshot.blockers == [] else holder  # the fastest channel itself holds back nothing
     why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
     return [*out, Stage("valve", time, what, held_ms, why, holder is not None, instead)]
 
@@ -159,50 +191,6 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
         short = first.short_ms
         why = ends + (" is next" if short is None else f" is {f.duration(max(short, 0))} of event time short")
     return Stage("windows", None, what, why=why, instead=instead)
-
-
-class _Inputs:
-    """The values that all rows share, computed once: there may be thousands of rows."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._held = holding(snapshot)
-        self._held_instance = holding_instance(snapshot)
-        fastest = fastest_view(snapshot)
-        self._fastest = None if fastest is None else fastest.watermark_ms
-        held = self._held if snapshot.instances is None else self._held_instance
-        rest = [v.watermark_ms for v in _valve_inputs(snapshot) if v.state == "active" and v.channel != held]
-        known = [watermark for watermark in rest if watermark is not None]
-        level = snapshot.level.watermark_ms
-        self._gain_ms = None if level is None or not known else max(min(known) - level, 0)
-
-    def sorted(self, views: Sequence[_View]) -> list[_View]:
-        """The most behind first."""
-        return sorted(views, key=lambda view: rank(self._kind(view), view.watermark_ms))
-
-    def channel(self, view: ChannelView, *, inside: bool = False) -> Row:
-        """A channel's row."""
-        kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
-        words = "HOLDS" if inside and kind == "holder" else self._state_words(kind, view.quiet_ms)
-        words = PAUSED if view.held_back and kind == "active" else words
-        return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
-
-    def instance(self, view: InstanceView) -> Row:
-        """A source instance's row."""
-        kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
-        words = self._state_words(kind, None)
-        return Row(view.channel, view.channel, view.watermark_ms, behind, kind, words, channels=view.channels)
-
-    def _kind(self, view: ChannelView | InstanceView) -> Kind:
-        held = self._held if isinstance(view, ChannelView) else self._held_instance
-        return kind_of(view.channel, view.state, held)
-
-    def _state_words(self, kind: Kind, quiet_ms: int | None) -> str:
-        if kind == "holder":
-            return "HOLDS" + ("" if self._gain_ms is None else f", {f.duration(self._gain_ms)} behind the next")
-        if kind == "idle" and quiet_ms is not None:
-            return f"idle {f.duration(quiet_ms)}, left out"
-        word = CHANNEL_STATES[kind].short if kind in CHANNEL_STATES else kind
-        return f"{word}, left out" if kind in ("idle", "catching_up") else word
 
 
 def held_instance(snapshot: Snapshot, channel: str) -> str | None:
@@ -279,21 +267,23 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
     what = "of the query, for the next batch"
     if spark.frozen_ms is not None:
         what = f"frozen after a restart: {f.duration(spark.frozen_ms)} of event time to go"
+    if spark.watermark_ms is None and spark.batch_watermark_ms is not None:
+        return f"of the query, in {'the last batch' if batch is None else f'batch {batch:,}'}; the next {f.ELSEWHERE}"
     if spark.batch_watermark_ms is None or spark.batch_watermark_ms == spark.watermark_ms:
         return what
     number = "the last batch" if batch is None else f"batch {batch:,}"
-    near_ms = f.reference_ms(snapshot.now_ms, snapshot.level.watermark_ms)
-    return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, near_ms)}"
+    return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, reference_ms(snapshot))}"
 
 
 def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
     """The total state as reported; `counted`: its rows are shown already."""
     spark = snapshot.spark
     rows, size, lost = None if counted else spark.state_rows, spark.state_bytes, spark.dropped_at_least
+    number = f.count if spark.dropped_exact else f.at_least
     reported = [
         None if rows is None else f.counted(rows, "row"),
         None if size is None else f"{size / 1_048_576:,.1f} MiB of memory",
-        None if lost is None else f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}",
+        None if lost is None else f"dropped {number(lost)} row{'s' * (lost != 1)}",
     ]
     return ", ".join(words for words in reported if words is not None)
 
@@ -316,9 +306,7 @@ def key_of(id: str) -> str:
 
 
 def _stage(snapshot: Snapshot, task: FlinkVertex, inputs: Sequence[FlinkVertex]) -> Stage:
-    """A task; `upstream` is what holds it back, one step upstream: for the chosen operator and its sources the
-    channel.
-    """
+    """A task; `upstream` is what holds it back: a task, or for the chosen operator and its sources the channel."""
     job, holder = snapshot.job, snapshot.level.holder
     # In flight: the holder is the operator itself, no channel is to blame.
     blamed = holder is not None and any(view.channel == holder.channel for view in snapshot.channels)
@@ -380,7 +368,9 @@ def _what(task: FlinkVertex) -> str:
         parts.append(f"{f.duration(abs(task.drift_ms))} {side} its alignment limit")
     rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
     parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
-    if task.late or task.late_at_least:
+    if task.late is None and task.late_at_least:
+        parts.append(f"late drops {f.ELSEWHERE}")
+    elif task.late or task.late_at_least:
         parts.append(f"{'≥ ' if task.late_at_least else ''}{f.count(task.late)} dropped as late")
     if task.spread_ms:
         slowest = "" if task.slowest is None else f", slowest #{task.slowest}"

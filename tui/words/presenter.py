@@ -7,8 +7,10 @@ from msgspec import Struct
 
 from ...engine.snapshot import (
     STATE_SCHEMA,
+    Chain,
     ConsumerGroup,
     FlinkJob,
+    KafkaStreams,
     KafkaTopic,
     Other,
     OwnRun,
@@ -17,15 +19,17 @@ from ...engine.snapshot import (
     TargetPart,
 )
 from ...engine.text import formatting as f
-from ...engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
+from ...engine.text.codes import JOB_GONE, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
+from .chain import headline, text_lines
+from .clocks import KafkaStreamsWords
 from .notes import note_text
 from .operators import Stage, stages_of_job
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
-from .targets import HOW_TO_SEE, ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, barrel_parts, held_back_by
+from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, how_to_see
 from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, moved, window, without_watermark
 
 _MAX_FACTS = 4
@@ -51,21 +55,18 @@ class SparkQueryWords(Presenter):
             parts.append(part(("as first started", "dim"), rank=6, gap=" "))
         return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
 
-    def empty_barrel(self) -> str:
-        """Spark's one clock, when it moved, how far it is behind."""
-        level = self._snapshot.level
-        if level.watermark_ms is None:
-            return f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
-        reported = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
+    def _none(self) -> dict[What, str]:
+        level, none = self._snapshot.level, super()._none()
+        moments = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
         if level.behind_clock_ms is not None:
-            reported.append(f.behind_clock(level.behind_clock_ms))
-        return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
-
-    def no_holders(self) -> str:
-        """With Spark's one clock no channel ever holds the watermark back; one of several inputs may."""
-        if self._snapshot.has_several_inputs:
-            return self._no_holder()
-        return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
+            moments.append(f.behind_clock(level.behind_clock_ms))
+        barrel = f"{ONE_CLOCK}; {how_to_see(self._snapshot)}\n{' · '.join(moments)}"
+        if level.watermark_ms is None:
+            barrel = f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
+        holders = ONE_CLOCK_FOLLOWS if self._snapshot.channels else none["holders"]
+        if self._snapshot.has_several_inputs:  # one of them may hold it back
+            holders = self._no_holder()
+        return {**none, "barrel": barrel, "holders": holders}
 
     def holder(self, zone: tzinfo | None) -> list[Part]:
         """What the slowest channel would give, if it is known; else what sets the watermark."""
@@ -114,11 +115,31 @@ class OtherWords(Presenter):
             for fact in facts_of_plugin(self._snapshot)[:_MAX_FACTS]
         ]
 
-    def empty_barrel(self) -> str:
-        return "no channel has records"
+    def _none(self) -> dict[What, str]:
+        return {**super()._none(), "barrel": "no channel has records", "channels": "The plug-in reports no channels"}
 
-    def no_channels(self) -> str:
-        return "The plug-in reports no channels"
+
+class ChainWords(Presenter):
+    """A chain as a target: its hops are listed where another target has channels."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        assert isinstance(snapshot.target, Chain)
+        self._chain = snapshot.target
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        return [part((f" {f.counted(len(self._chain.hops), 'hop')}", "dim"))]
+
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        return self._settings(preview)
+
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        return [] if self._snapshot.ended else [part((f" {headline(self._chain)}", "text"))]
+
+    def _none(self) -> dict[What, str]:
+        text = "\n".join(text_lines(self._chain, None))
+        judged = "Each hop is judged by what its own target shows."
+        return {**super()._none(), "barrel": text, "channels": text, "judgement": judged}
 
 
 NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
@@ -138,10 +159,6 @@ class FlinkJobWords(Presenter):
 
     def untunable(self) -> str | None:
         return None  # the line to change in the job can be given for any lateness
-
-    def no_steps(self) -> str:
-        """Why there is no what-if, which command has it, and how to get the line."""
-        return f"{NO_WHAT_IF}. {self._who_answers()}"
 
     def state_override(self) -> tuple[str, str | None] | None:
         """The job's own state if it does not run, else the age of its metrics or that some are missing."""
@@ -196,33 +213,30 @@ class FlinkJobWords(Presenter):
             return [part((f" {self._source()}", "holder"), (f": {cause(snapshot)}", "text"))]
         if holder is not None and not is_channel:
             return [part((f" {cause(snapshot)}", "text"))]
-        if (found := held_back_by(snapshot)) or holder is None or holder.cause != "kept_back":
-            return found or super().holder(zone)
-        return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
+        if holder is not None and holder.cause == "kept_back" and snapshot.blockers == []:
+            return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
+        return held_back_by(snapshot) or super().holder(zone)
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
         return stages_of_job(self._snapshot)
 
-    def empty_barrel(self) -> str:
-        """Before a subtask reports a watermark, or if the metrics disappeared with the job."""
-        job = self._job
-        if job.state in ("FINISHED", "CANCELED", "FAILED"):
-            return f"the job is {job.state}: Flink keeps no metrics of it"
-        if job.vertices and not job.has_links:
-            return f"{NO_LINKS}: all its operators are chained to the sources"
-        return "no subtask reports a watermark yet"
-
-    def no_channels(self) -> str:
-        return self.empty_barrel()
-
-    def no_windows(self) -> str:
-        return f"{f.ELSEWHERE}: {unknown_text('not_in_rest', {})}"
-
-    def no_lateness(self) -> str:
-        return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
-
-    def no_idle_ladder(self) -> str:
-        return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
+    def _none(self) -> dict[What, str]:
+        """Without event times: which command has them, and how to get the line for the job."""
+        command, barrel = self._who_answers(), "no subtask reports a watermark yet"
+        if self._job.state in ("FINISHED", "CANCELED", "FAILED"):
+            barrel = f"the job is {self._job.state}: Flink keeps no metrics of it"
+        windows = unknown_text(self._snapshot.windows.unknown or "not_in_rest", {})
+        no_times = f"{f.ELSEWHERE}\n{NO_WHAT_IF}.\n{command}\n{_LINE}"
+        return {
+            **super()._none(),
+            "barrel": barrel,
+            "channels": barrel,
+            "windows": f"{f.ELSEWHERE}: {windows}",
+            "lateness": f"How late records are: {no_times}",
+            "idle timeouts": f"What another idle timeout would give: {no_times}",
+            "what-if": f"{NO_WHAT_IF}. {command}",
+            "judgement": "A Flink job is attached: what its REST API does not show is not judged.",
+        }
 
     def _source(self) -> str:
         """The task of the channel that holds the watermark back; all splits of a source may be alike."""
@@ -241,15 +255,12 @@ class FlinkJobWords(Presenter):
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
         return job_charts(self._snapshot, points, cells)
 
-    def not_judged(self) -> str | None:
-        return "A Flink job is attached: what its REST API does not show is not judged."
-
     def _no_holder(self) -> str:
         snapshot = self._snapshot
         if self._job.state != "RUNNING":
             return JOB_GONE if self._job.state == "UNKNOWN" else f"The job is {self._job.state}"
         if not snapshot.channels:
-            return self.empty_barrel()
+            return self.no("barrel")
         return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"
 
 
@@ -264,7 +275,9 @@ _PRESENTERS: dict[type[TargetPart], type[Presenter]] = {
     FlinkJob: FlinkJobWords,
     KafkaTopic: TopicWords,
     ConsumerGroup: TopicWords,
+    KafkaStreams: KafkaStreamsWords,
     Other: OtherWords,
+    Chain: ChainWords,
 }
 
 

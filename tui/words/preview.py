@@ -135,9 +135,7 @@ def _length(idle_after_ms: int | None) -> float:
 
 
 def late_at(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> Range | None:
-    """Late records at `lateness_ms`, between the counts at the edges around it, since they fall as lateness grows;
-    below the first edge (ms) not known.
-    """
+    """Late records at `lateness_ms`: between the counts at the edges around it; below the first edge not known."""
     if not rows or lateness_ms < rows[0].lateness_ms:
         return None
     below, at = _around(rows, lateness_ms)
@@ -176,11 +174,6 @@ def share_range(preview: LatenessPreview) -> str | None:
     return "≤ " + f.share(preview.share.high) if preview.upper_bound else text
 
 
-def changes_delay(preview: LatenessPreview) -> bool:
-    """Whether the result delay would change, as far as known."""
-    return delay_change(preview) not in (None, SAME_TIME)
-
-
 def delay_change(preview: LatenessPreview) -> str | None:
     """How much later results would come: `15m later`, `2m–5m sooner`, `at the same time`."""
     change = preview.delay_change_ms
@@ -195,11 +188,7 @@ def delay_change(preview: LatenessPreview) -> str | None:
 
 
 def now_parts(snapshot: Snapshot, now: AppliedNow | None, *, can_apply: bool) -> list[Part]:
-    """The effect of Enter at the next emit: how far the watermark advances, which channel then holds it back, how many
-    windows fire.
-
-    For an attached job (not `can_apply`), the effect of a restart with the setting.
-    """
+    """The effect of Enter at the next emit, or for an attached job (not `can_apply`) of a restart with the setting."""
     head = part((" now: " if can_apply else " after a restart: ", "dim"))
     if now is None:
         return [head, part((f.ELSEWHERE, "preview"), gap="")]
@@ -213,11 +202,6 @@ def now_parts(snapshot: Snapshot, now: AppliedNow | None, *, can_apply: bool) ->
     fires = f"{now.fires:,}{'+' * now.fires_more} window{'s' * (now.fires != 1)} fire{'s' * (now.fires == 1)}"
     parts.append(part((fires if now.fires else "no window fires", "preview"), rank=3, gap=", "))
     return parts
-
-
-def no_change_parts() -> list[Part]:
-    """What Enter does once the engine is gone."""
-    return [part((" now: ", "dim")), part(("nothing can be applied, the engine does not run", "stale"), gap="")]
 
 
 def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:

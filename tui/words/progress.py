@@ -12,9 +12,7 @@ from ...engine.verdict.history import HistoryPoint, backlog, phases_of
 
 
 class Playback(Struct, frozen=True):
-    """The position of a replay (snapshot `number` of `count`, from 0), and how it continues; `note` is one line, or
-    None.
-    """
+    """The position of a replay (snapshot `number` of `count`, from 0), how it continues, and a note of one line."""
 
     number: int
     count: int
@@ -136,12 +134,6 @@ def _lag(point: HistoryPoint) -> int | None:
     if point.behind_fastest_ms is not None or point.holder is not None or point.watermark_ms is None:
         return point.behind_fastest_ms
     return max(point.now_ms - point.watermark_ms, 0)
-
-
-def sparkline(lags: Sequence[int | None]) -> str:
-    """The lags as a line of blocks, the greatest as a full one."""
-    greatest = max((lag for lag in lags if lag is not None), default=0)
-    return "".join(" " if lag is None else "▁▂▃▄▅▆▇█"[7 * lag // max(greatest, 1)] for lag in lags)
 
 
 def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:

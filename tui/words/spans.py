@@ -1,8 +1,11 @@
-"""Text as spans, each with the name of its style; lines of parts, and the lines at the top of every screen. Pure."""
+"""Text as spans, each with the name of its style; lines of parts, bars and dots, the top of every screen. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
+from math import floor
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...engine.text.formatting import cut
@@ -20,11 +23,13 @@ class Part(Struct, frozen=True):
     """At the right end of the line."""
     gap: str = "   "
     """The text before it, unless it comes first on its side."""
+    short: tuple[Span, ...] = ()
+    """What is shown instead before it is dropped or cut."""
 
 
-def part(*spans: Span, rank: int = 0, right: bool = False, gap: str = "   ") -> Part:
+def part(*spans: Span, rank: int = 0, right: bool = False, gap: str = "   ", short: tuple[Span, ...] = ()) -> Part:
     """A part of a line; see `Part`."""
-    return Part(spans, rank, right, gap)
+    return Part(spans, rank, right, gap, short)
 
 
 def cells(spans: Iterable[Span]) -> int:
@@ -33,17 +38,22 @@ def cells(spans: Iterable[Span]) -> int:
 
 
 def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
-    """The parts in `width` cells: left ones, a filling gap, right ones; parts that do not fit are dropped, then cut."""
+    """The parts in `width` cells: left ones, a gap, right ones; what does not fit is shortened, dropped, cut."""
     kept = list(parts)
     while True:
         left, right = _side(kept, False), _side(kept, True)
         spare = width - cells(left) - cells(right)
-        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, i), default=None)
-        if spare >= (2 if left and right else 0) or worst is None or not kept[worst].rank:
+        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, bool(kept[i].short), i), default=None)
+        if spare >= (2 if left and right else 0) or worst is None:
             break
-        del kept[worst]
+        if kept[worst].short:
+            kept[worst] = replace(kept[worst], spans=kept[worst].short, short=())
+        elif kept[worst].rank:
+            del kept[worst]
+        else:
+            break
     if spare < 0:
-        return clip([*left, ("  ", style), *right] if right else left, width)
+        return clip_words([*left, ("  ", style), *right] if right else left, width)
     return [*left, (" " * spare, style), *right] if spare else [*left, *right]
 
 
@@ -56,6 +66,18 @@ def clip(spans: Iterable[Span], width: int) -> list[Span]:
             break
         out.append((cut(text, room), style))
     return out
+
+
+def clip_words(spans: Sequence[Span], width: int) -> list[Span]:
+    """The runs in at most `width` cells; where they continue, ` …` after a whole word."""
+    left = _last_word_end("".join(text for text, _ in spans), width)
+    if not left or cells(spans) <= width:
+        return clip(spans, width)
+    out: list[Span] = []
+    for text, style in spans:
+        out += [(text[:left], style)] if left > 0 else []
+        left -= len(text)
+    return [*out, (" …", out[-1][1])]
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
@@ -75,6 +97,49 @@ def _side(parts: Sequence[Part], right: bool) -> list[Span]:
         if item.right == right:
             out += [(item.gap, "dim"), *item.spans] if out else item.spans
     return out
+
+
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+"""A row of a cell in eighths of its height."""
+
+
+def spark(values: Sequence[int | None], most: int | None = None, unknown: str = " ") -> str:
+    """A bar for each value, the greatest (or `most`) as high as a row."""
+    greatest = max((value for value in values if value is not None), default=0) if most is None else most
+    return "".join(unknown if value is None else EIGHTHS[1 + 7 * value // max(greatest, 1)] for value in values)
+
+
+_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+
+
+class Dots:
+    """A grid of `width` by `height` cells; a cell has the style of its last dot."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self._bits: dict[tuple[int, int], int] = {}
+        self._styles: dict[tuple[int, int], str] = {}
+
+    def dot(self, x: float, y: float, style: str) -> None:
+        """Draw a dot at `x` cells from the left and `y` from the top; ignored if that is outside."""
+        column, line = floor(x * 2), floor(y * 4)
+        if 0 <= column < self.width * 2 and 0 <= line < self.height * 4:
+            cell = (column // 2, line // 4)
+            self._bits[cell] = self._bits.get(cell, 0) | _BITS[column % 2][line % 4]
+            self._styles[cell] = style
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, style: str, every: int = 1) -> None:
+        """Draw a straight line; with `every` above 1 only every n-th dot."""
+        steps = max(int(max(abs(x1 - x0) * 2, abs(y1 - y0) * 4)), 1)
+        for step in range(0, steps + 1, every):
+            self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, style)
+
+    def row(self, y: int, ground: list[Span], sign: str | None = None) -> list[Span]:
+        """Line `y` in spans of one cell each, its dots or the `sign`; elsewhere the cells of `ground`."""
+        return [
+            (sign or chr(0x2800 + self._bits[x, y]), self._styles[x, y]) if (x, y) in self._bits else ground[x]
+            for x in range(self.width)
+        ]
 
 
 SPARK_CELLS, SPARK_CELL_MS = 36, 5_000
@@ -102,3 +167,23 @@ class Top(Struct, frozen=True):
     """The effect of the preview from the start; empty without a preview."""
     banner: tuple[str, str] | None = None
     log: str | None = None
+
+
+_CLAUSE = re.compile(r"; | · |, |: | \(")
+
+
+def fitted(text: str, width: int) -> str:
+    """The text; where that is longer than `width` cells, its first clauses or else words, never a part of a word."""
+    if cell_len(text) <= width:
+        return text
+    ends = [end.start() for end in _CLAUSE.finditer(text) if cell_len(text[: end.start()]) <= width]
+    if ends:
+        return text[: ends[-1]]
+    end = _last_word_end(text, width)
+    return f"{text[:end]} …" if end else cut(text, width)
+
+
+def _last_word_end(text: str, width: int) -> int:
+    """Where the last word ends that leaves room for ` …` in `width` cells; 0: none does."""
+    ends = (end.end() for end in re.finditer(r"\w\S*(?= )", text))
+    return max((end for end in ends if cell_len(text[:end]) <= width - 2), default=0)

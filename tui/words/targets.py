@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import tzinfo
+from typing import Literal
 
 from ...engine.snapshot import BarrelRule, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
@@ -15,20 +16,43 @@ from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
 from .texts import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
-from .watermark import ahead_elsewhere, cause, channels_known, delay_words, held_for, is_close, late_drops, window
+from .watermark import (
+    ahead_elsewhere,
+    cause,
+    channels_known,
+    delay_words,
+    held_for,
+    is_close,
+    late_drops,
+    watermark_parts,
+    window,
+)
 from .windows import short_staircase
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 ONE_CLOCK = "one clock for the whole query"
-HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
 
 
+def how_to_see(snapshot: Snapshot) -> str:
+    """What to add to an attached job."""
+    return f"add {_needed(snapshot)} to the job to see its channels"
+
+
+def _needed(snapshot: Snapshot) -> str:
+    """A driver's web server does not show what `THE_LINE` reports."""
+    at_driver = any(note.code == "driver_only" for note in snapshot.notes)
+    return "publish(spark) and one line" if at_driver else "one line"
+
+
+What = Literal[
+    "barrel", "channels", "windows", "holders", "lateness", "idle timeouts", "records", "what-if", "judgement"
+]
+
+
 class Presenter:
-    """The words for one snapshot that depend on the kind of target; without a class for the kind, those of a target
-    that cannot be changed from here and of which much is not known.
-    """
+    """The words for one snapshot that depend on the kind of target; here those of an attached one, little known."""
 
     can_apply = False
     """Whether a previewed setting can be applied from here; else Enter gives the line to change in the job."""
@@ -43,14 +67,12 @@ class Presenter:
         settings = self._snapshot.settings
         return None if settings.tunable else untunable(settings.strategy)
 
-    def no_steps(self) -> str:
-        """The words instead of a step of the preview if there is no what-if."""
-        return "No what-if is known here: type a lateness with ="
+    def no(self, what: What) -> str:
+        """The text instead of what is missing; `judgement`: what the doctor cannot judge from here, empty: nothing."""
+        return self._none()[what]
 
     def state_override(self) -> tuple[str, str | None] | None:
-        """The word for a state that is not simply live (since when no batch has begun), with a line on it; None: the
-        state is normal.
-        """
+        """The word for a state that is not simply live, with a line on it; None: the state is normal."""
         snapshot = self._snapshot
         if snapshot.state not in ("stale", "partial"):
             return None
@@ -77,61 +99,49 @@ class Presenter:
         """Which channel holds back the watermark, how long and why; else why none does."""
         if self._snapshot.ended:
             return []
-        return held_back_by(self._snapshot) or [part((f" {self._no_holder()}", "dim"))]
+        none = f" {self._no_holder()}"
+        shorter = (f" {none.rpartition(': ')[2].strip()}", "dim")
+        return held_back_by(self._snapshot) or [part((none, "dim"), short=(shorter,))]
+
+    def watermark(self, zone: tzinfo | None) -> list[Part]:
+        """The watermark and how far it is behind."""
+        return watermark_parts(self._snapshot, zone)
+
+    def not_here(self, screen: str) -> str | None:
+        """Why a further screen has nothing to show of this kind of target, in a line; None: it has."""
+        return None
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
-        """The operators in the order in which records pass them: by channels if they are known, else the known parts
-        of the query.
-        """
+        """The operators as records pass them: by channels if they are known, else the known parts of the query."""
         by_channel = channels_known(self._snapshot) and not self._snapshot.has_several_inputs
         return stages_of_run(self._snapshot, zone) if by_channel else stages_of_query(self._snapshot, zone)
-
-    def empty_barrel(self) -> str:
-        """The barrel's text without channels, its most important line first."""
-        return "no partition has records"
-
-    def no_channels(self) -> str:
-        """The channel table's text without channels: how to make them visible, and the known sources."""
-        snapshot = self._snapshot
-        lines = [f"{f.ELSEWHERE}: one line before withWatermark shows them", f"  {THE_LINE}"]
-        nodes = snapshot.spark.nodes or []
-        if len(nodes) > 1:
-            policy = f"; the {snapshot.spark.policy} of them counts" if snapshot.spark.policy else ""
-            lines.append(f"{len(nodes)} watermarks{policy}")
-            lines += [f"  {f.label(n.column or 'window', 20)} delay {delay_words(n.delay_ms)}" for n in nodes]
-        return "\n".join([*lines, *map(position, snapshot.sources or [])])
-
-    def no_windows(self) -> str:
-        """The window table's text without windows: none is open, or why that is not known."""
-        windows = self._snapshot.windows
-        if windows.open_count is not None:
-            return NO_OPEN_WINDOW
-        unknown = unknown_text(windows.unknown, windows.unknown_args)
-        return f.ELSEWHERE if unknown is None else f"{f.ELSEWHERE}: {unknown}"
-
-    def no_holders(self) -> str:
-        """The history's text if no channel ever held back the watermark."""
-        return f"Which channel holds back the watermark: {f.ELSEWHERE}"
-
-    def no_lateness(self) -> str:
-        """The lateness screen's text without a curve."""
-        return f"How late records are: {f.ELSEWHERE}"
-
-    def no_idle_ladder(self) -> str:
-        """The lateness screen's text without idle timeouts to compare."""
-        return f"What another idle timeout would give: {f.ELSEWHERE}"
-
-    def no_records(self) -> str:
-        """The time screen's text without records."""
-        return f"Records: {f.ELSEWHERE}"
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
         """The figures of the progress screen, in the order in which they are drawn."""
         return charts(self._snapshot, points, cells)
 
-    def not_judged(self) -> str | None:
-        """What the doctor cannot judge from here; None: it can judge everything."""
-        return "The query is attached: what is not known from here is not judged."
+    def _none(self) -> dict[What, str]:
+        """The texts of `no`."""
+        snapshot, windows = self._snapshot, self._snapshot.windows
+        nodes = snapshot.spark.nodes or []
+        lines = [f"{f.ELSEWHERE}: {_needed(snapshot)} before withWatermark shows them", f"  {THE_LINE}"]
+        if len(nodes) > 1:
+            policy = f"; the {snapshot.spark.policy} of them counts" if snapshot.spark.policy else ""
+            lines.append(f"{len(nodes)} watermarks{policy}")
+            lines += [f"  {f.label(n.column or 'window', 20)} delay {delay_words(n.delay_ms)}" for n in nodes]
+        unknown = unknown_text(windows.unknown, windows.unknown_args)
+        why = f.ELSEWHERE if unknown is None else f"{f.ELSEWHERE}: {unknown}"
+        return {
+            "barrel": "no partition has records",
+            "channels": "\n".join([*lines, *map(position, snapshot.sources or [])]),
+            "windows": why if windows.open_count is None else NO_OPEN_WINDOW,
+            "holders": f"Which channel holds back the watermark: {f.ELSEWHERE}",
+            "lateness": f"How late records are: {f.ELSEWHERE}",
+            "idle timeouts": f"What another idle timeout would give: {f.ELSEWHERE}",
+            "records": f"Records: {f.ELSEWHERE}",
+            "what-if": "No what-if is known here: type a lateness with =",
+            "judgement": "The query is attached: what is not known from here is not judged.",
+        }
 
     def _settings(self, preview: Preview | None) -> list[Part]:
         """The line's first parts, on the settings and their preview."""
@@ -186,36 +196,22 @@ class OwnRunWords(Presenter):
     def stages(self, zone: tzinfo | None) -> list[Stage]:
         return stages_of_run(self._snapshot, zone)
 
-    def empty_barrel(self) -> str:
-        source = self._snapshot.source
-        what = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
-        if self._snapshot.ended:
-            return f"the stream ended without a record\n{what.strip()}"
-        return f"{f.NO_DATA}\nwaiting for the first record{what}"
-
-    def no_channels(self) -> str:
-        return NO_CHANNEL
-
-    def no_windows(self) -> str:
-        return ALL_CLOSED if self._snapshot.ended else NO_OPEN_WINDOW
-
-    def no_holders(self) -> str:
-        """Under Spark's rule no channel holds the watermark back."""
-        return ONE_CLOCK_FOLLOWS if self._snapshot.one_clock else "no channel has held back the watermark yet"
-
-    def no_lateness(self) -> str:
-        return self.untunable() or NO_RECORD
-
-    def no_idle_ladder(self) -> str:
-        if self._snapshot.one_clock:
-            return "Spark's one clock has no idle timeout: it follows the fastest channel"
-        return NO_RECORD
-
-    def no_records(self) -> str:
-        return "no record is in the sample yet" if self._snapshot.channels else NO_RECORD
-
-    def not_judged(self) -> None:
-        """None: everything can be judged."""
+    def _none(self) -> dict[What, str]:
+        snapshot, source = self._snapshot, self._snapshot.source
+        start = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
+        barrel = f"{f.NO_DATA}\nwaiting for the first record{start}"
+        one_clock = "Spark's one clock has no idle timeout: it follows the fastest channel"
+        return {
+            **super()._none(),
+            "barrel": f"the stream ended without a record\n{start.strip()}" if snapshot.ended else barrel,
+            "channels": NO_CHANNEL,
+            "windows": ALL_CLOSED if snapshot.ended else NO_OPEN_WINDOW,
+            "holders": ONE_CLOCK_FOLLOWS if snapshot.one_clock else "no channel has held back the watermark yet",
+            "lateness": self.untunable() or NO_RECORD,
+            "idle timeouts": one_clock if snapshot.one_clock else NO_RECORD,
+            "records": "no record is in the sample yet" if snapshot.channels else NO_RECORD,
+            "judgement": "",
+        }
 
     def _no_holder(self) -> str:
         if self._snapshot.one_clock:
@@ -234,7 +230,8 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
         return []
     if behind_ms is not None and is_close(snapshot):
         slowest: list[Span] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
-        return [part(*slowest, (f": the watermark is {f.duration(behind_ms)} behind the fastest", "text"))]
+        behind = f": the watermark is {f.duration(behind_ms)} behind the fastest"
+        return [part(*slowest), part((behind, "text"), rank=1, gap="")]
     if ahead_elsewhere(snapshot):
         return [part((f" {cause(snapshot)}", "text"))]
     since, (why, comma, more) = held_for(snapshot), cause(snapshot).partition(", ")
@@ -247,9 +244,7 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
 
 
 def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:
-    """The watermark by the slowest channel instead of Spark's one clock, and the channels that lose rows to
-    that clock.
-    """
+    """The watermark by the slowest channel instead of Spark's one clock, and how many channels lose rows to that."""
     parts: list[Part] = []
     if barrel.holder is None:
         parts.append(part((" the watermark by the slowest channel is ", "dim"), (f.ELSEWHERE, "dim")))

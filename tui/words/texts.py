@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.text import formatting as f
-from ...engine.text.formatting import first_line
+from ...engine.text.formatting import escaped, first_line
+from .spans import Span
 
 ASCII_VARIABLE = "WMTOP_ASCII"
 """The environment variable that `--ascii` sets."""
@@ -28,7 +29,7 @@ class Appearance(Struct, frozen=True):
     refresh_ms: int = 1_000
 
 
-HOW_TO_PREVIEW = "like 45m · Enter keeps the preview · Esc drops it"
+HOW_TO_PREVIEW = "like 45m · Enter keeps it · Esc drops it"
 """The hint beside the prompt for a lateness of a recording, which cannot be changed."""
 HOW_TO_FILTER = "Enter keeps · Esc clears · !x: all but x"
 
@@ -72,11 +73,13 @@ def _fields(row: Struct) -> dict[str, Any]:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, list | dict):
-        return msgspec.json.encode(value).decode()
+        return escaped(msgspec.json.encode(value).decode())
     if isinstance(value, bool):
         return str(value).lower()
     # Spreadsheets run a cell with this beginning as a formula; names come from outside.
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    if isinstance(value, str):
+        return escaped(f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value)
+    return value
 
 
 class Filter(Struct, frozen=True):
@@ -88,6 +91,11 @@ class Filter(Struct, frozen=True):
     def matches(self, *texts: str) -> bool:
         """Whether what has these texts is shown."""
         return any(map(self.expression.search, texts)) != self.text.startswith("!")
+
+    def spans(self, shown: int, of: int, cells: int = 20) -> list[Span]:
+        """The filter and what it leaves, for the rule above a list."""
+        typed = f"/{f.cut(f.clean(self.text), cells)}"
+        return [(" ─ ", "frame"), (typed, "accent"), (f"  {shown:,} of {of:,}", "dim")]
 
 
 def filter_of(text: str) -> Filter | None:

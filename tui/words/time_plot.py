@@ -4,8 +4,9 @@ The picture moves by whole columns and rows, and its scale changes only if neces
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
+from math import floor
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
 from ...engine.watermarks.settings import Session
 from .barrel import STEPS
-from .spans import Span, joined
+from .spans import Dots, Span, joined
 
 LATE, LEVEL, DIAGONAL, GRID, PREVIEW = "×", "─", "╱", "┈", "╌"
 ZOOM = 2
@@ -25,13 +26,9 @@ _LAGS, _TICK_CELLS, _TICK_ROWS = 3, 14, 3
 _FAR = 4
 """A diagonal farther away than this many pictures is not drawn to scale."""
 _SAME = (0.8, 1.34)
-"""The scale is kept while a column's width is within these multiples of the ideal one: the picture stays calm and
-nearly as wide as its data.
-"""
+"""The scale is kept while a column's width is within these multiples of the ideal one: a calm picture."""
 _GRID_ROWS = 2
 """Window ends closer together than this are not drawn."""
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Braille: the bits of a cell, from its upper left corner."""
 
 
 class PlotView(Struct, frozen=True):
@@ -103,25 +100,17 @@ def data_of(
         return None
     line = [(point.now_ms, point.watermark_ms) for point in history if point.watermark_ms is not None]
     kept = [point for point in sample if point.now_ms <= now and (channel is None or point.channel == channel)]
-    size: int | None = None
-    slide: int | None = None
-    ends_at = 0
-    match settings.window:
-        case None:
-            pass
-        case Session(gap_ms=size):
-            pass
-        case spec:
-            size, slide = spec.size_ms, spec.slide_ms
-            ends_at = (spec.offset_ms + spec.size_ms) % spec.slide_ms
+    window = settings.window
+    fixed = None if window is None or isinstance(window, Session) else window
+    size = window.gap_ms if isinstance(window, Session) else None if window is None else window.size_ms
     return Data(
         points=kept,
         line=line,
         now_ms=now,
         scale_ms=(settings.lateness_ms or 0) + (size or f.MINUTE),
         lag_ms=max(snapshot.level.behind_clock_ms or 0, 0),
-        window_ms=slide,
-        offset_ms=ends_at,
+        window_ms=None if fixed is None else fixed.slide_ms,
+        offset_ms=0 if fixed is None else (fixed.offset_ms + fixed.size_ms) % fixed.slide_ms,
         preview_by_ms=None if preview_ms is None else (settings.lateness_ms or 0) - preview_ms,
     )
 
@@ -194,7 +183,7 @@ def drawn(data: Data, frame: PlotFrame, *, plain: bool = False) -> list[list[Spa
     cells: list[list[Span]] = [[(" ", "text")] * frame.columns for _ in range(frame.rows)]
     _draw_grid(cells, data, frame)
     _draw_diagonal(cells, data, frame, plain)
-    _draw_points(cells, [point for point in data.points if not point.late], frame)
+    _draw_dots(cells, ((frame.column(p.now_ms), p.event_ms) for p in data.points if not p.late), frame, "on-time")
     if data.preview_by_ms is not None:
         preview = [(now, level + data.preview_by_ms) for now, level in data.line]
         _draw_line(cells, preview, data, frame, "preview", PREVIEW)
@@ -221,38 +210,20 @@ def _draw_grid(cells: list[list[Span]], data: Data, frame: PlotFrame) -> None:
 
 def _draw_diagonal(cells: list[list[Span]], data: Data, frame: PlotFrame, plain: bool) -> None:
     """Draw the present event time: a line of dots, or of strokes without colours."""
-    dots = _Dots()
-    for half in range(2 * frame.columns):
-        time = frame.x_low + frame.cell_ms * half // 2 + frame.cell_ms // 4
-        if 0 <= frame.row(time) < frame.rows and time <= data.now_ms:
-            dots.add(half / 2, frame.row(time))
-    dots.draw(cells, "dim", DIAGONAL if plain else None)
+    times = (frame.x_low + frame.cell_ms * half // 2 + frame.cell_ms // 4 for half in range(2 * frame.columns))
+    points = [(place / 2, time) for place, time in enumerate(times) if time <= data.now_ms]
+    _draw_dots(cells, points, frame, "dim", DIAGONAL if plain else None)
 
 
-def _draw_points(cells: list[list[Span]], points: Sequence[TimePoint], frame: PlotFrame) -> None:
-    """Draw the records, eight dots per cell."""
-    dots = _Dots()
-    for point in points:
-        if _place(frame, point) is not None:
-            dots.add(frame.column(point.now_ms), frame.row(point.event_ms))
-    dots.draw(cells, "on-time")
-
-
-class _Dots:
-    """Dots at places in cells, eight per cell."""
-
-    def __init__(self) -> None:
-        self._bits: dict[tuple[int, int], int] = {}
-
-    def add(self, column: float, row: float) -> None:
-        place = int(row), int(column)
-        bit = _DOTS[3 - int(row % 1 * 4)][int(column % 1 * 2)]
-        self._bits[place] = self._bits.get(place, 0) | bit
-
-    def draw(self, cells: list[list[Span]], style: str, sign: str | None = None) -> None:
-        """Draw the dots, or the sign in each of their cells."""
-        for (row, column), bits in self._bits.items():
-            cells[row][column] = (sign or chr(0x2800 + bits), style)
+def _draw_dots(
+    cells: list[list[Span]], points: Iterable[tuple[float, int]], frame: PlotFrame, style: str, sign: str | None = None
+) -> None:
+    """Draw dots at columns and event times, eight per cell, or the sign in each of their cells."""
+    dots = Dots(frame.columns, frame.rows)
+    for column, event_ms in points:
+        dots.dot(column, frame.rows - (floor(4 * frame.row(event_ms)) + 1) / 4, style)
+    for row in range(frame.rows):
+        cells[row] = dots.row(frame.rows - 1 - row, cells[row], sign)
 
 
 def _place(frame: PlotFrame, point: TimePoint) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """The programs that a configuration binds to keys: how one is configured, and what it is given. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.text.formatting import clean
-from .keys import Hint, KeyRow, binds_by_name, key_label, key_name
+from .keys import BY_NAME, Hint, KeyRow, key_label, key_name
 from .texts import Chosen
 
 _FACT = re.compile(r"\{([a-z_]+)\}")
@@ -30,8 +30,27 @@ class UserCommand(Struct, frozen=True):
         return [_FACT.sub(lambda found: facts[found[1]], part) for part in self.run]
 
 
-def command_of(value: Any) -> UserCommand:
-    """A command of the configuration; ValueError with what is wrong with it."""
+def command_reader(keys: Mapping[str, str]) -> Callable[[Any], UserCommand]:
+    """Reads the commands of one configuration, one after the other; `keys` are its keys by `Bind.name`.
+
+    ValueError with what is wrong with one; also where its key has an action of wmtop, or runs an earlier command.
+    """
+    runs: dict[str, str] = {}
+    for name, (_, bind) in BY_NAME.items():
+        wanted = key_name(keys[name]) if name in keys else bind.key
+        runs |= dict.fromkeys(wanted.split(","), f"has the action {name}")
+
+    def read(value: Any) -> UserCommand:
+        command = _command_of(value)
+        if command.key in runs:
+            raise ValueError(f"wants '{key_label(command.key)}': that key already {runs[command.key]}; choose another")
+        runs[command.key] = f"runs {clean(command.run[0])}"
+        return command
+
+    return read
+
+
+def _command_of(value: Any) -> UserCommand:
     table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
     for name in table:
         if name not in _KEYS:
@@ -41,11 +60,7 @@ def command_of(value: Any) -> UserCommand:
     words = cast(list[Any], run) if isinstance(run, list) else []
     if not isinstance(key, str) or not words or not all(isinstance(word, str) for word in words):
         raise ValueError('needs a key and a program with its arguments: key = "K", run = ["kcat", "{channel}"]')
-    wanted = key_name(key)
-    for bind in binds_by_name().values():
-        if wanted in bind.key.split(","):
-            raise ValueError(f"wants '{clean(key)}': that key already has the action {bind.name} ({bind.help})")
-    return UserCommand(wanted, tuple(words), str(table.get("about", "")))
+    return UserCommand(key_name(key), tuple(words), str(table.get("about", "")))
 
 
 def facts_of(target: str, chosen: Chosen | None, rows: Iterable[Struct]) -> dict[str, str]:

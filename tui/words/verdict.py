@@ -1,14 +1,13 @@
 """The verdict in words: whether event time moves, since when, which channels block it, and what to do. Pure."""
 
 from collections.abc import Collection, Sequence
+from datetime import tzinfo
 from itertools import accumulate, takewhile
 
 from msgspec import Struct
 
 from ...engine.doctor import Finding, Severity, accounts_for
-from ...engine.doctor.blocking import Lagging, SilentChannels
-from ...engine.doctor.flink import OperatorKeepsBack
-from ...engine.doctor.progress import Stalled
+from ...engine.doctor.streams import clock_name, frees_words, stuck_title, windows_wait
 from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
@@ -17,7 +16,7 @@ from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, verdict_of
 from .keys import hint
 from .spans import Part, lay, part
-from .watermark import ahead_elsewhere, end_words
+from .watermark import ahead_elsewhere, end_words, kind_words, worst_clock
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""
@@ -38,7 +37,7 @@ FEW_SECONDS_MS = 12_000
 """Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
 SLOW_SPEED = 0.8
 """Event time per processing time below which the speed is worth a word."""
-AS_A_WHOLE = "event time advances, the watermark does not"
+AS_A_WHOLE = "records come, the watermark is stuck"
 """A stall for which no channel is to blame."""
 REASONS: dict[str | None, str] = {
     "no_records": "no records, no backlog: check the producers",
@@ -90,19 +89,20 @@ def verdict_parts(
     silent_ms: int | None = None,
     key: str | None = None,
     headline: str | None = None,
+    zone: tzinfo | None = None,
 ) -> list[Part]:
-    """The verdict's line: the word and since when, the reason, what waits, and the fix (`key` previews it).
-
-    `headline` is the first finding in words.
-    """
+    """The verdict's line: word, age, reason, what waits, fix (`key` previews it); `headline` is the first finding."""
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
     style = style_of(verdict.verdict, {found.severity for found in findings})
     age = age_words(verdict) if verdict.verdict in ("stalled", "waiting") else None
     parts = [part((f" ● {WORDS[verdict.verdict]}", style), *([(f" {age}", style)] if age else []))]
     text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
+    reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
-        parts.append(part((text, text_style), rank=place, gap=" · " if place else "  "))
+        short = _shorter(verdict, text)
+        fewer = ((short, text_style),) if short != text else ()
+        parts.append(part((text, text_style), rank=place, gap=" · " if place else "  ", short=fewer))
     usual = usually(verdict)
     if age is not None and usual is not None:
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
@@ -115,6 +115,14 @@ def verdict_parts(
             parts.append(part((headline, style), rank=place, gap=" · "))
         parts.append(part((words, style), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=3, gap=" · "))
     return parts
+
+
+def _shorter(verdict: Verdict, reason: str) -> str:
+    """The reason where there is not enough room for it."""
+    if verdict.verdict == "unknown" and verdict.reason.code == "too_short":
+        of = "" if verdict.patience_ms is None else f" of {f.duration(verdict.patience_ms)}"
+        return f"watched for {f.duration(verdict.reason.ms or 0)}{of}: no verdict yet"
+    return reason.partition(" (usually ")[0]
 
 
 def style_of(verdict: VerdictName, severities: Collection[Severity]) -> str:
@@ -139,10 +147,15 @@ def usually(verdict: Verdict) -> str | None:
 
 
 def verdict_line(
-    snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: str | None = None, headline: str | None = None
+    snapshot: Snapshot,
+    findings: Sequence[Finding] = (),
+    *,
+    lost: str | None = None,
+    headline: str | None = None,
+    zone: tzinfo | None = None,
 ) -> str:
     """The verdict as a line of plain text, for the command line."""
-    parts = verdict_parts(snapshot, findings, lost=lost, headline=headline)
+    parts = verdict_parts(snapshot, findings, lost=lost, headline=headline, zone=zone)
     return "".join(text for text, _ in lay(parts, 10_000)).strip(" ●")
 
 
@@ -154,10 +167,9 @@ def speed(value: float) -> str:
 def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
     """How many open windows the fastest channel has passed but not the watermark; whether there may be more."""
     level, opened = snapshot.level, snapshot.windows.open
-    if level.watermark_ms is None or level.behind_fastest_ms is None:
+    if level.watermark_ms is None or level.fastest_ms is None:
         return 0, False
-    fastest = level.watermark_ms + level.behind_fastest_ms
-    passed = sum(level.watermark_ms < window.end_ms - 1 <= fastest for window in opened)
+    passed = sum(level.watermark_ms < window.end_ms - 1 <= level.fastest_ms for window in opened)
     return passed, passed == len(opened) < (snapshot.windows.open_count or 0)
 
 
@@ -167,7 +179,10 @@ def blame(snapshot: Snapshot) -> str | None:
     Only as many as free most of the lag: channels near the fastest one are not to blame. No channel is to blame after a
     raised lateness.
     """
-    steps = snapshot.blockers
+    steps, stuck = snapshot.blockers, worst_clock(snapshot)
+    if stuck is not None and not steps:  # a task of Kafka Streams; one that is slow only by its name
+        is_slow, is_fine = stuck.verdict == "slow", stuck.verdict in ("moving", "unknown", "ended")
+        return clock_name(stuck) if is_slow else None if is_fine else stuck_title(snapshot, stuck)
     if not steps:
         return None
     if snapshot.verdict.reason.code == "lateness_raised":
@@ -180,18 +195,26 @@ def blame(snapshot: Snapshot) -> str | None:
     return f"{who} {does(steps[0].cause, count)}"
 
 
+def _what_waits(snapshot: Snapshot, zone: tzinfo | None) -> list[str]:
+    """The windows of the stuck task, and the record that frees the first; empty where not known."""
+    worst = worst_clock(snapshot)
+    if worst is None:
+        return []
+    record = frees_words(worst, zone, snapshot.now_ms) if worst.verdict == "waiting" else None  # else it is there
+    return [text for text in (windows_wait(worst.waiting_count), record) if text]
+
+
 def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
     """As `blame`, with the doctor's channels if it has found some without data."""
     silent = _silent_in(findings)
     if silent is None:
         return blame(snapshot)
     count = len(silent.channels)
-    cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
-    return f"{_named_shortly(silent.channels, count)} {does(cause, count)}"
+    return f"{_named_shortly(silent.channels, count)} {does(silent.blames or 'quiet', count)}"
 
 
-def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
-    return next((found for found in findings if isinstance(found, SilentChannels)), None)
+def _silent_in(findings: Sequence[Finding]) -> Finding | None:
+    return next((found for found in findings if found.blames is not None), None)
 
 
 def does(cause: Cause, count: int) -> str:
@@ -228,10 +251,12 @@ def _reason(
     if verdict.verdict == "slow":
         lost = f"falls behind by {f.duration(lost_an_hour(verdict))} an hour"
         return [lost] if who is None else [lost, who]
+    if who is not None and worst_clock(snapshot) is not None and verdict.verdict == "waiting":
+        return [who]
     if verdict.verdict == "stalled":
         if who is not None:
             return [who]
-        if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):
+        if headline and findings and findings[0].code != "watermark-stalled" and accounts_for(findings[0], "stalled"):
             return [headline]
         if reason.code == "unread_records":
             return [f"{f.counted(reason.records, 'record')} unread"]
@@ -243,11 +268,11 @@ def _reason(
             gone = f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
         return [gone] if accounted is None else [accounted, gone]
     needs = "" if verdict.patience_ms is None else f", or {f.duration(verdict.patience_ms)} without one"
-    left = f.duration(reason.ms or 0)
+    left, time = f.duration(reason.ms or 0), kind_words(snapshot).time_name
     return [
         {
             **REASONS,
-            "too_short": f"watched for {left}: a verdict needs an advance of the watermark{needs}",
+            "too_short": f"watched for {left}: a verdict needs an advance of the {time}{needs}",
             "lateness_raised": f"lateness was raised: moves again after {left} of event time",
             "source_silent": accounted or REASONS["source_silent"],
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
@@ -278,7 +303,8 @@ def lost_an_hour(verdict: Verdict) -> int:
 
 def _says_who(finding: Finding) -> bool:
     """Whether a finding's title says who holds back the watermark, and how."""
-    return isinstance(finding, OperatorKeepsBack) or (isinstance(finding, Lagging) and finding.stuck_ms is not None)
+    stuck = finding.code == "lagging-channels" and finding.severity == "critical"
+    return stuck or finding.code == "operator-keeps-watermark"
 
 
 def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:
@@ -290,7 +316,8 @@ def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer 
         verb = "window waits" if waiting == 1 and not more else "windows wait"
         parts.append(part((f"{waiting:,}{'+' * more} {verb}", "text"), rank=3, gap=" · "))
     if offer is not None:
-        parts.append(part(("fix: ", "dim"), (offer.proposed.words(), "strong"), rank=1, gap=" · "))
+        words = (offer.proposed.words(), "strong")
+        parts.append(part(("fix: ", "dim"), words, rank=1, gap=" · ", short=(words,)))
         if offer.gain_ms:
             parts.append(part((f": {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
         if offer.price is not None:

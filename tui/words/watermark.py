@@ -6,7 +6,19 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ...engine.snapshot import Cause, FlinkJob, Other, OtherFact, OwnRun, Snapshot, SparkQuery, TargetPart
+from ...engine.snapshot import (
+    Cause,
+    Chain,
+    Clock,
+    FlinkJob,
+    KafkaStreams,
+    Other,
+    OtherFact,
+    OwnRun,
+    Snapshot,
+    SparkQuery,
+    TargetPart,
+)
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords, busy_after, kept_back
 from ...engine.text.formatting import name
@@ -15,9 +27,10 @@ from .barrel import fastest_view, holding_view
 from .notes import note_text
 from .spans import Part, Span, part
 
-ChannelFacts = Literal["counted", "queued", "unread", "one clock"]
+ChannelFacts = Literal["counted", "queued", "unread", "one clock", "stream time"]
 """What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their
-backlog; the last one: only their event times, which Spark's one clock may have passed.
+backlog; `one clock`: only their event
+times, which Spark's one clock may have passed; `stream time`: that of a Kafka Streams application, and their backlog.
 """
 
 
@@ -38,6 +51,10 @@ class KindWords(Struct, frozen=True, kw_only=True):
     """The words for what holds back the watermark."""
     paused_by: str = "--max-drift"
     without_timeout: str = "a record, or an idle timeout (none is set)"
+    has_watermark: bool = True
+    """Whether there is a watermark of the whole target, with which channels are compared; else each has its own."""
+    time_name: str = "watermark"
+    """What a channel's time is called."""
     charts_batches: bool = True
     """Whether its progress is that of batches."""
     not_explained: str = (
@@ -63,6 +80,15 @@ _KINDS: dict[type[TargetPart], KindWords] = {
         without_timeout="a record, or an idle timeout in the job",
         charts_batches=False,
     ),
+    KafkaStreams: KindWords(
+        shows_settings=False,
+        expects_channels=True,
+        has_watermark=False,
+        time_name="stream time",
+        charts_batches=False,
+        not_explained="Late records are not in the commits of a Kafka Streams application",
+    ),
+    Chain: KindWords(shows_settings=False, charts_batches=False, time_name="event time"),
 }
 
 
@@ -81,6 +107,8 @@ def channel_facts(snapshot: Snapshot) -> ChannelFacts:
     match snapshot.target:
         case OwnRun():
             return "queued" if snapshot.source is not None and snapshot.source.kind == "kafka" else "counted"
+        case KafkaStreams():
+            return "stream time"
         case SparkQuery(barrel=barrel) if barrel is not None:
             return "one clock"
         case _:
@@ -200,7 +228,8 @@ def no_watermark(snapshot: Snapshot) -> str:
     spark = snapshot.spark
     if spark.has_watermark is False or spark.never_moved:
         return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
-    return f.NO_DATA
+    is_forgotten = (snapshot.origin or {}).get("level") == "driver" and snapshot.batch is not None
+    return f.ELSEWHERE if is_forgotten else f.NO_DATA
 
 
 def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
@@ -231,9 +260,9 @@ def late_drops(snapshot: Snapshot) -> str:
     late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
     if late is None:
         reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
-        return f.at_least(dropped) if dropped is not None and reported else f.ELSEWHERE
-    is_bound = any(task.late_at_least for task in snapshot.job.vertices)
-    return f"≥ {f.count(late)}" if is_bound else f.count(late)
+        bound = f.count if snapshot.spark.dropped_exact else f.at_least
+        return bound(dropped) if dropped is not None and reported else f.ELSEWHERE
+    return f"≥ {f.count(late)}" if snapshot.job.late_at_least else f.count(late)
 
 
 def share(part: int | None, whole: int | None) -> float | None:
@@ -310,6 +339,26 @@ def cause(snapshot: Snapshot) -> str:
             kept_back=kept_back(snapshot),
         )
     )
+
+
+def worst_clock(snapshot: Snapshot) -> Clock | None:
+    """The clock that the verdict is about; None for targets with a watermark, and before the first commit."""
+    return snapshot.target.worst if isinstance(snapshot.target, KafkaStreams) else None
+
+
+def of_its_kind(snapshot: Snapshot, text: str) -> str:
+    """A sentence on the watermark, for a target without one: on its stream time."""
+    if kind_words(snapshot).has_watermark:
+        return text
+    return text.replace("The watermark", "Stream time").replace("the watermark", "stream time")
+
+
+def lag_ms(snapshot: Snapshot) -> int | None:
+    """How far the watermark is behind the clock (ms); without one, the stream time of the worst task."""
+    worst = worst_clock(snapshot)
+    if worst is None or worst.time_ms is None or snapshot.now_ms is None:
+        return snapshot.level.behind_clock_ms
+    return snapshot.now_ms - worst.time_ms
 
 
 def held_ms(snapshot: Snapshot) -> int | None:

@@ -11,7 +11,7 @@ from ...engine.snapshot import Blocker, ChannelView, FiredWindow, Holder, OpenWi
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
-from .barrel import holding, holding_view
+from .barrel import channel_named, holding, holding_view
 from .spans import Part, Span, part
 from .verdict import count_of, does, named
 from .watermark import cause, is_close, kind_words
@@ -121,12 +121,12 @@ def steps(snapshot: Snapshot) -> list[StepFacts]:
 def further_steps(snapshot: Snapshot) -> int:
     """How many steps follow the listed ones below the fastest channel."""
     listed = [step.watermark_ms for step in snapshot.blockers or () if step.watermark_ms is not None]
-    level = snapshot.level
-    if not listed or level.watermark_ms is None or level.behind_fastest_ms is None:
+    fastest_ms = snapshot.level.fastest_ms
+    if not listed or fastest_ms is None:
         return 0
     inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
     times = {view.watermark_ms for view in inputs if view.state == "active" and view.watermark_ms is not None}
-    return sum(max(listed) < time < level.watermark_ms + level.behind_fastest_ms for time in times)
+    return sum(max(listed) < time < fastest_ms for time in times)
 
 
 def short_staircase(snapshot: Snapshot) -> list[Part]:
@@ -309,15 +309,15 @@ def _at_pace(spans: list[Span], short_ms: int, pace: float | None, whose: str) -
     if pace is None:
         return Closing("unknown", "pace not known yet", [*spans, ("; its pace is not known yet.", "text")])
     if pace <= 0 or short_ms / pace > FAR_MS:
-        stuck = "the watermark has not moved lately" if pace <= 0 else f"at {whose} that is more than 30 days away"
-        return Closing("unknown", "not at this pace", [*spans, (f"; {stuck}.", "text")])
+        far = f"; at {whose} that is more than 30 days away."
+        return Closing("unknown", "not at this pace", [*spans, (far, "text")])
     took = short_ms / pace
     about: list[Span] = [(f"; at {whose} in about ", "text"), (f.duration(took), "strong"), (".", "text")]
     return Closing("pace", f"≈ in {f.duration(took)}", [*spans, *about], took)
 
 
 def _quiet(snapshot: Snapshot, window: OpenWindow, holder: Holder, zone: tzinfo | None) -> Closing:
-    view = holding_view(snapshot)
+    view = holding_view(snapshot) or channel_named(snapshot, holder.channel)
     timeout = snapshot.settings.idle_after_ms
     spans = _waits(snapshot, window, holder)
     if timeout is None:
@@ -326,10 +326,19 @@ def _quiet(snapshot: Snapshot, window: OpenWindow, holder: Holder, zone: tzinfo 
             *_needed(snapshot, window, zone, lead="")[:2], (" or an idle timeout.", "text"),
         ]  # fmt: skip
         return Closing("never", "never: needs data or an idle timeout", [*spans, *end])
-    left = timeout if view is None or view.quiet_ms is None else max(timeout - view.quiet_ms, 0)
+    # Recordings from before blockers were kept have no timers.
+    timer_ms = 0 if view is None else view.quiet_ms or 0 if snapshot.blockers is None else view.timer_ms
+    if timer_ms is None:
+        stopped = f"; its idle timer ({f.setting(timeout)}) does not run: the window stays open until new data arrives."
+        return Closing("never", "never: needs data", [*spans, (stopped, "text")])
+    left = max(timeout - timer_ms, 0)
     when = _when(left)
     spans += [(f"; without data it becomes idle {when} (idle timeout {f.setting(timeout)}), and then ", "text")]
-    behind = [other for other in blockers(snapshot, window.end_ms) if view is None or other.channel != view.channel]
+    short_of_it = blockers(snapshot, window.end_ms)
+    behind = [other for other in short_of_it if other.channel != (view.channel if view else holder.channel)]
+    if not behind and snapshot.blockers == []:
+        spans.append(("the window stays open until new data arrives.", "text"))
+        return Closing("never", "never: needs data", spans)
     if not behind:
         return Closing("idle", f"idle {when}", [*spans, ("the window fires.", "text")], left)
     after = behind[0]

@@ -159,9 +159,11 @@ class Source(ABC):
     """Seconds until the query starts again after its n-th failure since its last batch, given the reason; None: it
     stays failed.
     """
-    notes: SourceNotes | None = None
     more: RecordColumns = NOTHING_MORE
     """The columns that `load` adds to the canonical ones."""
+
+    def __init__(self) -> None:
+        self.notes = SourceNotes()
 
     @abstractmethod
     def check(self) -> None:

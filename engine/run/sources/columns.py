@@ -14,20 +14,10 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
-from ...system.event_time import (
-    TimeUnit,
-    Unit,
-    formats_of,
-    holds_times,
-    is_number,
-    is_text,
-    json_to_ms,
-    text_to_ms,
-    to_ms,
-    why_no_time,
-)
+from ...system.event_time import TimeUnit, Unit, formats_of, why_no_time
 from ...system.json_path import JsonPath, near_paths
 from ...watermarks.observation import MAX_VALUE, MalformedRecord
+from .arrow_times import holds_times, is_number, is_text, json_to_ms, text_to_ms, to_ms
 from .base import (
     ARRIVAL,
     CHANNEL,
@@ -366,7 +356,7 @@ def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: Ti
     if value is None and name not in file.columns:
         raise _nowhere(file, option, name)
     if value is None or known.null_count < len(known):
-        return formats_of(listed, known, unit)
+        return formats_of(listed, known.to_pylist(), unit)
     guess = None if unit == "auto" else _likely_unit(value)
     if guess is not None and guess != unit:
         raise UsageError(

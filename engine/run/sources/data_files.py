@@ -292,4 +292,4 @@ def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d{1,18})", text)]
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d{1,18})", text)]

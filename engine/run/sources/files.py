@@ -133,6 +133,7 @@ class Files(Source):
     def __init__(
         self, directory: Path, columns: Columns, *, as_format: Format | None = None, once: bool = False
     ) -> None:
+        super().__init__()
         self._directory = directory
         self._columns = columns
         self._as_format: Format | None = as_format

@@ -3,14 +3,13 @@
 import contextlib
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
@@ -29,11 +28,11 @@ from ...kafka.local_broker import LocalBroker
 from ...kafka.probe import Probe
 from ...snapshot import SourceView
 from ...system.errors import RunError, UsageError
-from ...system.files import replace_file
+from ...system.files import PrivateDirectory, replace_file
 from ...system.json_path import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
-from .base import NOTHING_MORE, Batch, ColumnReader, Source, SourceNotes, canonical_rows
+from .base import NOTHING_MORE, Batch, ColumnReader, Source, canonical_rows
 from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
 
 if TYPE_CHECKING:
@@ -91,6 +90,7 @@ class Kafka(Source):
         resuming: bool = False,
     ) -> None:
         """`directory` is for files shared by the processes of the run, deleted at the end unless `keep`."""
+        super().__init__()
         self._config = config
         self._topics = sorted(set(topics))
         self._columns = columns
@@ -108,10 +108,9 @@ class Kafka(Source):
         """As what times in the latest values are read."""
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
-        self.notes = self._notes = SourceNotes()
-        self._probe = Probe(self._topics, self._notes.add, self._look_ahead)
+        self._probe = Probe(self._topics, self.notes.add, self._look_ahead)
         self.progress = self._progress = KafkaProgress(
-            self._topics, self._probe, self._notes.add, channels_are_partitions=columns.by_partition, once=once
+            self._topics, self._probe, self.notes.add, channels_are_partitions=columns.by_partition, once=once
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
@@ -167,6 +166,7 @@ class Kafka(Source):
             description=f"{', '.join(self._topics)} at {self._config.bootstrap}",
             reader=self._reader,
             bootstrap=self._config.bootstrap,
+            cluster=self._cluster_id or UNSET,
             time_column="timestamp" if self._columns.time is None else str(self._columns.time),
             time_unit=self._read_as,
             backlog=self._progress.unread().records,
@@ -211,7 +211,7 @@ class Kafka(Source):
         if self._balancer is not None:
             self._balancer.enforced = self._reader == "python"
             if not self._balancer.enforced:
-                self._notes.add("max_drift_ignored")
+                self.notes.add("max_drift_ignored")
 
     def _canonical(self, raw: "DataFrame") -> "DataFrame":
         text = raw.selectExpr(*self._columns.text_sql(self.more))
@@ -245,7 +245,7 @@ class Kafka(Source):
                 if not missing:
                     return [partition for topic in existing.values() for partition in topic.partitions]
                 if not noted:
-                    self._notes.add("topic_missing", topic=missing[0], near=cluster.near(missing[0]))
+                    self.notes.add("topic_missing", topic=missing[0], near=cluster.near(missing[0]))
                     noted = True
                 report(f"waiting for the topic {missing[0]}")
                 failures = 0
@@ -287,7 +287,7 @@ class Kafka(Source):
         except UsageError as error:
             if not self._resuming:
                 raise
-            self._notes.add("time_not_found", why=str(error))
+            self.notes.add("time_not_found", why=str(error))
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
         self._ids_file.unlink(missing_ok=True)  # else the Python reader would rewind if a topic is recreated now
@@ -360,9 +360,9 @@ class KafkaDemo(Kafka):
     """A `Source` with its own topic, on its own broker, that a feeder fills at `speed`."""
 
     def __init__(self, topic: str, rows: DemoRows, *, speed: float, start_ms: int) -> None:
-        self._work = Path(tempfile.mkdtemp(prefix="wmtop-kafka-"))
+        self._work = PrivateDirectory("wmtop-kafka-")
         columns = KafkaColumns(time=JsonPath((rows.time,)))
-        super().__init__(KafkaConfig(_USUAL), [topic], columns, directory=self._work / "run")
+        super().__init__(KafkaConfig(_USUAL), [topic], columns, directory=self._work.path / "run")
         self._rows = rows
         self._speed = speed
         self._start_ms = start_ms
@@ -394,7 +394,7 @@ class KafkaDemo(Kafka):
             speed=self._speed,
             start_ms=self._start_ms,
         )
-        with (self._work / "feeder.log").open("ab") as log:
+        with (self._work.path / "feeder.log").open("ab") as log:
             self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def close(self) -> None:
@@ -407,10 +407,10 @@ class KafkaDemo(Kafka):
                 self._feeder.kill()
         if self._broker is not None:
             self._broker.stop()
-        shutil.rmtree(self._work, ignore_errors=True)
+        self._work.remove()
 
     def _find_broker(self, report: Callable[[str], None]) -> str:
-        broker = LocalBroker(self._work / "broker")
+        broker = LocalBroker(self._work.path / "broker")
         try:
             broker.start(report)
         except UsageError as error:  # neither jars nor Maven

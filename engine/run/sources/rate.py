@@ -39,6 +39,7 @@ class Rate(Source):
         seed: int = 1,
         start_ms: int | None = None,
     ) -> None:
+        super().__init__()
         self._channels = channels
         self._rate = rows_per_second
         self._rows = rows

@@ -154,6 +154,7 @@ class Replay(Source):
         batch_rows: int | None = None,
         keep: bool = False,
     ) -> None:
+        super().__init__()
         self._paths = list(files)
         self._columns = columns
         self._directory = directory

@@ -1,6 +1,4 @@
-"""The states and causes of an operator's inputs, who holds back its watermark, and the steps to free it; and the
-snapshot that shows them. Pure.
-"""
+"""The states and causes of an operator's inputs, who holds back its watermark, and the snapshot of that. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,24 +19,23 @@ from ...snapshot import (
     SourceView,
     Totals,
     Windows,
+    WindowsUnknownCode,
 )
 from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
 from .evidence import ChannelEvidence, Evidence
-from .facts import Moment, late_of, total_late
+from .facts import Late, Moment, late_of, total_late
 from .rules import HOLDER_RULES, InputAnswer, Minimum, first_match, judged
-from .samples import VertexSample, or_min, splits_of
+from .samples import COMPACTS, VertexSample, or_min, splits_of
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
 
 
 class Attribution(Struct, frozen=True):
-    """An operator's watermark (epoch ms, None: none yet), its inputs, and who holds it back (None: not known, or no
-    channel does).
-    """
+    """An operator's watermark (epoch ms, None: none yet), its inputs, and who holds it back."""
 
     operator: str
     """The vertex id."""
@@ -54,17 +51,13 @@ class Attribution(Struct, frozen=True):
     delays: dict[str, int]
     """By channel how much later (ms) tasks on the way to the operator send its watermark, if they do."""
     held_back_by: Holder | None
-    """The channel that holds back the operator's watermark, as of now, and the cause; with `in_flight` no channel is to
-    blame.
-    """
+    """The channel that holds back the watermark now; None: not known, or none does. `in_flight`: none is to blame."""
     held_in: str | None
     """The id of that channel's vertex."""
     is_sure: bool
     """Whether it is known which channels are idle and which inputs take part: else a second sample may tell."""
     blockers: list[Blocker] | None
-    """The steps below the fastest input, the first holds back the watermark; None: not known. Empty: no input holds it
-    back (the end of the stream, records in flight).
-    """
+    """The steps below the fastest input; None: not known. Empty: no input holds it back (end, records in flight)."""
 
     @property
     def is_idle(self) -> bool:
@@ -150,11 +143,13 @@ def _channel(channel: ChannelEvidence, name: str, state: ChannelState, place: in
     )
 
 
-def _taking_part(evidence: Evidence, answers: Sequence[InputAnswer]) -> list[tuple[int, int]]:
-    """What the inputs in the minimum send, each with its place among all inputs."""
+def _taking_part(evidence: Evidence, answers: Sequence[InputAnswer]) -> list[tuple[int, bool, int, int]]:
+    """What the inputs in the minimum send, whether no channel has a cause, what they sent before, and their place among
+    all inputs: of equal ones the lowest is the one that was lower before, since the values are not of one moment.
+    """
     pairs = enumerate(zip(evidence.inputs, answers, strict=True))
     return [
-        (sent, place)
+        (sent, all(one.cause is None for one in answer.channels), or_min(input.subtask.sent_before), place)
         for place, (input, answer) in pairs
         if answer.state == "active" and (sent := input.subtask.sent) is not None
     ]
@@ -165,7 +160,7 @@ def _held_back_by(
 ) -> tuple[Holder | None, str | None]:
     """The channel or the task, and the id of the channel's vertex."""
     taking_part = _taking_part(evidence, answers)
-    place = min(taking_part)[1] if taking_part else None
+    place = min(taking_part)[-1] if taking_part else None
     own = [] if place is None else [channel for channel in channels if channel.instance == place]
     judged = list(zip(own, [] if place is None else answers[place].channels, strict=True))
     suspects = [(channel, answer) for channel, answer in judged if answer.cause is not None]
@@ -177,7 +172,7 @@ def _held_back_by(
     )
     minimum = Minimum(
         operator=evidence.operator,
-        part=[evidence.inputs[place] for _, place in taking_part],
+        part=[evidence.inputs[place] for *_, place in taking_part],
         lowest=None if place is None else evidence.inputs[place],
         is_input_missing=any(missing),
         has_suspect=suspect is not None,
@@ -231,8 +226,6 @@ def _blockers(
 
 STALE_AFTER_MS = 15_000
 """Metrics are stale if they are this much (ms) older than their interval."""
-TWO_PHASE = "GlobalWindowAggregate"
-"""Flink SQL's second phase of a window aggregate (`StreamExecGlobalWindowAggregate`)."""
 _STATES: dict[str, EngineState] = {
     "INITIALIZING": "starting", "CREATED": "starting", "RUNNING": "live", "FAILED": "failed", "CANCELED": "ended",
     "FINISHED": "ended",
@@ -244,7 +237,7 @@ def snapshot_of(
     before: Snapshot | None,
 ) -> Snapshot:  # fmt: skip
     """The snapshot at one moment; `attribution` is None while no sample has the operator, `before` is the last one."""
-    facts, now_ms, late = moment.facts, moment.now_ms, late_of(moment.facts)
+    facts, now_ms = moment.facts, moment.now_ms
     return Snapshot(
         name=name,
         state=_state(moment),
@@ -257,14 +250,19 @@ def snapshot_of(
         blockers=None if attribution is None or not moment.runs else attribution.blockers,
         channels=[] if attribution is None else _channel_views(attribution, now_ms, before),
         instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
-        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
-        totals=Totals(None, None, total_late(facts, late), None, None, None),
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=_no_windows(moment, attribution)),
+        totals=Totals(None, None, total_late(late_of(facts).values()), None, None, None),
         target=_job(moment, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
         notes=list(_notes(moment, attribution)),
         error=_error(moment),
     )
+
+
+def _no_windows(moment: Moment, attribution: Attribution | None) -> WindowsUnknownCode:
+    shown = (one.name for one in moment.facts.graph.vertices if attribution and one.id == attribution.operator)
+    return "sink_waits" if COMPACTS in next(shown, "") else "not_in_rest"
 
 
 def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
@@ -385,15 +383,13 @@ def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:
     last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
     plan = [(vertex.id, vertex) for vertex in facts.graph.vertices]
     return [
-        _vertex(samples.get(id) or VertexSample(vertex, ()), vertex.status, moment, late.get(id), last.get(id))
+        _vertex(samples.get(id) or VertexSample(vertex, ()), vertex.status, moment, late[id], last.get(id))
         for id, vertex in plan
     ]
 
 
-def _vertex(
-    vertex: VertexSample, status: str, moment: Moment, late: int | None, last: FlinkVertex | None
-) -> FlinkVertex:
-    id, name, restarts = vertex.vertex.id, vertex.vertex.name, moment.facts.restarts
+def _vertex(vertex: VertexSample, status: str, moment: Moment, late: Late, last: FlinkVertex | None) -> FlinkVertex:
+    id, name = vertex.vertex.id, vertex.vertex.name
     outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
@@ -409,9 +405,8 @@ def _vertex(
         output_ms=time_of(lowest),
         spread_ms=max(times) - min(times) if len(times) == len(outputs) and times else None,
         slowest=next((task.index for task in vertex.subtasks if task.output == lowest), None) if outputs else None,
-        late=late,
-        # A restart resets the counts, except those seen before.
-        late_at_least=late is not None and (bool(restarts) or (late > 0 and TWO_PHASE in name)),
+        late=late.records,
+        late_at_least=late.at_least,
         busy=_greatest(subtask.busy for subtask in vertex.subtasks),
         back_pressured=_greatest(subtask.back_pressured for subtask in vertex.subtasks),
         windowed=vertex.windowed,

@@ -1,12 +1,8 @@
 """The flights as a real Flink job on this machine; its jars are fetched once by Maven."""
 
-import contextlib
-import shutil
 import socket
 import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -14,9 +10,11 @@ from typing import Any
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from ...system.child import Child
 from ...system.errors import RunError, UsageError, first_line
+from ...system.files import PrivateDirectory
 from ...system.java import fetched_jars, find_java
-from .rest import RestSecurity
+from ...system.rest import RestSecurity
 from .watch import FlinkWatch
 
 FLINK_VERSION = "2.3.0"
@@ -72,55 +70,40 @@ class FlightsWatch(FlinkWatch):
         super().__init__(f"http://{HOST}:{self._port}", None, None, RestSecurity())
         self._flights = flights
         self._numbers = (flights.start_ms, speed, lateness_ms, idle_after_ms)
-        self._directory: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._directory: PrivateDirectory | None = None
+        self._child: Child | None = None
 
     def open(self) -> None:
         """Start Flink and wait for its job; UsageError without Java or Maven, RunError if it does not start."""
         java = str(find_java().home / "bin" / "java")
         jars = flink_jars()
-        self._directory = Path(tempfile.mkdtemp(prefix="wmtop-flink-"))
-        data, classes = self._directory / "flights", self._directory / "classes"
+        self._directory = PrivateDirectory("wmtop-flink-")
+        directory = self._directory.path
+        data, classes = directory / "flights", directory / "classes"
         self._flights.write(data)
         compile_job(java, [jars], [_JOB], classes)
         start_ms, speed, lateness_ms, idle_after_ms = self._numbers
         arguments = [self._port, data, start_ms, speed, lateness_ms, idle_after_ms]
-        log = self._directory / "flink.log"
-        own = [f"-Djava.io.tmpdir={self._directory}", "-cp", f"{classes}:{jars}/*", "FlightsJob"]
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [java, *JAVA_OPTIONS, *own, *(str(argument) for argument in arguments)],
-                stdin=subprocess.PIPE,  # it ends with this process, however that ends
-                stdout=output,
-                stderr=output,
-            )
-        self._wait(super().open, log)
+        own = [f"-Djava.io.tmpdir={directory}", "-cp", f"{classes}:{jars}/*", "FlightsJob"]
+        command = [java, *JAVA_OPTIONS, *own, *map(str, arguments)]
+        self._child = Child("Flink", command, directory / "flink.log")
+        self._child.wait_for(lambda said: self._is_opened(), _START_S)
 
     def close(self) -> None:
         """End Flink, and remove its files."""
         super().close()
-        if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(5)
-            self._process.kill()
-            self._process.wait()
+        if self._child is not None:
+            self._child.end()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()
 
-    def _wait(self, opened: Callable[[], None], log: Path) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + _START_S
-        while True:
-            try:
-                opened()
-                return
-            except UsageError as error:  # no answer yet, or no job yet
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    output = log.read_text(errors="replace")
-                    raise RunError(f"Flink did not start: {first_line(output) or error}") from None
-            time.sleep(0.3)
+    def _is_opened(self) -> bool:
+        """Whether it answers, and has a job."""
+        try:
+            super().open()
+        except UsageError:
+            return False
+        return True
 
 
 def flink_jars(version: str = FLINK_VERSION) -> Path:
@@ -136,7 +119,7 @@ def flink_jars(version: str = FLINK_VERSION) -> Path:
 
 def compile_job(java: str, jars: Sequence[Path], sources: Sequence[Path], classes: Path) -> None:
     """Compile a job against the jars in these directories, Flink's the first; RunError on failure."""
-    compiler = [java, "-cp", f"{jars[0]}/*", "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
+    compiler = [java, "-cp", f"{jars[0]}/*", "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-g", "-nowarn"]
     jar_files = ":".join(str(jar) for directory in jars for jar in directory.glob("*.jar"))
     command = [*compiler, "-d", str(classes), "-cp", jar_files, *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

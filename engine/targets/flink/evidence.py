@@ -59,9 +59,7 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
 
 
 class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
-    """An input of the operator's minimum in both samples, with its counterpart at the source; watermarks as they arrive
-    at the operator, after delays on the way.
-    """
+    """An input of the operator's minimum in both samples, with its counterpart at the source; watermarks on arrival."""
 
     operator: OperatorEvidence
     name: str
@@ -113,9 +111,7 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     unread: Unread | None = None
     """Its unread records; None: no broker is queried, or it does not know the partition."""
     quiet_ms: int | None
-    """How long, at least, nothing was read from it; None: not known, since another split of its subtask is read, or
-    since there may be unread data.
-    """
+    """How long, at least, nothing was read from it; None: not known: another split is read, or data may be unread."""
 
 
 class InputEvidence(Struct, frozen=True):

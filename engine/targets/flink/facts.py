@@ -2,20 +2,49 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN
-from .samples import Checkpoint, Graph, Sample, Split, Subtask, UnreadBySplit, Vertex, VertexSample, or_min, splits_of
+from .samples import (
+    BRANCHES,
+    Checkpoint,
+    Graph,
+    Sample,
+    Split,
+    Subtask,
+    UnreadBySplit,
+    Vertex,
+    VertexSample,
+    or_min,
+    splits_of,
+)
 
 IDLE_STEP_MS = 5_000
 """Step (ms) in which Flink counts idle time: two samples must be this far apart."""
-UNCOUNTED = re.compile(r"Interval ?Join|Temporal(?:Sort|Join)|ProcessTableFunction")
+_UNCOUNTED = re.compile(r"Interval ?Join|Temporal(?:Sort|Join)|ProcessTableFunction")
 """Flink's operators that drop late records and do not count them."""
+_SQL = re.compile(r"\w\[\d+\]")
+"""Flink SQL's names of operators."""
+_TWO_PHASE = "GlobalWindowAggregate"
+"""Flink SQL's second phase of a window aggregate: it drops partial rows, of one record or more."""
 _CONSTANT_DELAY = "IntervalJoin"
 """Flink's operator whose delay is always constant (`KeyedCoProcessOperatorWithWatermarkDelay`)."""
+
+
+LateRows = dict[tuple[str, str], int]
+"""Dropped late rows by vertex and counter."""
+
+
+class Late(Struct, frozen=True):
+    """How many late records a task, or a job, dropped."""
+
+    records: int | None
+    """None: not known, or it counts none."""
+    at_least: bool
+    """It is a lower bound."""
 
 
 class Delay(Struct, frozen=True):
@@ -51,8 +80,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     """By vertex and Kafka split: the last offset read, and when it was first seen (JobManager's clock)."""
     delays: dict[str, Delay] = {}
     """By vertex: how far tasks send their watermark behind the one they receive."""
-    late_before: dict[str, int] = {}
-    """Late records of earlier attempts, by vertex: counters start again with each."""
+    late_before: LateRows = {}
+    """Late rows of earlier attempts: counters start again with each."""
     unread: UnreadBySplit | None = None
     """Unread records of Kafka splits, if a broker is queried."""
     topics: list[str] = []
@@ -111,27 +140,54 @@ class Moment(Struct, frozen=True, kw_only=True):
         return self.facts.graph.job.state == "RUNNING"
 
 
-def late_of(facts: FlinkFacts) -> dict[str, int]:
-    """Late records by vertex, attempts before this one included."""
-    late = dict(facts.late_before)
+def late_rows(facts: FlinkFacts) -> LateRows:
+    """All counters, attempts before this one included."""
+    rows = dict(facts.late_before)
     for vertex in facts.sample.vertices if facts.sample is not None else ():
-        counted = [subtask.late for subtask in vertex.subtasks if subtask.late is not None]
-        if counted:
-            late[vertex.vertex.id] = late.get(vertex.vertex.id, 0) + sum(counted)
+        for counter, count in ((name, count) for task in vertex.subtasks for name, count in task.late.items()):
+            rows[vertex.vertex.id, counter] = rows.get((vertex.vertex.id, counter), 0) + count
+    return rows
+
+
+def late_of(facts: FlinkFacts) -> dict[str, Late]:
+    """By vertex: the greatest of its counters, since several may count the same record; a lower bound where they do,
+    where a record may be several rows, or a row several records, and after restarts before the first look.
+    """
+    rows = late_rows(facts)
+    counts = {vertex.id: [n for (id, _), n in rows.items() if id == vertex.id] for vertex in facts.graph.vertices}
+    late: dict[str, Late] = {}
+    for vertex in facts.graph.vertices:
+        own = counts[vertex.id]
+        records = -(-max(own, default=0) // vertex.windows_per_record)
+        may_lose = _may_lose_uncounted(vertex, facts.graph, counts=bool(own))
+        is_bound = may_lose or sum(map(bool, own)) > 1 or vertex.windows_per_record > 1 or _TWO_PHASE in vertex.name
+        known = records if records or (own and not may_lose) else None
+        late[vertex.id] = Late(known, may_lose or (bool(own) and bool(facts.restarts)) or (records > 0 and is_bound))
     return late
 
 
-def total_late(facts: FlinkFacts, late: Mapping[str, int]) -> int | None:
+def total_late(late: Iterable[Late]) -> int | None:
     """Late records of the job, at least: several operators may count the same record, so it is the greatest number of
-    one; None: not known, as where operators drop records without a count.
+    one; None: not known, as where the only operators that drop records do not count them.
     """
-    counted = max(late.values(), default=None)
-    return counted or (None if any(UNCOUNTED.search(vertex.name) for vertex in facts.graph.vertices) else counted)
+    known = list(late)
+    greatest = max((one.records for one in known if one.records is not None), default=None)
+    return greatest or (None if any(one.records is None and one.at_least for one in known) else greatest)
+
+
+def _may_lose_uncounted(vertex: Vertex, graph: Graph, *, counts: bool) -> bool:
+    """Whether late records may leave it uncounted: an operator that counts none, a join of the DataStream API under a
+    name of the user's, windows that may send late records to a side output.
+    """
+    if _SQL.search(vertex.name) or _UNCOUNTED.search(vertex.name):
+        return _UNCOUNTED.search(vertex.name) is not None
+    readers = [edge for other in graph.vertices for edge in other.inputs if edge.vertex == vertex.id]
+    return len(readers) > 1 or BRANCHES in vertex.name if counts else len(vertex.inputs) > 1
 
 
 def is_named(vertex: Vertex, part: str) -> bool:
     """Whether the vertex receives watermarks, and its name contains `part` in any case, or `part` is its id."""
-    return bool(vertex.inputs) and (part.lower() in vertex.name.lower() or part == vertex.id)
+    return vertex.receives and (part.lower() in vertex.name.lower() or part == vertex.id)
 
 
 def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:

@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ...kafka.cluster import Cluster
 from ...system.errors import RunError, UsageError
 from ..spark.files import SourceOffsets
 from ..topic import TopicFacts
-from ..topic.broker import BrokerTap
+from ..topic.broker import BrokerTap, reported_id
 from .facts import FlinkFacts
 from .samples import Sample, Split, Unread, UnreadBySplit, operator_id, splits_of
 
@@ -27,6 +28,8 @@ class KafkaJoin:
         self._tap = BrokerTap(config, path, assumed=path is None)
         self._names: dict[str, list[str]] = {}
         self._opened = False
+        self.cluster: str | UnsetType = UNSET
+        """The cluster's own id, once it is open and if the cluster reports it."""
 
     def open(self) -> None:
         """Fetch the topics; UsageError if the broker does not answer."""
@@ -34,6 +37,7 @@ class KafkaJoin:
         try:
             cluster = Cluster(self._config)
             try:
+                self.cluster = reported_id(cluster)
                 for name in cluster.topic_names():
                     self._names.setdefault(metric_name(name), []).append(name)
             finally:
@@ -42,9 +46,7 @@ class KafkaJoin:
             raise UsageError(str(error)) from None
 
     def join(self, facts: FlinkFacts) -> FlinkFacts:
-        """The facts with the broker's last answer about the newest sample's splits; trouble if there is none, or the
-        job reads nothing from it.
-        """
+        """The facts with the broker's last answer about the newest sample's splits; trouble if there is none."""
         sample = facts.samples[-1]
         offsets = self._offsets(sample)
         try:

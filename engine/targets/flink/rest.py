@@ -1,31 +1,43 @@
-"""GET requests to a JobManager's REST API, directly or behind a proxy; no other method is ever used."""
+"""Asks a JobManager's REST API, and reads one job's facts from it; dumps of metrics are read as a whole and dated.
 
-import base64
+Answers are those of Flink 1.20 to 2.3, reduced to the fields that are used. The JobManager fetches a dump only when it
+is asked and its last one is older than `metrics.fetcher.update-interval`; the first answer is still the previous dump.
+So the collector reads when the present dump was taken (`end-timestamp` of a vertex's back pressure), waits until it is
+settled, reads all vertices, and reads the time again; if it has changed, the dump is discarded.
+"""
+
 import math
-import os
 import re
-import ssl
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TypeVar
-from urllib.parse import quote, urlsplit
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
-import urllib3
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from ...system.errors import UsageError
+from ...system.rest import Rest, RestError, RestSecurity, Service
+from .samples import (
+    Checkpoint,
+    Edge,
+    Graph,
+    Job,
+    Sample,
+    Vertex,
+    VertexSample,
+    is_untimed,
+    rate_names,
+    rates_of,
+    sample_of,
+    wanted,
+)
 
-TIMEOUT_S = 10.0
-"""Longest wait for an answer; a busy JobManager pauses for up to 5 s."""
 REQUEST_LINE = 4_096
 """Flink answers 404 to a longer request line (bytes)."""
 TOKEN_VARIABLE, LOGIN_VARIABLE = "WMTOP_FLINK_TOKEN", "WMTOP_FLINK_LOGIN"
 """Environment variables with a bearer token, or `user:password` for basic authentication."""
 _MAX_ERROR_LENGTH = 300
-_TLS_REFUSED = re.compile("EOF occurred|CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE")
-"""How servers end the handshake of a client without a certificate."""
-_T = TypeVar("_T")
 
 
 class Metric(Struct):
@@ -42,74 +54,15 @@ class Errors(Struct):
     errors: list[str] = []
 
 
-class RestError(Exception):
-    """The JobManager gave no answer: one line says why; `status` is None without an HTTP answer."""
-
-    def __init__(self, text: str, status: int | None = None) -> None:
-        # A proxy's redirect may contain control characters that a terminal would obey.
-        super().__init__("".join(char if char.isprintable() else "\ufffd" for char in text))
-        self.status = status
-
-
-class RestSecurity(Struct, frozen=True):
-    """Credentials and trusted authorities; secrets are in files or environment variables, never in arguments."""
-
-    ca_file: Path | None = None
-    """Certificate authorities as PEM, instead of the system's."""
-    client_certificate: Path | None = None
-    """A client certificate with its key, as PEM."""
-    auth_file: Path | None = None
-    """A file with a bearer token, or with `user:password` for basic authentication."""
-
-
-class Rest:
-    """The JobManager at a base URL; `path_prefix` and port of the URL are kept, so a proxy's URL works."""
+class FlinkRest(Rest):
+    """The JobManager at a base URL."""
 
     def __init__(self, url: str, security: RestSecurity) -> None:
         """UsageError for a URL or a security file that cannot be used."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url} is not a JobManager's address; give flink://HOST:PORT or https://HOST/PREFIX")
-        if parts.username or parts.password:
-            raise UsageError(f"a password in a URL shows in process lists; set {LOGIN_VARIABLE}=user:password instead")
-        self.base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        self._has_client_certificate = security.client_certificate is not None
-        self._headers = {"Accept": "application/json", **_authorization(security, os.environ)}
-        self._pool = urllib3.PoolManager(
-            num_pools=1,
-            maxsize=2,
-            retries=False,
-            timeout=urllib3.Timeout(TIMEOUT_S),
-            ssl_context=_context(security) if parts.scheme == "https" else None,
-        )
-
-    def get(self, path: str, kind: type[_T]) -> _T:
-        """The answer at `path` (`/jobs/overview`) as a `kind`; RestError if there is no answer."""
-        try:
-            # A redirect is never followed: it could carry our credentials to another host.
-            answer = self._pool.request("GET", self.base + path, headers=self._headers, redirect=False)
-        except urllib3.exceptions.HTTPError as error:
-            raise RestError(f"no answer from {self.base}: {self._with_hint(_reason(error))}") from None
-        if answer.status in (301, 302, 303, 307, 308):
-            where = answer.headers.get("Location", "another address").removesuffix(path)
-            raise RestError(f"{self.base} redirects to {where}: give that address", answer.status)
-        if answer.status in (401, 403):
-            raise RestError(
-                f"{self.base} refuses access (HTTP {answer.status}): set {TOKEN_VARIABLE} or {LOGIN_VARIABLE}",
-                answer.status,
-            )
-        if answer.status != 200:
-            raise RestError(_error_of(answer.data) or f"{self.base}{path}: HTTP {answer.status}", answer.status)
-        try:
-            return msgspec.json.decode(answer.data, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            text = f"{self.base}{path} does not answer as Flink's REST API does: {error}"
-            raise RestError(text, answer.status) from None
+        super().__init__(url, security, FLINK)
 
     def metrics(self, path: str, ids: Sequence[str]) -> dict[str, str]:
-        """The values of metrics by id, in as many requests as the request line's length needs; unknown ids are left
-        out.
-        """
+        """The values of metrics by id, in as many requests as their length needs; unknown ids are left out."""
         values: dict[str, str] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 64):
             for metric in self.get(f"{path}?get={batch}", list[Metric]):
@@ -126,20 +79,6 @@ class Rest:
                     sums[metric.id] = metric.sum
         return sums
 
-    def _with_hint(self, reason: str) -> str:
-        """The reason of a failed connection, and the option that may help."""
-        if "CERTIFICATE_VERIFY_FAILED" in reason:
-            return f"{reason}: give the authority that signed it with --ca-file"
-        if "WRONG_VERSION_NUMBER" in reason:
-            return f"{reason}: this port does not use TLS, give http://"
-        if self.base.startswith("https") and not self._has_client_certificate and _TLS_REFUSED.search(reason):
-            return f"{reason}: it may require a client certificate (--client-cert)"
-        return reason
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._pool.clear()
-
 
 def batches(ids: Sequence[str], longest: int) -> list[str]:
     """The ids, percent-encoded and joined by commas, in pieces of at most `longest` bytes each."""
@@ -150,33 +89,6 @@ def batches(ids: Sequence[str], longest: int) -> list[str]:
         else:
             out.append(encoded)
     return out
-
-
-def _authorization(security: RestSecurity, environment: Mapping[str, str]) -> dict[str, str]:
-    secret = None
-    if security.auth_file is not None:
-        try:
-            secret = security.auth_file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--auth-file {security.auth_file}: {_reason(error)}") from None
-    login = environment.get(LOGIN_VARIABLE) if secret is None else (secret if ":" in secret else None)
-    token = environment.get(TOKEN_VARIABLE) if secret is None else (None if login else secret)
-    if token:
-        return {"Authorization": f"Bearer {token}"}
-    if not login:
-        return {}
-    return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
-
-
-def _context(security: RestSecurity) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=security.ca_file)
-        if security.client_certificate is not None:
-            context.load_cert_chain(security.client_certificate)
-    except (OSError, ssl.SSLError) as error:
-        named = security.client_certificate or security.ca_file
-        raise UsageError(f"cannot use the certificate file {named}: {_reason(error)}; give a PEM file") from None
-    return context
 
 
 def cause_in(stack_trace: str) -> str | None:
@@ -196,20 +108,216 @@ def _error_of(data: bytes) -> str | None:
     return None if cause is None else cause[:_MAX_ERROR_LENGTH]
 
 
-def _inner(error: BaseException) -> BaseException | None:
-    """What caused an error: urllib3 also gives it as the last argument."""
-    for inner in (getattr(error, "reason", None), error.__cause__, *error.args[-1:]):
-        if isinstance(inner, BaseException):
-            return inner
-    return None
+FLINK = Service(
+    "Flink's REST API",
+    "a JobManager's address; give flink://HOST:PORT or https://HOST/PREFIX",
+    TOKEN_VARIABLE,
+    LOGIN_VARIABLE,
+    _error_of,
+)
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost reason of a network or file error, in one line."""
-    chain = [error]
-    while (inner := _inner(chain[-1])) is not None:
-        chain.append(inner)
-    for cause in reversed(chain):
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    return (str(chain[-1]).splitlines() or [type(chain[-1]).__name__])[0][:_MAX_ERROR_LENGTH]
+SETTLED_S = 0.6
+"""Longest time (s) until a dump arrives after its date."""
+LIST_EVERY_S, LONG_LIST_EVERY_S = 5.0, 60.0
+"""Seconds between two reads of the metrics' names, for short and for long lists: new splits appear only there."""
+LONG_LIST = 5_000
+"""Number of names (at a parallelism of about 30) from which a list is long: 60 bytes a name."""
+DEFAULT_INTERVAL_MS = 10_000
+_MAX_TRIES = 3
+_UNITS = {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_ROWS = re.compile(r"(?:HOP|CUMULATE)\(win_start=.*?size=\[([^]]+)\], (?:slide|step)=\[([^]]+)\]")
+"""In a description: windows of SQL of which each is a row of its own, with their size and their distance."""
+_MANY = 1_000_000
+
+
+class JobsOverview(Struct):
+    """`/jobs/overview`."""
+
+    jobs: list[Job]
+
+
+class PlanNode(Struct):
+    """A vertex in the plan, or an input of one."""
+
+    id: str
+    description: str = ""
+    inputs: list["PlanNode"] = []
+    ship_strategy: str = ""
+
+
+class Plan(Struct):
+    """The plan of `/jobs/J`."""
+
+    nodes: list[PlanNode] = []
+
+
+class JobAnswer(Job, frozen=True, kw_only=True):
+    """`/jobs/J`."""
+
+    now: int
+    vertices: list[Vertex]
+    timestamps: dict[str, int] | None = None
+    plan: Plan = field(default_factory=Plan)
+
+
+class BackPressure(Struct, rename={"taken": "end-timestamp"}):
+    """`/jobs/J/vertices/V/backpressure`: when the present dump of metrics was requested (epoch ms)."""
+
+    taken: int | None = None
+
+
+class ExceptionHistory(Struct):
+    """The failures, the newest first: each with its `stacktrace`, and much else."""
+
+    entries: list[dict[str, Any]] = []
+
+
+class Exceptions(Struct):
+    """`/jobs/J/exceptions`."""
+
+    history: ExceptionHistory = field(name="exceptionHistory", default_factory=ExceptionHistory)
+
+
+class Checkpoints(Struct):
+    """`/jobs/J/checkpoints`: the newest checkpoint, and how many there were, of each kind: `completed`, `failed`."""
+
+    latest: dict[str, Checkpoint | None] | None = None
+    counts: dict[str, int | None] | None = None
+
+
+def jobs_of(rest: FlinkRest) -> list[Job]:
+    """All jobs of the JobManager, also ended ones, the newest first."""
+    return sorted(rest.get("/jobs/overview", JobsOverview).jobs, key=lambda job: -job.started_ms)
+
+
+def graph_of(rest: FlinkRest, id: str) -> Graph:
+    """The job's vertices, sources first; its start is when it last began to run."""
+    job = rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer)
+    edges = {
+        node.id: tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs)
+        for node in job.plan.nodes
+    }
+    untimed = {node.id for node in job.plan.nodes if is_untimed(node.description)}
+    windows = {node.id: windows_per_record(node.description) for node in job.plan.nodes}
+    vertices = tuple(
+        replace(
+            vertex,
+            inputs=edges.get(vertex.id, ()),
+            untimed=vertex.id in untimed,
+            windows_per_record=windows.get(vertex.id, 1),
+        )
+        for vertex in job.vertices
+    )
+    started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
+    return Graph(Job(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
+
+
+def failure_of(rest: FlinkRest, id: str) -> str | None:
+    """The cause of the job's last failure, in one line."""
+    entries = rest.get(f"/jobs/{id}/exceptions", Exceptions).history.entries
+    return cause_in(str(entries[0].get("stacktrace") or "")) if entries else None
+
+
+def checkpoint_of(rest: FlinkRest, id: str) -> Checkpoint:
+    """The job's last completed checkpoint."""
+    answer = rest.get(f"/jobs/{id}/checkpoints", Checkpoints)
+    last = (answer.latest or {}).get("completed") or Checkpoint()
+    return replace(last, failed=(answer.counts or {}).get("failed"))
+
+
+def restarts_of(rest: FlinkRest, id: str) -> int | None:
+    """How often the job was restarted."""
+    value = rest.metrics(f"/jobs/{id}/metrics", ["numRestarts"]).get("numRestarts")
+    return int(value) if value is not None and value.isdecimal() and len(value) < 19 else None
+
+
+def update_interval_ms(rest: FlinkRest) -> int | None:
+    """The age (ms) that a dump of metrics may have; 0: dumps are never fetched; None: it is not reported."""
+    try:
+        entries = rest.get("/jobmanager/config", list[dict[str, str | None]])
+    except RestError:
+        return None
+    options = {entry.get("key"): entry.get("value") for entry in entries}
+    return duration_ms(options.get("metrics.fetcher.update-interval") or f"{DEFAULT_INTERVAL_MS}")
+
+
+class _Listing(Struct, frozen=True):
+    """The metrics of a vertex that are read, and when (monotonic s) their names are read again."""
+
+    ids: list[str]
+    rates: dict[str, list[str]]
+    until_s: float
+
+
+class Collector:
+    """Reads samples of one job."""
+
+    def __init__(self, rest: FlinkRest, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._rest = rest
+        self._sleep = sleep
+        self._listings: dict[str, _Listing] = {}
+        self._taken: tuple[str, int] | None = None
+
+    def sample(self, graph: Graph, interval_ms: int) -> Sample | None:
+        """The newest dump if it was not read before; else None. RestError if the JobManager does not answer."""
+        for attempt in range(_MAX_TRIES):
+            stamp = self._stamp(graph)
+            if stamp is None or (graph.job.id, stamp) == self._taken:
+                return None
+            self._sleep(min(SETTLED_S, interval_ms / 2_000))
+            vertices, whole = self._read(graph)
+            # If dumps follow each other faster than they are read, the older date is the true one.
+            if self._stamp(graph) == stamp or attempt + 1 == _MAX_TRIES:
+                self._taken = (graph.job.id, stamp)
+                return Sample(stamp, vertices, whole) if any(vertex.subtasks for vertex in vertices) else None
+        return None
+
+    def forget(self) -> None:
+        """Forget the metrics' names: the job was restarted or rescaled."""
+        self._listings.clear()
+
+    def _stamp(self, graph: Graph) -> int | None:
+        """When the present dump was requested (JobManager's clock, epoch ms)."""
+        if not graph.vertices:
+            return None
+        path = f"/jobs/{graph.job.id}/vertices/{graph.vertices[0].id}/backpressure"
+        return self._rest.get(path, BackPressure).taken
+
+    def _read(self, graph: Graph) -> tuple[tuple[VertexSample, ...], bool]:
+        vertices: list[VertexSample] = []
+        all_whole = True
+        for vertex in graph.vertices:
+            path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
+            listing = self._listing(vertex, f"{path}/metrics")
+            values = self._rest.metrics(f"{path}/metrics", listing.ids)
+            sample, whole = sample_of(vertex, listing.ids, values)
+            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
+            vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
+            if not whole:
+                del self._listings[vertex.id]  # a split has ended, or the task was restarted
+            all_whole = all_whole and (whole or vertex.status == "FINISHED")
+        return tuple(vertices), all_whole
+
+    def _listing(self, vertex: Vertex, path: str) -> _Listing:
+        now = time.monotonic()
+        listing = self._listings.get(vertex.id)
+        if listing is None or not listing.ids or now >= listing.until_s:
+            names = [metric.id for metric in self._rest.get(path, list[Metric])]
+            until_s = now + (LIST_EVERY_S if len(names) < LONG_LIST else LONG_LIST_EVERY_S)
+            listing = self._listings[vertex.id] = _Listing(wanted(names), rate_names(vertex, names), until_s)
+        return listing
+
+
+def windows_per_record(description: str) -> int:
+    """In how many windows of a task a record may be where each is a row of its own, by its description in the plan."""
+    spans = [(duration_ms(size), duration_ms(step)) for size, step in _ROWS.findall(description)]
+    return max((-(-size // step) if size and step else _MANY for size, step in spans), default=1)
+
+
+def duration_ms(text: str) -> int | None:
+    """A duration (ms) in Flink's forms `10000`, `10 s`, `10s` or `PT10S`; None: not understood."""
+    match = re.fullmatch(r"(?:pt)?([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS:
+        return None
+    return int(float(match[1]) * _UNITS[match[2]])

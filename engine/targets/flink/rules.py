@@ -245,7 +245,8 @@ def _was_never_read(case: ChannelCase) -> bool:
     now, subtask = case.channel.now, case.subtask
     if case.channel.is_split:
         return now.watermark in (None, MIN) and now.offset is None and not subtask.is_unmarked
-    is_without = case.subtask_state == "active" and subtask.sent == MIN and not subtask.is_not_assigned
+    has_later = subtask.is_not_assigned or subtask.is_kept_back
+    is_without = case.subtask_state == "active" and subtask.sent == MIN and not has_later
     return is_without and (subtask.has_no_split or not subtask.is_unmarked)
 
 
@@ -358,9 +359,7 @@ def judged(input: InputEvidence) -> InputAnswer:
 
 
 def _activities(input: InputEvidence) -> list[Activity]:
-    """For each channel whether it is idle: a split that its subtask's minimum leaves out, or a subtask that reads
-    nothing although alignment does not pause it.
-    """
+    """For each channel whether it is idle: left out of its subtask's minimum, or a subtask without data, not paused."""
     subtask, splits, sent = input.subtask, input.splits, input.subtask.sent
     if not splits:
         return ["idle" if subtask.reads_nothing and not input.channels[0].is_paused else "active"]

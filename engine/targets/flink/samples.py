@@ -7,9 +7,10 @@ for a space and for `.` `:` `,`, and cuts operators at 80 characters.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from ...watermarks.times import MAX, MIN
 
@@ -41,11 +42,19 @@ class Vertex(Struct, frozen=True):
     id: str
     name: str
     """The name in Flink's form: `Source: orders -> Map`."""
-    parallelism: int
+    parallelism: Annotated[int, Meta(le=32_768)]
+    """Within Flink's own bound: of a larger one no list of subtasks is made."""
     status: str
     inputs: tuple[Edge, ...] = ()
     untimed: bool = False
     """None of its windows is known to wait for event time: count windows, for example."""
+    windows_per_record: int = 1
+    """In how many windows a record may be where SQL makes a row for each of them (`HOP`, `CUMULATE`)."""
+
+    @property
+    def receives(self) -> bool:
+        """Whether an operator in it receives watermarks: it reads another vertex, or is chained to a source."""
+        return bool(self.inputs) or OPERATOR_SEPARATOR in self.name
 
 
 class Graph(Struct, frozen=True):
@@ -82,7 +91,7 @@ class Subtask(Struct, frozen=True):
 
     index: int
     input: int | None = None
-    """Its combined input watermark."""
+    """Its combined input watermark; of a source's the one that its windows receive, or its chain's last operator."""
     output: int | None = None
     """The watermark that its last operator sends; of several branches the lowest."""
     branches: tuple[int, ...] = ()
@@ -93,8 +102,8 @@ class Subtask(Struct, frozen=True):
     busy: float | None = None
     """Share of time that it was busy, 0 to 1."""
     back_pressured: float | None = None
-    late: int | None = None
-    """Records that its window operators dropped, since its last restart."""
+    late: dict[str, int] = {}
+    """Late rows that its operators dropped since its last restart, by counter: a join has one for each side."""
     source_idle_ms: int | None = None
     """How long its source as a whole has had nothing to read."""
     drift_ms: int | None = None
@@ -111,7 +120,7 @@ class Rates(Struct, frozen=True):
 
 
 class VertexSample(Struct, frozen=True):
-    """The subtasks of a vertex; `windowed`: one of its operators drops late records."""
+    """The subtasks of a vertex; `windowed`: an operator drops late records, or waits for the watermark."""
 
     vertex: Vertex
     subtasks: tuple[Subtask, ...]
@@ -141,9 +150,7 @@ class Checkpoint(Struct, frozen=True):
 
 
 class Unread(Struct, frozen=True):
-    """A Kafka partition when the last metrics were taken; `read` is the number of records read between the last
-    samples.
-    """
+    """A Kafka partition at the last metrics; `read`: records read between the last samples."""
 
     backlog: int
     behind_end_ms: int | None = None
@@ -168,7 +175,7 @@ def or_min(watermark: int | None) -> int:
 _METRIC = re.compile(
     r"(?P<subtask>\d+)\.(?:(?P<task>currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)"
     r"|(?P<operator>[^.]+)\.(?:"
-    r"(?P<own>currentOutputWatermark|numLateRecordsDropped|(?:left|right)NumLateRecordsDropped|sourceIdleTime"
+    r"(?P<own>currentOutputWatermark|currentInputWatermark|numLateRecordsDropped|(?:left|right)NumLateRecordsDropped|sourceIdleTime"
     r"|watermarkAlignmentDrift)"
     r"|split\.(?P<split>.+)\.watermark\.(?P<of_split>currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond"
     r"|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
@@ -177,23 +184,30 @@ _METRIC = re.compile(
 """The metrics that are read: of a task, an operator, a split, a Kafka partition."""
 _MAX_OPERATOR_LENGTH = 80
 _MAX_DELAY_MS = 100 * 366 * 86_400_000
-OPERATOR_SEPARATOR = " -> "
-"""Between the operators of a chain, in a vertex's name."""
+OPERATOR_SEPARATOR, BRANCHES = " -> ", " -> ("
+"""Between the operators of a chain, in a vertex's name; before several branches."""
 _NEXT = "_->_"
 """The separator as it is spelled in metrics."""
-_WINDOWS = re.compile("EventTime\\w*Windows")
-"""Flink's own names of window operators: those of PyFlink do not count late records."""
+_HOLDS = re.compile(r"EventTime\w*Windows|Temporal(?:Sort|Join)\[")
+"""Flink's own names of operators that hold results until the watermark passes and may count no late records: windows of
+PyFlink, SQL's sort and temporal join.
+"""
+COMPACTS = "WatermarkTimestampAssigner"
+"""Flink SQL's operator before a sink that compacts by watermark: it holds its rows until the watermark passes."""
 _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
 _IN_RATE, _OUT_RATE = "numRecordsInPerSecond", "numRecordsOutPerSecond"
 _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped")
 _ASSIGNER = re.compile(r"Window\((\w+)")
 """In a description: the class that assigns windows."""
+_RECEIVED = "currentInputWatermark"
 
 
 def wanted(ids: Iterable[str]) -> list[str]:
-    """The metric ids of a vertex that are read."""
-    return sorted(id for id in ids if _METRIC.fullmatch(id))
+    """The metric ids of a vertex that are read: what its operators receive only where its task receives nothing."""
+    found = [metric for id in ids if (metric := _METRIC.fullmatch(id))]
+    has_input = any(metric["task"] == _RECEIVED for metric in found)
+    return sorted(metric[0] for metric in found if not (has_input and metric["own"] == _RECEIVED))
 
 
 def operator_id(name: str) -> str:
@@ -248,7 +262,8 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
             by_subtask.setdefault(int(metric["subtask"]), _Values()).put(metric, value)
     subtasks = tuple(by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism))
     whole = len(values) == len(ids) and all(index in by_subtask for index in range(vertex.parallelism))
-    windowed = _WINDOWS.search(vertex.name) is not None or any(task.late is not None for task in subtasks)
+    waits = _HOLDS.search(vertex.name) is not None or COMPACTS in vertex.name
+    windowed = waits or any(task.late for task in subtasks)
     return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
 
 
@@ -291,11 +306,10 @@ class _Values:
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
         first = first_operator(vertex)
-        late = [count for metric in _LATE_COUNTS for count in self._numbers(metric)]
         drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
         return Subtask(
             index=index,
-            input=_watermark(self.task.get("currentInputWatermark")),
+            input=_watermark(self.task[_RECEIVED]) if _RECEIVED in self.task else self._received(vertex),
             # The lowest branch that has a watermark: one without may lead to nothing that needs it.
             output=min((mark for mark in branches if mark != MIN), default=MIN if branches else None),
             branches=branches if len(branches) > 1 else (),
@@ -303,11 +317,23 @@ class _Values:
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
-            late=sum(late) if late else None,
+            late={f"{name}.{metric}": count for name in self.operators for metric, count in self._late(name)},
             source_idle_ms=max(self._numbers("sourceIdleTime"), default=None),
             # Where no limit is set, Flink's is the end of time.
             drift_ms=drift_ms if drift_ms is not None and abs(drift_ms) < _MAX_DELAY_MS else None,
         )
+
+    def _received(self, vertex: Vertex) -> int | None:
+        """What its windows receive, the lowest; without windows its last operators."""
+        marks = {name: _watermark(metrics.get(_RECEIVED)) for name, metrics in self.operators.items()}
+        known = {name: mark for name, mark in marks.items() if mark is not None}
+        waiting = [name for name in known if any(self._late(name))]
+        return min((known[name] for name in waiting or branch_ends(vertex, known)), default=None)
+
+    def _late(self, operator: str) -> Iterator[tuple[str, int]]:
+        """The operator's counters of late rows."""
+        counts = ((metric, _number(self.operators[operator].get(metric))) for metric in _LATE_COUNTS)
+        return ((metric, count) for metric, count in counts if count is not None)
 
     def _numbers(self, metric: str) -> list[int]:
         """The values of a metric of its operators."""
@@ -353,7 +379,7 @@ def _share(text: str | None) -> float | None:
 
 def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:
     """Sorts `orders-10` after `orders-9`."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", item[0])]
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d{1,18})", item[0])]
 
 
 def rate_names(vertex: Vertex, listed: Iterable[str]) -> dict[str, list[str]]:

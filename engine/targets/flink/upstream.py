@@ -32,17 +32,18 @@ class Upstream(Struct, frozen=True):
 
 def operators(sample: Sample) -> list[VertexSample]:
     """The vertices that receive a watermark: those with windows first, nearest the sources first; without windows those
-    with several inputs (joins) first; sinks last.
+    with several inputs (joins) first; sinks last, and then chains of a source.
     """
     depths = _depths(sample)
 
-    def order(vertex: VertexSample) -> tuple[bool, bool, bool, int, int]:
+    def order(vertex: VertexSample) -> tuple[bool, bool, bool, bool, int, int]:
         watermark = watermark_of(vertex)
         is_joined = not vertex.windowed and len({edge.vertex for edge in vertex.vertex.inputs}) > 1
         is_sink = not vertex.windowed and is_sink_name(first_operator(vertex.vertex))
-        return not vertex.windowed, is_sink, not is_joined, depths[vertex.vertex.id], or_min(watermark)
+        is_source = not vertex.windowed and not vertex.vertex.inputs
+        return not vertex.windowed, is_source, is_sink, not is_joined, depths[vertex.vertex.id], or_min(watermark)
 
-    return sorted((vertex for vertex in sample.vertices if vertex.vertex.inputs), key=order)
+    return sorted((vertex for vertex in sample.vertices if vertex.vertex.receives), key=order)
 
 
 def watermark_of(vertex: VertexSample | None) -> int | None:
@@ -64,6 +65,11 @@ def upstream_of(moment: Moment) -> Upstream | None:
     now = {vertex.vertex.id: vertex for vertex in sample.vertices}
     before = {} if older is None else {vertex.vertex.id: vertex for vertex in older.vertices}
     _choose_branches(operator, now, before)
+    if not operator.vertex.inputs:  # chained to its source, which then sends what the operator receives
+        for vertices in (now, before):
+            if operator.vertex.id in vertices:
+                vertices[operator.vertex.id] = _before_the_windows(vertices[operator.vertex.id])
+        return Upstream(operator, now, before, [(now[operator.vertex.id], 0)], [])
     ends: dict[str, tuple[VertexSample, int]] = {}
     passing: dict[str, tuple[VertexSample, int]] = {}
     ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
@@ -206,6 +212,11 @@ def _branch(above: VertexSample, reader: VertexSample) -> int | None:
         return (lowest[place] == MIN) != (watermark == MIN), abs(lowest[place] - watermark)
 
     return min(range(len(lowest)), key=distance)
+
+
+def _before_the_windows(vertex: VertexSample) -> VertexSample:
+    """A source with what its chained windows receive as its output."""
+    return replace(vertex, subtasks=tuple(replace(task, output=task.input, branches=()) for task in vertex.subtasks))
 
 
 def _sending(vertex: VertexSample, branch: int) -> VertexSample:

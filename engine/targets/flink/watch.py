@@ -5,16 +5,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
 from ...system.errors import UsageError
+from ...system.rest import RestError, RestSecurity
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
 from .attribution import Attribution, attribution_of, snapshot_of
-from .collector import (
+from .evidence import evidence_of
+from .facts import IDLE_STEP_MS, FlinkFacts, Moment, lacks, late_rows, with_sample
+from .rest import (
     DEFAULT_INTERVAL_MS,
     Collector,
+    FlinkRest,
     checkpoint_of,
     failure_of,
     graph_of,
@@ -22,9 +27,6 @@ from .collector import (
     restarts_of,
     update_interval_ms,
 )
-from .evidence import evidence_of
-from .facts import IDLE_STEP_MS, FlinkFacts, Moment, lacks, late_of, with_sample
-from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job
 
 SLOW_S = 10.0
@@ -45,11 +47,9 @@ class FlinkWatch(Target[FlinkFacts]):
         self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
         broker: "KafkaJoin | None" = None,
     ) -> None:  # fmt: skip
-        """`operator` chooses the operator by a part of a vertex's name; None: the windows nearest the sources. `broker`
-        is queried about the Kafka topics.
-        """
+        """`operator`: a part of a vertex's name; None: the windows nearest the sources. `broker`: of its topics."""
         self._broker = broker
-        self._rest = Rest(url, security)
+        self._rest = FlinkRest(url, security)
         self._wanted = wanted
         self._operator = operator
         self._collector = Collector(self._rest)
@@ -66,7 +66,8 @@ class FlinkWatch(Target[FlinkFacts]):
     def describe(self) -> SourceView:
         """The target as a screen shows it."""
         name = f", {self.job_name}" if self.job_name else ""
-        return SourceView(kind="flink", description=f"{self._rest.base}{name}")
+        cluster = UNSET if self._broker is None else self._broker.cluster
+        return SourceView(kind="flink", description=f"{self._rest.base}{name}", cluster=cluster)
 
     def open(self) -> None:
         """Choose the job; UsageError if there is no job to choose."""
@@ -142,7 +143,7 @@ class FlinkWatch(Target[FlinkFacts]):
             self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
-            facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_of(facts))
+            facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_rows(facts))
             self._asked_s = -SLOW_S
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
@@ -171,9 +172,7 @@ def _now_ms() -> int:
 
 
 def open_job(address: str, options: TargetOptions) -> AttachedTarget:
-    """The job at `flink://HOST:PORT[/JOB]` or the URL of the REST API or the web UI; it must exist: if there are
-    several, their list is printed before there is a screen.
-    """
+    """The job at `flink://HOST:PORT[/JOB]`, or the URL of its REST API or web UI; UsageError if it is not clear."""
     url, wanted = place_of(address)
     security = RestSecurity(options.ca_file, options.client_cert, options.auth_file)
     broker = None
@@ -232,14 +231,12 @@ def refuse_unknown(graph: Graph, operator: str | None) -> None:
     """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
     if not lacks(graph.vertices, operator):
         return
-    names = _limited([vertex.name for vertex in graph.vertices if vertex.inputs])
+    names = _limited([vertex.name for vertex in graph.vertices if vertex.receives])
     raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {names}")
 
 
 def successor(jobs: Sequence[Job], ended: Job, alive_ms: int) -> Job | None:
-    """The job that was submitted in place of an ended one: the only one of its name that started after `alive_ms`,
-    when the other was last seen to run. One that ran beside it is another job.
-    """
+    """The job submitted in place of an ended one: the only one of its name that started after it last ran."""
     later = [job for job in jobs if job.name == ended.name and job.state in RUNS and job.started_ms > alive_ms]
     return later[0] if len(later) == 1 else None
 

@@ -29,7 +29,6 @@ from .files import (
     names,
     numbers,
     read_bytes,
-    read_head,
     written_ms,
 )
 
@@ -49,9 +48,6 @@ MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
 needs.
 """
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
-EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
-_COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
-_EVENT_LOG_START = b'{"Event":"'
 
 
 class RecordedBatch(Struct, frozen=True, array_like=True):
@@ -304,16 +300,6 @@ def _children(directory: Path) -> list[Path]:
         return [directory / name for name in sorted(names(directory))[:_MAX_CHILDREN]]
     except UnreadableError:
         return []
-
-
-def is_event_log(path: Path) -> bool:
-    """Whether a file is Spark's event log: by its first bytes, a compressed one by its name."""
-    if path.suffix in _COMPRESSED and EVENT_LOG_NAME.fullmatch(path.name):
-        return True
-    try:
-        return read_head(path, len(_EVENT_LOG_START)) == _EVENT_LOG_START
-    except UnreadableError:
-        return False
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -8,12 +8,10 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path, PurePath
-from typing import IO, cast
 
-import zstandard
-
+from ...system import zstd
 from ...system.errors import UsageError, one_line
-from .checkpoint import EVENT_LOG_NAME, WATERMARK_POLICY, is_checkpoint, is_event_log
+from .checkpoint import WATERMARK_POLICY, is_checkpoint
 from .facts import (
     STARTS,
     Application,
@@ -26,6 +24,7 @@ from .facts import (
     decode_event,
 )
 from .files import UnreadableError, VanishedError, names, open_regular, read_head
+from .plan import ADVANCEMENT
 from .queries import Queries
 
 LINE_LIMIT = 64 * 1024 * 1024
@@ -50,8 +49,8 @@ class EventLines:
         """Whether the last piece ended in the middle of a line."""
         return self._skipping or bool(self._partial)
 
-    def write(self, piece: bytes) -> int:
-        """Take the next piece of the file; returns its size (as a file's `write` does)."""
+    def write(self, piece: bytes) -> None:
+        """Take the next piece of the file."""
         *ended, rest = piece.split(b"\n")
         for end in ended:
             self._extend(end)
@@ -59,7 +58,6 @@ class EventLines:
                 self._take(bytes(self._partial))
             self.forget()
         self._extend(rest)
-        return len(piece)
 
     def forget(self) -> None:
         """Drop an incomplete line: another file comes next."""
@@ -84,7 +82,9 @@ PIECE = 1 << 18
 """Bytes read at once."""
 IN_PROGRESS = ".inprogress"
 _OTHER_CODECS = (".lz4", ".lzf", ".snappy")
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+CODECS = (".zstd", *_OTHER_CODECS)
+"""Endings of compressed files."""
+EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
 _ROLLED = re.compile(r"events_([0-9]{1,9})_.+?(\.compact)?")
 
 
@@ -97,7 +97,7 @@ class LogFile:
         self.broken = _unreadable(path)
         """Why the rest cannot be read."""
         self._fd = open_regular(path, one_line(path.name))
-        self._out: zstandard.ZstdDecompressionWriter | None = None
+        self._frames: zstd.Frames | None = None
 
     @property
     def unread(self) -> int:
@@ -133,13 +133,14 @@ class LogFile:
                 break
             if not piece:
                 break
-            if self.offset == 0 and piece.startswith(_ZSTD_MAGIC[: len(piece)]):
-                self._out = zstandard.ZstdDecompressor().stream_writer(cast(IO[bytes], lines))
+            if self.offset == 0 and piece.startswith(zstd.MAGIC[: len(piece)]):
+                self._frames = zstd.Frames()
             self.offset += len(piece)
             read += len(piece)
             try:
-                (self._out or lines).write(piece)
-            except (zstandard.ZstdError, MemoryError):
+                for content in [piece] if self._frames is None else self._frames.feed(piece):
+                    lines.write(content)
+            except (zstd.ZstdError, MemoryError):
                 self.broken = one_line(f"{self.path.name} {NO_ZSTD}")
         return read
 
@@ -296,6 +297,7 @@ class EventLogTap:
                 self._alive = False
             case EnvironmentUpdate():
                 self._queries.policy = event.settings.get(WATERMARK_POLICY, "min")
+                self._queries.advancement = event.settings.get(ADVANCEMENT)
             case _:
                 self._queries.apply(event)
                 self._on_event(event)
@@ -312,7 +314,7 @@ def check(path: Path) -> None:
         raise UsageError(str(error)) from None
     if file.broken:
         raise UsageError(file.broken)
-    if not (head.startswith(_ZSTD_MAGIC) or _PLAIN_START.startswith(head)):
+    if not (head.startswith(zstd.MAGIC) or _PLAIN_START.startswith(head)):
         raise UsageError(f"{path} is not a Spark event log: give a file or directory that spark.eventLog.dir holds")
 
 
@@ -335,10 +337,20 @@ def log_path(path: Path) -> Path:
 def is_log(path: Path) -> bool:
     """Whether it is an event log, or a directory of event logs."""
     if not path.is_dir():
-        return is_event_log(path)
+        return is_log_file(path)
     if is_checkpoint(path):
         return False
     return EVENT_LOG_NAME.fullmatch(path.name) is not None or bool(rolled(path)) or bool(_logs_in(path))
+
+
+def is_log_file(path: Path) -> bool:
+    """Whether a file is an event log: by its first bytes, a compressed one by its name."""
+    if path.suffix in CODECS and EVENT_LOG_NAME.fullmatch(path.name):
+        return True
+    try:
+        return read_head(path, len(_PLAIN_START)) == _PLAIN_START
+    except UnreadableError:
+        return False
 
 
 def _logs_in(directory: Path) -> list[Path]:

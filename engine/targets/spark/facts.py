@@ -1,12 +1,10 @@
 """What an application reports of its streaming queries: its events in Spark's form, and the facts from them (times ms).
 
-Then the facts of all taps on one query, and its recorded past. Pure.
+Then the facts of all taps on one query. Pure.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -15,22 +13,18 @@ from msgspec.structs import replace
 
 from ...snapshot import SiblingQuery
 from ...system.errors import one_line
-from ...verdict.verdict import RecordedPast
 from ...watermarks.settings import WindowSpec
 from ..topic import TopicFacts
 from .checkpoint import CheckpointFacts, RecordedBatch
-from .files import Int64, UnreadableError, decode_json
+from .files import Int64, UnreadableError, decode_json, time_ms
 from .open_windows import OpenWindows
 from .plan import PlanFacts
 from .tapped import Count, InputFacts
 
 VERSION = 2
 """The version of the file that a job publishes."""
-MAX_CLOCK_SKEW_MS = 1_000
-"""How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Rate = float | str | None
 """Spark writes "NaN" and "Infinity" as strings."""
@@ -93,9 +87,14 @@ class StateFacts(Struct, frozen=True, rename="camel"):
 
     operator: str = msgspec.field(name="operatorName", default="")
     num_rows_total: Count = 0
-    memory_bytes: Count = msgspec.field(name="memoryUsedBytes", default=0)
+    memory_bytes: Count | None = msgspec.field(name="memoryUsedBytes", default=0)
     dropped_at_least: Count = msgspec.field(name="numRowsDroppedByWatermark", default=0)
-    """Rows that the batch dropped as late: they are counted after partial aggregation."""
+    """Rows that the batch dropped as late: most operators count them after partial aggregation."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether `dropped_at_least` is exact: nothing is aggregated before it, as in real-time mode."""
+        return self.operator in ("dedupe", "dedupeWithinWatermark", "StatefulStreamlineAggregate")
 
     @property
     def rows(self) -> int | None:
@@ -137,6 +136,12 @@ class BatchProgress(Struct, frozen=True, rename="camel"):
     def watermark_ms(self) -> int | None:
         """The watermark in force in it; None: there is none, or it has not moved since the start (Spark says 1970)."""
         return (time_ms(self.event_time.get("watermark")) or 0) or None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its trigger found nothing to do: then its number is that of the last batch, or of the next one."""
+        asked = self.durations_ms.keys() & {"latestOffset", "getOffset"}
+        return bool(asked) and "addBatch" not in self.durations_ms and not self.rows
 
     @property
     def rows(self) -> int:
@@ -204,14 +209,6 @@ def decode_progress(text: str) -> BatchProgress:
     return decode_json(text, BatchProgress)
 
 
-def time_ms(text: str | None) -> int | None:
-    """An ISO time in Spark's form; None for anything else."""
-    try:
-        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
 def _sum(rates: Iterable[Rate]) -> float | None:
     known = [rate for rate in rates if isinstance(rate, float) and math.isfinite(rate)]
     return sum(known) if known else None
@@ -256,16 +253,18 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """The same by the sources with rows: Spark reports the plan's first watermark that had rows."""
     silent: tuple[int, ...] | None = None
     """The sources without a row in this run; None before its first report."""
-    dropped_at_least: int = 0
-    """Late rows dropped since this run started."""
+    dropped_at_least: int | None = 0
+    """Late rows dropped since this run started; None: not known."""
+    dropped_at_watermark: int = 0
+    """Those in batches whose earliest event time was the watermark itself; only for one watermark with a delay of 0."""
     dropped_behind_ms: int | None = None
     """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
     history: tuple[RecordedBatch, ...] = ()
     """Its last batches."""
     moved_ms: int | None = None
     """When the batch began whose end gave the watermark its present value; its first batch, if none did."""
-    unmoved: int = 0
-    """Batches with rows since then."""
+    unmoved: int | None = 0
+    """Batches with rows since then; None: not known."""
     inputs: tuple[InputFacts, ...] = ()
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""
@@ -300,18 +299,24 @@ class Application(Struct, frozen=True, kw_only=True):
 class Report(Struct, frozen=True, kw_only=True):
     """What an application reports of one query."""
 
-    tap: Literal["event log", "publish"]
+    tap: Literal["event log", "publish", "driver"]
     run: QueryRun | None
     """The last run of the query; None: it has not started yet."""
     alive: bool | None
     """As `Application.alive`."""
     trouble: str | None
+    out_of_reach: bool = False
+    """Its source has not answered for some time."""
     siblings: list[SiblingQuery] | None = None
     """The last run of each other query of the application."""
     heard_ms: int | None = None
     """When the last line or file was written."""
+    is_elsewhere: bool = False
+    """It was fetched from another machine: paths in it are not those of this one."""
     checkpoint: str | None = None
     """The query's checkpoint directory by this run or an earlier one of the same query."""
+    writes: tuple[str, ...] | None = None
+    """The same for the topics that it writes."""
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
@@ -341,6 +346,11 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
         return self.run.progress if self.run is not None else None
 
     @property
+    def is_by_driver(self) -> bool:
+        """Whether all that is known is what a driver's web server shows: no next watermark, no times, no sources."""
+        return self.report is not None and self.report.tap == "driver"
+
+    @property
     def begun(self) -> CheckpointFacts | None:
         """The checkpoint, if a batch has begun in it."""
         return self.checkpoint if self.checkpoint is not None and self.checkpoint.batch is not None else None
@@ -350,6 +360,26 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
         """The last batch that has begun."""
         known = (self.checkpoint.batch if self.checkpoint is not None else None, last_reported(self.run))
         return max((batch for batch in known if batch is not None), default=None)
+
+    @property
+    def running(self) -> RunningBatch | None:
+        """The batch that the query reports to be running, if the checkpoint does not have it yet.
+
+        In real-time mode that is every batch: its offsets are written at its end.
+        """
+        running = None if self.run is None or self.run.ended else self.run.running
+        shown = None if self.begun is None else self.begun.batch
+        return running if running is not None and (shown is None or running.batch > shown) else None
+
+    @property
+    def is_real_time(self) -> bool:
+        """Whether the query runs in real-time mode; a checkpoint alone does not show it."""
+        return self.plan is not None and self.plan.real_time_ms is not None
+
+    @property
+    def is_slowest_clock(self) -> bool:
+        """Whether the plan's clock is that of the slowest partition."""
+        return self.plan is not None and self.plan.slowest_clock
 
     @property
     def history(self) -> Sequence[RecordedBatch]:
@@ -388,59 +418,3 @@ def _moved_past(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> b
     committed = checkpoint.committed if run.ended else None
     newest = checkpoint.batch
     return (newest is not None and newest > last + 1) or (committed is not None and committed > last)
-
-
-def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPast:
-    """The recorded past of a query with the watermark `level_ms` at `now_ms`, by its checkpoint, else by its reports.
-
-    It ends at a time that is not recorded: it is never guessed.
-    """
-    checkpoint = facts.checkpoint
-    if checkpoint is not None and checkpoint.history:
-        is_done = checkpoint.committed == checkpoint.batch
-        return _past(checkpoint.history, level_ms if is_done else None, now_ms, is_done=is_done)
-    if facts.run is None:
-        return RecordedPast()
-    return _past(_without_gap(facts.run.history), level_ms, now_ms, is_done=True)
-
-
-def _without_gap(batches: Sequence[RecordedBatch]) -> Sequence[RecordedBatch]:
-    """The last batches, without a gap."""
-    gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
-    return batches[gaps[-1] :] if gaps else batches
-
-
-def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
-    """The past of these batches: the watermark changes when a batch ends; `level_ms` is that after the last one, once
-    it is done.
-    """
-    if not batches:
-        return RecordedPast()
-    levels: list[tuple[int, int | None]] = [(batches[0].begin_ms, batches[0].watermark_ms)]
-    begun = [(batches[0].batch, batches[0].begin_ms)]
-    for before, after in pairwise(batches):
-        if after.begin_ms < before.begin_ms:  # the clock was set
-            levels, begun = [], []
-            continue
-        end_ms = _end_ms(before, after.begin_ms)
-        if end_ms is None and after.watermark_ms != before.watermark_ms:
-            levels, begun = [], []
-        elif end_ms is not None and after.watermark_ms != before.watermark_ms:
-            levels.append((end_ms, after.watermark_ms))
-        levels.append((after.begin_ms, after.watermark_ms))
-        begun.append((after.batch, after.begin_ms))
-    last = batches[-1]
-    if is_done and level_ms != last.watermark_ms:
-        end_ms = _end_ms(last, now_ms)
-        if end_ms is None:
-            return RecordedPast()
-        levels.append((end_ms, level_ms))
-    return RecordedPast(tuple(levels), tuple(begun))
-
-
-def _end_ms(batch: RecordedBatch, next_ms: int) -> int | None:
-    """When the batch ended, between its own beginning and `next_ms`; None: not recorded, or contradictory."""
-    end_ms = batch.end_ms
-    if end_ms is None or not batch.begin_ms - MAX_CLOCK_SKEW_MS <= end_ms <= next_ms + MAX_CLOCK_SKEW_MS:
-        return None
-    return max(batch.begin_ms, min(end_ms, next_ms))

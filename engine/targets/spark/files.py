@@ -1,7 +1,7 @@
 """The files of a checkpoint: how they are read while a query writes, moves and deletes them, and what is in them.
 
-They are local or in a store: `names`, `numbers`, `read_bytes`, `written_ms` and `Cached` take a path of either. Known
-are `offsets/N` and `commits/N` (formats v1 and v2), `metadata`, and the files about the state.
+They are local or in a store: `names`, `numbers`, `read_bytes`, `written_ms`, `Cached` take a path of either. Known are
+`offsets/N` and `commits/N` (formats v1 and v2), `metadata`, and the files about the state.
 """
 
 import os
@@ -9,6 +9,7 @@ import re
 import stat
 import struct
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, cast
 
@@ -436,3 +437,14 @@ def _utf(content: bytes, at: int) -> tuple[str, int]:
     if len(chunk) < size:
         raise ValueError
     return chunk.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"), at + size
+
+
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+
+
+def time_ms(text: str | None) -> int | None:
+    """An ISO time in Spark's form; None for anything else."""
+    try:
+        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MS
+    except (ValueError, TypeError, OverflowError):
+        return None

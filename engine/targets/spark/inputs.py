@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...snapshot import ChannelView, SourcePosition, WhatIf
+from ...snapshot import UNCOUNTED, ChannelView, SourcePosition, WhatIf
 from ..topic import PartitionFacts, TopicFacts
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
@@ -20,8 +20,6 @@ from .watermark import Channels, Nodes
 
 _RATE_BATCHES = 8
 """Batches over which a channel's rate is measured."""
-_UNCOUNTED = ChannelView("", None, None, "active", None, None, None, None, None, flaps=None)
-"""A channel of which nothing is counted."""
 
 
 def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
@@ -33,7 +31,7 @@ def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
     if origin == "broker" and topics is not None:
         views = channels_of_topics(topics, nodes.delay_ms, without_times=without_times)
     tap = nodes.only_tap
-    counts = tap.lateness if tap is not None else None
+    counts = tap.lateness if tap is not None and not facts.is_slowest_clock else None  # by the fastest channel's clock
     return Channels(
         views=views,
         origin=origin,
@@ -60,7 +58,7 @@ def _channels_of_tap(tap: InputFacts, delay_ms: int | None, now_ms: int, *, is_n
     for name, channel in tap.channels.items():
         seen_ms = last_seen.get(name)
         yield replace(
-            _UNCOUNTED,
+            UNCOUNTED,
             channel=f"{tap.name}/{name}" if is_named else name,
             watermark_ms=None if delay_ms is None else channel.max_ms - delay_ms,
             max_event_ms=channel.max_ms,
@@ -104,7 +102,7 @@ def _channel_of_partition(
     unread = partition.unread if is_current else None
     has_data = event_ms is not None or (without_times and bool(partition.position))
     return replace(
-        _UNCOUNTED,
+        UNCOUNTED,
         channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
         watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
         max_event_ms=event_ms,
@@ -160,7 +158,14 @@ def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePositi
     reported = sources if len(sources) == len(offsets) else [None] * len(offsets)
     counted = unmoved if len(unmoved) == len(offsets) else [None] * len(offsets)
     return [
-        _position(source, progress, facts.topics, batches_unmoved=batches, is_numbered=len(offsets) > 1)
+        _position(
+            source,
+            progress,
+            facts.topics,
+            batches_unmoved=batches,
+            is_numbered=len(offsets) > 1,
+            is_real_time=facts.is_real_time,
+        )
         for source, progress, batches in zip(offsets, reported, counted, strict=True)
     ]
 
@@ -172,6 +177,7 @@ def _position(
     *,
     batches_unmoved: int | None,
     is_numbered: bool,
+    is_real_time: bool,
 ) -> SourcePosition:
     offsets: dict[str, int] | int | str | None = source.text
     if source.kind == "kafka":
@@ -185,7 +191,7 @@ def _position(
     return SourcePosition(
         description=f"source {source.source}: {description}" if is_numbered else description,
         offsets=offsets,
-        backlog=_backlog(source, progress, topics),
+        backlog=_backlog(source, progress, topics, is_real_time=is_real_time),
         batches_unmoved=batches_unmoved,
     )
 
@@ -195,10 +201,12 @@ def _topics(offsets: dict[str, int]) -> str:
     return f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
 
 
-def _backlog(source: SourceOffsets, progress: SourceProgress | None, topics: TopicFacts | None) -> int | None:
+def _backlog(
+    source: SourceOffsets, progress: SourceProgress | None, topics: TopicFacts | None, *, is_real_time: bool
+) -> int | None:
     """The unread records of a source, by the broker, else by the source's own report; None: not known."""
     if topics is None or source.kind != "kafka":
-        return None if progress is None else _reported_backlog(progress)
+        return None if progress is None else _reported_backlog(progress, is_real_time=is_real_time)
     if topics.trouble is not None:  # what the query once reported is not so now
         return None
     read = source.offsets or {}
@@ -207,14 +215,18 @@ def _backlog(source: SourceOffsets, progress: SourceProgress | None, topics: Top
     return sum(known) if len(known) == len(unread) else None
 
 
-def _reported_backlog(source: SourceProgress) -> int | None:
-    """Unread records by the source's own report at the start of its last batch, if it has one."""
+def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | None:
+    """Unread records by the source's own report at the start of its last batch, if it has one.
+
+    In real-time mode a batch reads on from there: only one that read nothing shows that nothing is left.
+    """
     if source.end is None or source.latest is None:
         return None
     end, latest = decode_source("", source.end), decode_source("", source.latest)
     if end.kind != "kafka" or latest.kind != "kafka" or end.offsets is None or latest.offsets is None:
         return None  # other sources count files, seconds, or anything
-    return sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())
+    unread = sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())
+    return None if is_real_time and not unread and source.num_input_rows else unread
 
 
 def rows_per_second_of(facts: QueryFacts) -> float | None:
@@ -233,7 +245,7 @@ def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:
     run = facts.run
     if run is None or run.progress is None or not run.history:
         return Unmoved()
-    return Unmoved(run.unmoved if run.progress.watermark_ms == watermark_ms else 0)
+    return Unmoved(run.unmoved if run.progress.watermark_ms == watermark_ms or run.unmoved is None else 0)
 
 
 def _unmoved_by_offsets(checkpoint: CheckpointFacts, watermark_ms: int) -> Unmoved:

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ...snapshot import SourceView
-from ...system.errors import UsageError, one_line
+from ...system.errors import UsageError, one_line, require
 from ..own import Recording, is_path, is_remote, known_as, local_path, name_of, without_scheme
 from ..target import AttachedTarget, Kind, LogProgress, Message, NothingThereError, OpenedTarget, Pace, TargetOptions
 
 if TYPE_CHECKING:  # a tap is imported if it is used
     from ..topic.broker import BrokerTap
     from .facts import Application
+    from .history_server import LogOverHttp
     from .store import EventLogCopy
     from .watch import QueryWatch, WindowsTap
+
+    RemoteLog = LogOverHttp | EventLogCopy
+    """A local copy of an event log that is elsewhere."""
 
     Watch = partial[QueryWatch]
     """Makes a watch with the reader of state and the broker that the options choose."""
@@ -38,7 +42,7 @@ class FinishedLog(Struct, frozen=True):
     query: str | None
     """The wanted query, by name or id; None: its only one."""
     progress: LogProgress
-    remote: "EventLogCopy | None" = None
+    remote: "RemoteLog | None" = None
     """The original, if `path` is a copy: it is kept as long as this."""
 
     @property
@@ -61,14 +65,15 @@ class FinishedLog(Struct, frozen=True):
 
         with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
             place = out or Path(directory) / "post-mortem.rec"
+            uri = None if self.remote is None else self.remote.uri
             with self.progress("replaying the query") as step:
-                snapshots = record(self.path, self.facts, place, self.query, name, step, force=force)
+                snapshots = record(self.path, self.facts, place, self.query, name, step, force=force, uri=uri)
             if not snapshots:
                 meant = choose(self.facts.queries, self.query, None)
                 if meant is not None and meant.continuous:
                     why = "Spark reports no batches of continuous processing; attach to the checkpoint"
-                    raise UsageError(f"{self.path}: {why}")
-                raise UsageError(f"{self.path} has no batch of the query; choose another event log or --query")
+                    raise UsageError(f"{uri or self.path}: {why}")
+                raise UsageError(f"{uri or self.path} has no batch of the query; choose another event log or --query")
             yield place
 
 
@@ -97,6 +102,7 @@ def _open_remote(address: str, options: TargetOptions, watch: "Watch") -> Opened
     """The checkpoint or event log at a URI; UsageError, one line, if it cannot be fetched or is neither."""
     if options.state_reader == "spark":
         raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
+    require("s3", f"{one_line(address.partition('://')[0])}://")
     from .store import EventLogCopy, open_remote
 
     remote = open_remote(address)
@@ -113,7 +119,7 @@ def _refuse_query(options: TargetOptions) -> None:
         raise UsageError("--query has no effect for a checkpoint, which has one query; leave it out")
 
 
-def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "EventLogCopy | None" = None) -> OpenedTarget:
+def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "RemoteLog | None" = None) -> OpenedTarget:
     """A query by its application's event log."""
     from .event_log import check
     from .reports import LogReports, name_in
@@ -126,9 +132,9 @@ def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "Event
             facts = look(path, step)
         if is_finished(facts, time.time_ns() // 1_000_000):
             return FinishedLog(path, facts, options.query, options.log_progress, remote)
-    reports = LogReports(path, options.query)
+    reports = LogReports(path, options.query, is_here=remote is None)
     known = reports.name() if facts is None else name_in(facts, options.query)
-    source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.store.uri)
+    source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.uri)
     return AttachedTarget(watch(source, reports=reports, remote=remote), name_of(known or options.query or path.name))
 
 
@@ -147,6 +153,34 @@ def _open_published(address: str, wanted: str | None, watch: "Watch") -> Attache
     sure_of(queries, wanted)
     source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
     return AttachedTarget(watch(source, reports=JobReports(job, wanted)), name_of(wanted or address))
+
+
+def open_over_http(address: str, options: TargetOptions) -> OpenedTarget:
+    """A query by the event log that a History Server has of its application, or by its driver.
+
+    UsageError, one line, if there is no such application or query, or the server gives no usable answer.
+    """
+    from ...system.rest import RestError, RestSecurity
+    from .driver import DriverReports
+    from .history_server import LogOverHttp, applications_of, chosen, is_driver, place_of, rest_at
+    from .watch import QueryWatch
+
+    place = place_of(address)
+    rest = rest_at(place, RestSecurity(options.ca_file, options.client_cert, options.auth_file))
+    try:
+        listed = applications_of(rest)
+        application, of_driver = chosen(listed, place), is_driver(rest, listed)
+    except RestError as error:
+        raise UsageError(str(error)) from None
+    watch = partial(QueryWatch, windows=None)
+    if of_driver:
+        reports = DriverReports(rest, application.name, application.id, options.query)
+        reports.open()
+        source = SourceView(kind="driver", description=f"spark+{rest.base}, {one_line(application.name)}")
+        return AttachedTarget(watch(source, reports=reports, remote=reports), name_of(reports.name() or "spark"))
+    log = LogOverHttp(rest, application.id, place.attempt)
+    log.first()
+    return _open_log(log.local, options, watch, log)
 
 
 def _broker_of(options: TargetOptions) -> "BrokerTap | None":

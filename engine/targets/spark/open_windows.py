@@ -49,6 +49,7 @@ _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _CHECKSUM = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 OPERATOR_KINDS: dict[str, OperatorKind] = {
     "stateStoreSave": "aggregation",
+    "StatefulStreamlineAggregate": "aggregation",
     "sessionWindowStateStoreSaveExec": "session",
     "symmetricHashJoin": "join",
     "dedupe": "dedup",

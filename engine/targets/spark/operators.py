@@ -46,7 +46,7 @@ def _no_operator_reason(facts: QueryFacts) -> WindowsUnknownCode:
     if facts.plan is not None and not facts.plan.operators:
         return "no_state"
     if facts.checkpoint is None:
-        return "state_not_found"
+        return "state_elsewhere" if facts.report is not None and facts.report.is_elsewhere else "state_not_found"
     if facts.windows is None:
         return "state_not_read"
     return "no_batch" if facts.checkpoint.committed is None else "no_state"
@@ -93,6 +93,8 @@ def output_mode_of(
 
     `in_force`: the watermark (ms) in each recorded batch.
     """
+    if plan is not None and plan.real_time_ms is not None:
+        return "update"  # it has no other
     if plan is not None:
         modes: set[OutputMode] = {
             operator.output_mode for operator in plan.operators if operator.output_mode is not None

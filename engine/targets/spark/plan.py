@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from ...snapshot import OperatorKind, OutputMode, StatefulOperator
 from ...system.errors import one_line
@@ -49,6 +49,20 @@ class PlanFacts(Struct, frozen=True):
     """The trigger's interval; 0: a batch begins as soon as the last one has ended; None: not known (plans do not show
     it).
     """
+    real_time_ms: int | None = None
+    """The length of a batch in real-time mode; None: another mode."""
+    writes: tuple[str, ...] | None = None
+    """The topics that its sink is set to write; None: not known (plans do not show it), or not Kafka's sink."""
+    slowest_clock: bool = False
+    """The slowest partition drives the clock: a setting of Databricks (`ADVANCEMENT`)."""
+
+
+ADVANCEMENT = "spark.databricks.streaming.watermarkAdvancementStrategy"
+
+
+def is_slowest_clock(strategy: str | None) -> bool:
+    """Whether that value of `ADVANCEMENT` makes the slowest partition drive the clock."""
+    return strategy is not None and strategy.lower() == "min"
 
 
 _CASTS = (
@@ -150,6 +164,16 @@ TAP = "wmtop:"
 
 Line = tuple[int, str]
 """A node's depth in the plan, and its text."""
+_NODE = re.compile(r"(?P<indent>[ :|+\-]*)(?:\* )?(?P<name>\w[^()]*?) \((?P<number>\d{1,6})\)(?: \[[^\]]*\])?")
+_DETAILS = re.compile(r"\((\d{1,6})\) \w")
+_DETAIL = re.compile(r"(Arguments|Condition|Output|Keys)(?: \[\d+\])?\s*: (.*)", re.DOTALL)
+_IN_FORCE = re.compile(
+    r"state info \[ [^\]]*\](?: stateStoreCkptIds = .*?)?, (?:(?:Append|Update|Complete), )?"
+    r"-?[0-9]{1,19}, (-?[0-9]{1,19})(?:,|$)"
+)
+"""The watermarks that a stateful operator compares late rows with, and removes state by: the latter is in force."""
+STATEFUL = "state info ["
+_NOT_FILLED_IN = " checkpoint = <unknown>"
 
 _WATERMARK = re.compile(
     r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<attribute>(.+)#\d+)L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
@@ -158,10 +182,14 @@ _METRICS = re.compile(rf"CollectMetrics {TAP}([^,]+),")
 _STATE = re.compile(r"state info \[ checkpoint = (.+?)/state, runId = ")
 _OPERATOR_ID = re.compile(r"state info \[ .*?opId = (\d{1,9}),")
 _MODE = re.compile(r", (Append|Update|Complete)\b")
-_KEYS = re.compile(r"\w+ \[(.*?)\], (?:session_window.*?, )?state info \[", re.DOTALL)
+_KEYS = re.compile(
+    r"\w+ (?:List\((?P<listed>.*?)\), \d+, \[|\[(?P<keys>.*?)\], (?:session_window.*?, )?state info \[)", re.DOTALL
+)
 _KEY = re.compile(r"([^\[\],]+?#\d+)L?(-T\d+ms)?(?=,|$)")
+_REAL_TIME = re.compile(r"RealTimeStreamScan\b.*\[batchDurationMs=(\d{1,12})ms\]", re.DOTALL)
 _OPERATORS: tuple[tuple[str, OperatorKind], ...] = (
     ("StateStoreSave ", "aggregation"),
+    ("StatefulStreamlineAggregate ", "aggregation"),  # in real-time mode
     ("SessionWindowStateStoreSave ", "session"),
     ("StreamingSymmetricHashJoin ", "join"),
     ("StreamingDeduplicateWithinWatermark ", "dedup_within_watermark"),
@@ -170,6 +198,8 @@ _OPERATORS: tuple[tuple[str, OperatorKind], ...] = (
     ("FlatMapGroups", "map_groups_with_state"),
     ("TransformWithState", "transform_with_state"),
 )
+_MODE_FIRST = ("TransformWithState", "StatefulStreamlineAggregate ")
+"""Operators that name their output mode before their state."""
 _MODES: dict[str, OutputMode] = {"Append": "append", "Update": "update", "Complete": "complete"}
 _DURATION = re.compile(r"(-?[0-9]{1,12}(?:\.[0-9]{1,9})?) (year|month|day|hour|minute|second)s?")
 _UNIT_MS = {
@@ -230,12 +260,49 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     ]
     state = next((match for _, text in listed if (match := _STATE.search(text))), None)
     place = None if state is None else _place(state[1])
-    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves))
+    real_time = next((int(match[1]) for leaf in leaves if (match := _REAL_TIME.match(listed[leaf][1]))), None)
+    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), real_time_ms=real_time)
 
 
 class _PlanNode(Struct, rename="camel"):
     simple_string: str = ""
     children: tuple["_PlanNode", ...] = ()
+
+
+def lines_of_formatted(description: str) -> Iterator[Line]:
+    """The nodes of a plan that Spark printed in two parts: a tree with numbers, then the details of each number."""
+    tree, *details = description.removeprefix("== Physical Plan ==\n").split("\n\n")
+    texts: dict[str, str] = {}
+    for part in details:
+        if number := _DETAILS.match(part.lstrip("\n")):
+            lines = part.strip("\n").split("\n")[1:]
+            found = {match[1]: match[2] for line in lines if (match := _DETAIL.match(line))}
+            texts.setdefault(
+                number[1], next((found[key] for key in ("Arguments", "Condition", "Output") if key in found), "")
+            )
+    for line in tree.split("\n"):
+        if match := _NODE.fullmatch(line):
+            text = f"{match['name']} {texts.get(match['number'], '')}".rstrip()
+            # Spark 4.0 shows the plan before the batch fills in its output mode and watermarks.
+            yield len(match["indent"]), text.partition(_NOT_FILLED_IN)[0]
+
+
+def in_force_of(lines: Iterable[Line]) -> int | UnsetType:
+    """The query's watermark (epoch ms) in force: that of the stateful operators with none below them; 0: at 1970.
+
+    UNSET where the plan shows none, or several.
+    """
+    listed = [(depth, text, _IN_FORCE.search(text)) for depth, text in lines]
+    stateful = [(place, depth) for place, (depth, text, _) in enumerate(listed) if STATEFUL in text]
+    lowest: set[int | UnsetType] = set()
+    for place, depth in stateful:
+        rest = listed[place + 1 :]
+        end = next((at for at, (other, _, _) in enumerate(rest) if other <= depth), len(rest))
+        below = [match for _, text, match in rest[:end] if STATEFUL in text and "Restore" not in text]
+        own = listed[place][2]
+        if not below and "Restore" not in listed[place][1]:
+            lowest.add(UNSET if own is None else int(own[1]))
+    return lowest.pop() if len(lowest) == 1 else UNSET
 
 
 def lines_of_json(plan: bytes | msgspec.Raw) -> Iterator[Line]:
@@ -296,12 +363,13 @@ def _kind(text: str) -> OperatorKind | None:
 def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: list[int]) -> StatefulOperator:
     number = _OPERATOR_ID.search(text)
     _, _, rest = text.rpartition("state info [")
-    mode_match = _MODE.search(rest if kind != "transform_with_state" else text)
+    mode_match = _MODE.search(text if text.startswith(_MODE_FIRST) else rest)
     mode = _MODES.get(mode_match[1]) if mode_match is not None else None
-    keys = _KEYS.match(text)
-    names = _KEY.findall(keys[1]) if keys else []
+    match = _KEYS.match(text)
+    keys = None if match is None else match["keys"] or match["listed"] or ""
+    names = _KEY.findall(keys) if keys else []
     timed = any(suffix for _, suffix in names)
-    cut = keys is None or "more field" in keys[1]
+    cut = keys is None or "more field" in keys
     return StatefulOperator(
         operator=int(number[1]) if number else None,
         kind=kind,

@@ -22,10 +22,9 @@ from .facts import (
     QueryTerminated,
     RunningBatch,
     SourceProgress,
-    time_ms,
 )
-from .files import UnreadableError
-from .plan import TAP, PlanFacts, lines_of_json, read_plan
+from .files import UnreadableError, time_ms
+from .plan import ADVANCEMENT, TAP, PlanFacts, is_slowest_clock, lines_of_json, read_plan
 from .tapped import TappedInput
 
 MAX_HISTORY = 600
@@ -51,7 +50,8 @@ _WAITED = "Exception thrown in awaitResult:"
 """All that Spark says first of an error in another thread."""
 _CAUSE = "Caused by: "
 _TRACEBACK = "Traceback (most recent call last):"
-_DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18}|init)", re.ASCII)
+BATCH_OF = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18}|init)", re.ASCII)
+"""The ids of the query and its run, and the batch, in an execution's description."""
 _CONTINUOUS = "init"
 """In place of a batch's number, at the start of a query that has no batches."""
 
@@ -62,6 +62,8 @@ class Queries:
     def __init__(self) -> None:
         self.policy: str | None = None
         """The application's own watermark policy."""
+        self.advancement: str | None = None
+        """The application's own value of `plan.ADVANCEMENT`."""
         self._runs: dict[str, _Run] = {}
 
     def apply(self, event: QueryEvent) -> None:
@@ -82,6 +84,10 @@ class Queries:
         """Set the facts from a run's plan; does nothing for an unknown run."""
         if (run := self._runs.get(run_id)) is not None:
             run.set(plan=plan, watermark_policy=policy)
+
+    def began(self, run_id: str, running: RunningBatch) -> None:
+        """A batch of a known run has begun."""
+        self._runs[run_id].began(running.batch, running.since_ms)
 
     def knows(self, run_id: str) -> bool:
         """Whether that run is known."""
@@ -106,7 +112,7 @@ class Queries:
     def _execution(self, event: ExecutionStart) -> None:
         if event.root_execution_id not in (None, event.execution_id):
             return  # an action inside a batch
-        query = _DESCRIPTION.search(event.description)
+        query = BATCH_OF.search(event.description)
         if query is None:
             return  # no query's
         run = self._run(query[2], query[1])
@@ -116,7 +122,9 @@ class Queries:
             run.began(int(query[3]), event.time)
         if run.run.plan is None:
             policy = event.modified_configs.get(WATERMARK_POLICY)
-            run.set(plan=read_plan(lines_of_json(event.spark_plan_info)), watermark_policy=policy)
+            strategy = event.modified_configs.get(ADVANCEMENT, self.advancement)
+            plan = replace(read_plan(lines_of_json(event.spark_plan_info)), slowest_clock=is_slowest_clock(strategy))
+            run.set(plan=plan, watermark_policy=policy)
 
 
 class _Run:
@@ -150,6 +158,9 @@ class _Run:
             self.set(running=RunningBatch(batch, at_ms))
 
     def progressed(self, progress: BatchProgress) -> None:
+        if progress.is_idle:
+            self.was_idle(QueryIdle(progress.id, progress.run_id, progress.timestamp))
+            return
         at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
         self._paused(at_ms)
         last, running, before_ms = self.run.progress, self.run.running, self.run.max_event_ms
@@ -157,11 +168,12 @@ class _Run:
         self.set(
             progress=_kept(progress),
             name=self.run.name or (one_line(progress.name) if progress.name else None),
-            idle_ms=None,
+            # In real-time mode batches without data follow each other: such a batch says that nothing is unread.
+            idle_ms=self.run.last_event_ms if self._is_real_time and not progress.rows else None,
             running=running if running is not None and running.batch > progress.batch else None,
         )
         if last is not None and progress.batch <= last.batch:
-            return  # repeated: older Sparks report an idle trigger with the number of the last batch
+            return  # repeated
         if last is None:
             self._first_watermark_ms = progress.watermark_ms
         in_force_ms = max((ms for ms in (before_ms, self._floor_ms()) if ms is not None), default=None)
@@ -178,13 +190,15 @@ class _Run:
         earliest_ms = time_ms(progress.event_time.get("min"))
         if progress.dropped and earliest_ms is not None and late_ms is not None:
             self.set(dropped_behind_ms=max(late_ms - earliest_ms, self.run.dropped_behind_ms or 0))
-        self.set(dropped_at_least=self.run.dropped_at_least + progress.dropped)
+        self.set(dropped_at_least=(self.run.dropped_at_least or 0) + progress.dropped)
+        if earliest_ms == late_ms is not None and self._only_delay_ms() == 0:
+            self.set(dropped_at_watermark=self.run.dropped_at_watermark + progress.dropped)
         if at_ms is not None:
             if last is None:
                 self.set(moved_ms=at_ms)
             elif progress.watermark_ms != last.watermark_ms:
                 self.set(moved_ms=self._history[-1].begin_ms if self._history else at_ms, unmoved=0)
-            self.set(unmoved=self.run.unmoved + (progress.rows > 0))
+            self.set(unmoved=(self.run.unmoved or 0) + (progress.rows > 0))
             end_ms = at_ms + duration_ms if duration_ms else None
             self._history.append(RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms))
         for tapped in self._inputs.values():
@@ -216,6 +230,10 @@ class _Run:
             history=tuple(self._history),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
         )
+
+    @property
+    def _is_real_time(self) -> bool:
+        return self.run.plan is not None and self.run.plan.real_time_ms is not None
 
     def _only_delay_ms(self) -> int | None:
         """The delay, if Spark's reports on event time are about the only watermark there is."""

@@ -79,6 +79,8 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
         if facts.checkpoint is not None:
             return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
         return _with_note("stale", "not_started") if report is None or not report.trouble else QueryState("stale")
+    if report.out_of_reach:
+        return QueryState("stale")
     if run.ended:
         return QueryState("failed") if run.error else _with_note("ended", "stopped")
     if report.alive is False:
@@ -87,7 +89,7 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
         took_ms = now_ms - run.running.since_ms
         if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):
             return _with_note("stale", "batch_unfinished", batch=run.running.batch)
-        return QueryState("live")
+        return _with_note("live", "query_idle") if run.idle_ms is not None else QueryState("live")
     silent_ms = now_ms - (run.last_event_ms or now_ms)
     if run.continuous and run.progress is None and facts.checkpoint is None:
         return _with_note("partial", "continuous")
@@ -96,6 +98,8 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
 
 def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, is_alive: bool) -> QueryState:
     """The state of a run that reports no running batch, and nothing at all for `silent_ms`."""
+    if run.progress is not None and run.last_event_ms is None:
+        return _with_note("partial", "pause_unknown")  # its driver has forgotten when its last batch was
     if run.progress is None and facts.checkpoint is None and is_alive and silent_ms <= MAX_FIRST_BATCH_MS:
         return _with_note("live", "no_batch_ended", silent_ms=silent_ms)  # publish reports each batch at its end
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
@@ -157,7 +161,9 @@ def _usual_ms(facts: QueryFacts) -> float:
 
 
 def _longest_ms(run: QueryRun) -> int:
-    return max((batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None), default=0)
+    planned_ms = run.plan.real_time_ms if run.plan is not None else None
+    took = (batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None)
+    return max(took, default=planned_ms or 0)
 
 
 def snapshot_of_query(
@@ -188,8 +194,8 @@ def snapshot_of_query(
         whatif_upper_bound=channels.bucket_ms is not None,
         whatif_bucket_ms=channels.bucket_ms,
         target=SparkQuery(
-            _progress(facts, watermark, stored, query, unmoved.batches),
-            positions_of(facts, unmoved.by_source),
+            _with_writes(_progress(facts, watermark, stored, query, unmoved.batches), facts, before),
+            None if facts.is_by_driver else positions_of(facts, unmoved.by_source),
             watermark.barrel,
             facts.report.siblings if facts.report is not None else None,
         ),
@@ -228,10 +234,11 @@ def _progress(
     facts: QueryFacts, watermark: QueryWatermark, stored: StoredState, query: QueryState, batches_unmoved: int | None
 ) -> SparkProgress:
     """What Spark reports about the query; rates only while it flows."""
-    begun, run, progress = facts.begun, facts.run, facts.progress
+    run, progress = facts.run, facts.progress
     states = progress.states if progress is not None else ()
+    delays = [node.delay_ms for node in watermark.spark.nodes or ()]
+    state_bytes = [state.memory_bytes for state in states if state.memory_bytes is not None]
     state_rows = [state.rows for state in states if state.rows is not None]
-    is_running = run.running is not None if run is not None else None
     checkpoint_id = facts.checkpoint.query_id if facts.checkpoint is not None else None
     return replace(
         watermark.spark,
@@ -240,25 +247,45 @@ def _progress(
         batch_ms=progress.duration_ms if progress is not None else None,
         phases_ms=progress.phases_ms if progress is not None else {},
         dropped_at_least=run.dropped_at_least if run is not None else None,
+        dropped_exact=bool(states) and all(state.counts_rows for state in states),
+        dropped_at_watermark=run.dropped_at_watermark if run is not None and delays == [0] else None,
         dropped_behind_ms=run.dropped_behind_ms if run is not None else None,
         batch_timestamp_ms=_batch_began_ms(facts),
-        in_flight=False if run is not None and run.ended else begun.in_flight if begun else is_running,
+        in_flight=_in_flight(facts),
         state_rows=sum(state_rows) if state_rows else None,
-        state_bytes=sum(state.memory_bytes for state in states) if states else None,
+        state_bytes=sum(state_bytes) if state_bytes else None,
         query_id=run.id if run is not None else checkpoint_id,
         query_name=run.name if run is not None else None,
         output_mode=stored.output_mode,
         operators=stored.operators,
         batches_unmoved=batches_unmoved,
+        real_time_ms=facts.plan.real_time_ms if facts.plan is not None else None,
+        trigger_ms=facts.plan.trigger_ms if facts.plan is not None else None,
+        slowest_clock=facts.is_slowest_clock,
     )
+
+
+def _with_writes(spark: SparkProgress, facts: QueryFacts, before: Snapshot | None) -> SparkProgress:
+    """The same, with the topics that it writes: until the first batch of a run, those of the run before."""
+    writes = facts.report.writes if facts.report is not None else None
+    is_same = before is not None and before.spark.query_id == spark.query_id is not None
+    known = before.spark.writes if before is not None and is_same and facts.plan is None else None
+    return replace(spark, writes=known if writes is None else list(writes))
+
+
+def _in_flight(facts: QueryFacts) -> bool | None:
+    """Whether the last batch has not ended."""
+    if facts.batch is None or (facts.run is not None and facts.run.ended):
+        return None if facts.batch is None else False
+    return facts.running is not None or (facts.begun is not None and facts.begun.in_flight)
 
 
 def _batch_began_ms(facts: QueryFacts) -> int | None:
     """When the last batch began."""
+    if facts.running is not None:
+        return facts.running.since_ms
     if facts.begun is not None:
         return facts.begun.batch_timestamp_ms
-    if facts.run is not None and facts.run.running is not None:
-        return facts.run.running.since_ms
     return facts.progress.timestamp_ms if facts.progress is not None else None
 
 
@@ -303,6 +330,8 @@ def _notes(
     yield from _unreadable(facts, None if is_unreachable else trouble)
     if query.is_over:
         yield from _with_reason("broker_silent", _broker_trouble(facts))
+    if facts.is_by_driver and not query.is_over:
+        yield from _driver_notes(facts, watermark)
     if channels.without_times:
         columns = [node.column for node in nodes.nodes if node.column is not None]
         yield NoteDraft("time_needed", {"column": ", ".join(columns) or None})
@@ -325,8 +354,19 @@ def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[N
         yield NoteDraft("watermark_unmoved", args)
     if spark.frozen_ms is not None:
         yield NoteDraft("watermark_frozen", {"frozen_ms": spark.frozen_ms})
-    if facts.batch is not None and not spark.has_watermark:
+    if facts.is_slowest_clock:
+        yield NoteDraft("slowest_clock")
+    is_forgotten = facts.is_by_driver and facts.plan is None
+    if facts.batch is not None and not spark.has_watermark and not is_forgotten:
         yield NoteDraft("no_watermark", {"sure": 1 if spark.has_watermark is False else None})
+
+
+def _driver_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[NoteDraft]:
+    """What a driver's web server does not show, and what would."""
+    progress = facts.progress
+    if watermark.spark.has_watermark and progress is not None and "watermark" not in progress.event_time:
+        yield NoteDraft("driver_no_watermark")
+    yield NoteDraft("driver_only")
 
 
 def _failed_sibling(siblings: Sequence[SiblingQuery] | None) -> Iterator[NoteDraft]:

@@ -6,10 +6,10 @@ lock on the file that is there: without one the job is gone.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from ...system.files import try_lock_file
 from .event_log import READ_AT_ONCE, EventLogTap, check
 from .facts import VERSION, Application, QueryRun, Report
 from .files import Cached, UnreadableError, VanishedError, decode_json
+from .plan import PlanFacts
 
 SUFFIX = ".published"
 FILE_LIMIT = 64 * 1024 * 1024
@@ -149,7 +150,7 @@ SEARCH_S = 2.0
 _MAX_NAMED = 8
 
 
-def report_of(tap: Literal["event log", "publish"], application: Application, run: QueryRun | None) -> Report:
+def report_of(tap: Literal["event log", "publish", "driver"], application: Application, run: QueryRun | None) -> Report:
     """What the application reports of the query with that run."""
     return Report(
         tap=tap,
@@ -159,15 +160,18 @@ def report_of(tap: Literal["event log", "publish"], application: Application, ru
         siblings=siblings_of(application.queries, run),
         heard_ms=application.written_ms,
         checkpoint=checkpoint_of(application.queries, run),
+        writes=_writes_of(application.queries, run),
     )
 
 
 class LogReports:
     """The reports in an event log; `wanted` is the query's name or id if the log has several."""
 
-    def __init__(self, path: Path, wanted: str | None = None) -> None:
+    def __init__(self, path: Path, wanted: str | None = None, *, is_here: bool = True) -> None:
+        """`is_here`: the log is where it was written, so that paths in it are those of this machine."""
         self._log = EventLogTap(path)
         self._wanted = wanted
+        self._is_here = is_here
 
     def open(self) -> None:
         """Read everything."""
@@ -181,7 +185,8 @@ class LogReports:
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""
         facts = self._log.poll(READ_AT_ONCE)
-        return report_of("event log", facts, choose(facts.queries, self._wanted, query_id))
+        report = report_of("event log", facts, choose(facts.queries, self._wanted, query_id))
+        return report if self._is_here else replace(report, is_elsewhere=True)
 
     def close(self) -> None:
         """Close the file."""
@@ -234,8 +239,42 @@ class JobReports:
                     self._tap = PublishedTap(job.path)
 
 
-Reports = LogReports | JobReports
-"""A source of a query's reports."""
+class RemoteFiles(Protocol):
+    """Files that are elsewhere; `refresh` looks for additions, RemoteError if it cannot."""
+
+    @property
+    def every_s(self) -> float:
+        """How long to wait until the next refresh."""
+        ...
+
+    @property
+    def as_of_ms(self) -> int | None:
+        """When what is there was sent (epoch ms); None: at the last refresh."""
+        ...
+
+    def refresh(self) -> None:
+        """Fetch the additions."""
+        ...
+
+    def close(self) -> None:
+        """Fetch no more."""
+        ...
+
+
+class Reports(Protocol):
+    """A source of a query's reports."""
+
+    def open(self) -> None:
+        """UsageError if nothing can be read, or it is not clear which query is meant."""
+        ...
+
+    def poll(self, query_id: str | None) -> Report | None:
+        """What is reported now."""
+        ...
+
+    def close(self) -> None:
+        """Read no more."""
+        ...
 
 
 def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[SiblingQuery]:
@@ -255,9 +294,19 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    plans = [other.plan for other in runs if run is not None and other.id == run.id]
-    places = [plan.checkpoint for plan in plans if plan is not None]
-    return next((place for place in reversed(places) if place is not None), None)
+    return next((plan.checkpoint for plan in _plans_of(runs, run) if plan.checkpoint is not None), None)
+
+
+def _writes_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[str, ...] | None:
+    """The same for the topics that it writes: the last plan has them, or shows that they are not known any more."""
+    return next((plan.writes for plan in _plans_of(runs, run)), None)
+
+
+def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> Iterator[PlanFacts]:
+    """The plans of a run and of those of the same query before it, the newest first."""
+    for other in reversed(runs):
+        if run is not None and other.id == run.id and other.plan is not None:
+            yield other.plan
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from lz4 import block as lz4  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
+from ...system import zstd
 from .files import AnyPath, UnreadableError, VanishedError, names, read_bytes
 
 Window = tuple[int, int]
@@ -215,7 +215,6 @@ _LZ4_MAGIC = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<BiiI")  # token, compressed and raw length, checksum
 _LZ4_STORED, _LZ4_COMPRESSED = 0x10, 0x20
 _LZ4_LEVEL_BASE = 10
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _OTHERS = {b"\x82SNAPPY\0": "snappy", b"ZV": "lzf"}
 
 
@@ -223,7 +222,7 @@ def decompress(content: bytes, limit: int) -> bytes:
     """The content of a state file, at most `limit` bytes; UnreadableError if it is damaged or compressed otherwise."""
     if content.startswith(_LZ4_MAGIC):
         return _lz4_blocks(content, limit)
-    if content.startswith(_ZSTD_MAGIC):
+    if content.startswith(zstd.MAGIC):
         return _zstd(content, limit)
     for magic, codec in _OTHERS.items():
         if content.startswith(magic):
@@ -267,11 +266,14 @@ def _lz4_block(method: int, block: bytes, size: int) -> bytes:
 
 
 def _zstd(content: bytes, limit: int) -> bytes:
-    reader = zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True)
+    parts: list[bytes] = []
+    size = 0
     try:
-        data = reader.read(limit + 1)
-    except (zstandard.ZstdError, MemoryError):
+        for part in zstd.Frames().feed(content):
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise UnreadableError(f"it holds more than {limit:,} bytes")
+    except (zstd.ZstdError, MemoryError):
         raise UnreadableError("it is damaged: not the zstd stream that its head promises") from None
-    if len(data) > limit:
-        raise UnreadableError(f"it holds more than {limit:,} bytes")
-    return data
+    return b"".join(parts)

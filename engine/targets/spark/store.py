@@ -21,7 +21,8 @@ from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
 from ...system.remote_files import file_system, is_missing, without_secrets, words_of
-from .checkpoint import EVENT_LOG_NAME, HISTORY_MS, MAX_HISTORY, MIN_HISTORY
+from .checkpoint import HISTORY_MS, MAX_HISTORY, MIN_HISTORY
+from .event_log import EVENT_LOG_NAME
 from .files import AT_ONCE, NOT_THERE, RemoteError, VanishedError
 
 LIST_EVERY_S = 60.0
@@ -149,6 +150,8 @@ class StoredCheckpoint:
         self._query: bytes | None = None
         self._fetched: dict[str, bytes] = {}
         """Files that the next poll reads."""
+
+    as_of_ms = None
 
     @property
     def every_s(self) -> float:
@@ -290,12 +293,18 @@ class EventLogCopy:
 
     every_s = EVENT_LOG_EVERY_S
     """How long to wait until the next refresh."""
+    as_of_ms = None
 
     def __init__(self, store: Store, *, single: bool) -> None:
         self.store = store
         self._directory = tempfile.TemporaryDirectory(prefix="wmtop-copy-", ignore_cleanup_errors=True)
         self.local = Path(self._directory.name) / store.name
         self._single = single
+
+    @property
+    def uri(self) -> str:
+        """Where the log is."""
+        return self.store.uri
 
     def refresh(self) -> None:
         """Fetch the additions; RemoteError if the store does not answer: the copy stays as it was."""

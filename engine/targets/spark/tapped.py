@@ -10,7 +10,7 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -18,10 +18,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
 from .files import UnreadableError
-
-if TYPE_CHECKING:  # slow to load
-    import numpy as np
-    from numpy.typing import NDArray
 
 MAX_CHANNELS = 8192
 MAX_RECENT = 64
@@ -102,34 +98,31 @@ def key_of(text: str) -> int:
     return _key(h1, h2)
 
 
-def keys_of_longs(longs: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
-    return _key(_first(longs.astype("uint64")) ^ SEED ^ 8, SEED ^ 8)
+def key_of_long(number: int) -> int:
+    """The key of a long in a sketch: `key_of` for exactly 8 bytes."""
+    return _key(_first(number & _ALL_BITS) ^ SEED ^ 8, SEED ^ 8)
 
 
-# Each takes an int, or an array of them.
-
-
-def _first(k1: Any) -> Any:
+def _first(k1: int) -> int:
     return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
 
 
-def _second(k2: Any) -> Any:
+def _second(k2: int) -> int:
     return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
 
 
-def _rotated(word: Any, by: int) -> Any:
+def _rotated(word: int, by: int) -> int:
     return (word << by | word >> 64 - by) & _ALL_BITS
 
 
-def _key(h1: Any, h2: Any) -> Any:
+def _key(h1: int, h2: int) -> int:
     """The key that the two halves of a hash give."""
     h1 = h1 + h2 & _ALL_BITS
     h2 = h2 + h1 & _ALL_BITS
     return (_finished(h1) + _finished(h2) & _ALL_BITS) >> 1
 
 
-def _finished(word: Any) -> Any:
+def _finished(word: int) -> int:
     word = (word ^ word >> 33) * MIX1 & _ALL_BITS
     word = (word ^ word >> 33) * MIX2 & _ALL_BITS
     return word ^ word >> 33
@@ -241,6 +234,8 @@ class TappedInput:
         batch before.
         """
         self._lateness: _Lateness | None = None
+        self._keys_of_starts: dict[int, int] = {}
+        """The keys of buckets that were looked up: the next batch mostly has the same."""
         self._recent: deque[tuple[int | None, dict[int, ChannelFacts]]] = deque()
         """The time of each recent batch, and its channels by key."""
         self._entries = 0
@@ -263,15 +258,15 @@ class TappedInput:
             maxima, rows = _sketch(tapped.max_by_channel), _sketch(tapped.rows_by_channel)
             self._learn(tapped.channel_names)
             channels = _channels(maxima, rows)
-            buckets = self._buckets(tapped)
+            buckets, missing = self._buckets(tapped)
         except (UnreadableError, ValueError, RecursionError) as error:  # msgspec's are ValueErrors
             self._trouble = one_line(f"tap {self.name}, batch {batch}: {error}")
             return
         if not tapped.rows:
             return
-        if tapped.bucket_ms is not None and buckets:
+        if tapped.bucket_ms is not None:
             clock_ms = self._before[0] if isinstance(clock_ms, UnsetType) else clock_ms
-            self._count_lateness(tapped.bucket_ms, buckets, clock_ms)
+            self._count_lateness(tapped.bucket_ms, buckets, clock_ms, missing)
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -319,31 +314,35 @@ class TappedInput:
     def _slowest_ms(self) -> int | None:
         return min((channel.max_ms for channel in self._channels.values()), default=None)
 
-    def _buckets(self, tapped: Tapped) -> dict[int, int]:
-        """The rows by the start (ms) of their bucket: the sketch has their hashes, so all candidates are hashed, too.
+    def _buckets(self, tapped: Tapped) -> tuple[dict[int, int], int]:
+        """The rows by the start (ms) of their bucket, and how many rows with a time the sketch has not counted.
 
-        If the times are too far apart for that, only buckets close to the watermark are looked up.
+        The sketch has hashes, so all candidates are hashed, too; if the times are too far apart for that, only buckets
+        close to the watermark are looked up.
         """
         width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
         if tapped.rows_by_bucket is None or width is None or low is None or high is None:
-            return {}
-        import numpy as np  # loaded where there is a sketch to read
-
+            return {}, tapped.rows - tapped.nulls
         sketch = decode_sketch(tapped.rows_by_bucket)
         newest = high if self._max_ms is None else min(high, max(low, self._max_ms))
         first = max(low // width, newest // width - MAX_BUCKETS)
         last = min(high // width, first + 2 * MAX_BUCKETS)
-        starts = np.arange(first, last + 1, dtype=np.int64) * width
         rows: dict[int, int] = {}
-        for key, start in zip(keys_of_longs(starts).tolist(), starts.tolist(), strict=True):
+        for start in range(first * width, (last + 1) * width, width):
+            key = self._keys_of_starts.get(start)
+            if key is None:
+                key = self._keys_of_starts[start] = key_of_long(start)
             if key in sketch.values:
                 rows[start] = _rows(sketch.values[key] / sketch.share)
-        return rows
+        if len(self._keys_of_starts) > 4 * MAX_BUCKETS:
+            self._keys_of_starts.clear()
+        counted = _rows(sum(sketch.values.values())) if sketch.share == 1 else tapped.rows - tapped.nulls
+        return rows, tapped.rows - tapped.nulls - counted
 
-    def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None) -> None:
+    def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None, missing: int) -> None:
         if self._lateness is None or self._lateness.width != width:
             self._lateness = _Lateness(width)
-        self._lateness.count(buckets, fastest_ms, self._before[1])
+        self._lateness.count(buckets, fastest_ms, self._before[1], missing)
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
         self._recent.append((timestamp_ms, channels))
@@ -364,8 +363,14 @@ class _Lateness:
         self._spark = Histogram([0] * len(self._delays))
         self._barrel = Histogram([0] * len(self._delays))
 
-    def count(self, buckets: dict[int, int], fastest_ms: int | None, slowest_ms: int | None) -> None:
-        """Count a batch, given the watermarks (ms, lateness 0) of the batch before."""
+    def count(self, buckets: dict[int, int], fastest_ms: int | None, slowest_ms: int | None, missing: int) -> None:
+        """Count a batch, given the watermarks (ms, lateness 0) of the batch before.
+
+        `missing`: rows that no bucket has. They count as late, so that a count stays at least the true one.
+        """
+        if missing > 0 and self._delays:
+            for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
+                histogram.counts[-1] += missing if level is not None else 0
         for start, rows in buckets.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,33 +21,24 @@ from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
 from ..target import Target
-from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
+from .checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
 from .event_log import EventLogTap
-from .facts import (
-    Application,
-    BatchProgress,
-    QueryEvent,
-    QueryFacts,
-    QueryProgress,
-    QueryRun,
-    QueryTerminated,
-    Report,
-    past_of,
-)
+from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated, Report
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
 from .inputs import offsets_of
 from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import WindowShape, window_spec_of
 from .plan import PlanFacts
 from .query_snapshot import settings_of_query, snapshot_of_query
-from .reports import JobReports, Reports, checkpoint_of, choose, name_in, report_of, sure_of
+from .reports import JobReports, RemoteFiles, Reports, checkpoint_of, choose, name_in, report_of, sure_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from ..topic.broker import BrokerTap
-    from .store import Remote
 
 _log = logging.getLogger("wmtop.store")
 _log.addHandler(logging.NullHandler())
+MAX_CLOCK_SKEW_MS = 1_000
+"""How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
 OUT_OF_REACH_S = 5.0
 """Time (s) that a store may fail before its query is called stale."""
 
@@ -78,7 +70,7 @@ class QueryWatch(Target[QueryFacts]):
         reports: Reports | None = None,
         windows: Callable[[Any], WindowsTap] | None = OpenWindowsTap,
         broker: "BrokerTap | None" = None,
-        remote: "Remote | None" = None,
+        remote: RemoteFiles | None = None,
     ) -> None:
         self.step = f"reading the {source.kind}"
         self._source = source
@@ -137,8 +129,12 @@ class QueryWatch(Target[QueryFacts]):
         return replace(facts, topics=self._broker.poll(offsets_of(facts), _time_in_records(facts.plan)))
 
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
-        """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        self._before = snapshot_of_query(facts, name=name, source=self._source, now_ms=now_ms, before=self._before)
+        """The facts of one poll as they are at `now_ms` (epoch ms); nothing ages in a copy that was fetched before."""
+        as_of_ms = None if self._remote is None or self._trouble is not None else self._remote.as_of_ms
+        shown_ms = self._before.now_ms if self._before is not None else None
+        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms or 0)
+        shown = snapshot_of_query(facts, name=name, source=self._source, now_ms=at_ms, before=self._before)
+        self._before = replace(shown, wall_ms=now_ms)
         return self._before
 
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
@@ -160,7 +156,9 @@ class QueryWatch(Target[QueryFacts]):
         """The facts of checkpoint and reports; either is searched for if the other names it."""
         checkpoint = self._poll_checkpoint()
         report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
-        place = report.checkpoint if report is not None else None
+        if report is not None and self._trouble is not None:
+            report = replace(report, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
+        place = report.checkpoint if report is not None and not report.is_elsewhere else None
         if checkpoint is None and place is not None and is_checkpoint(Path(place)):
             self._read_checkpoint_at(Path(place))
             checkpoint = self._poll_checkpoint()
@@ -265,16 +263,18 @@ def record(
     step: Callable[[int], object],
     *,
     force: bool = False,
+    uri: str | None = None,
 ) -> int:
     """Write the history of the `wanted` query to `out`, under `name` or its own name; returns the number of snapshots.
 
-    `facts` is the result of `look`. UsageError if there is no such query.
+    `facts` is the result of `look`; `uri` is the log's own place, if `path` is a copy: a checkpoint that it names is
+    then on another machine. UsageError if there is no such query.
     """
     sure_of(facts.queries, wanted)
     meant = choose(facts.queries, wanted, None)
     if meant is None:
-        raise UsageError(f"{path} has no streaming query")
-    source = SourceView(kind="event log", description=str(path.absolute()))
+        raise UsageError(f"{uri or path} has no streaming query")
+    source = SourceView(kind="event log", description=uri or str(path.absolute()))
     header = Header(
         name=name or name_in(facts, wanted) or path.name,
         pid=os.getpid(),
@@ -283,7 +283,7 @@ def record(
         settings=settings_of_query(),
     )
     with RecordingWriter(out, header, existing="replace" if force else "refuse") as writer:
-        recorder = _RunRecorder(header.name, source, facts, writer)
+        recorder = _RunRecorder(header.name, source, facts, writer, is_here=uri is None)
 
         def take(event: QueryEvent) -> None:
             """Write a snapshot after a batch of the query, and after its end."""
@@ -300,8 +300,11 @@ def record(
 class _RunRecorder:
     """The snapshots of one query, in order."""
 
-    def __init__(self, name: str, source: SourceView, whole: Application, writer: RecordingWriter) -> None:
+    def __init__(
+        self, name: str, source: SourceView, whole: Application, writer: RecordingWriter, *, is_here: bool
+    ) -> None:
         self.count = 0
+        self._is_here = is_here
         self._name = name
         self._source = source
         self._whole = whole
@@ -316,7 +319,8 @@ class _RunRecorder:
         checkpoint, windows = state
         report = report_of("event log", self._whole, run)
         is_over = run.ended or not alive
-        report = replace(report, alive=alive, trouble=None, siblings=report.siblings if is_over else None)
+        siblings = report.siblings if is_over else None
+        report = replace(report, alive=alive, trouble=None, siblings=siblings, is_elsewhere=not self._is_here)
         now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
         self._before = snapshot_of_query(
             QueryFacts(report=report, checkpoint=checkpoint, windows=windows, window=window_spec_of(windows or (), {})),
@@ -332,7 +336,7 @@ class _RunRecorder:
         """Write the last state: how the query or its application ended, and what its state then held."""
         if self._last is None:
             return
-        state = _state_of(self._last, self._whole.queries)
+        state = _state_of(self._last, self._whole.queries) if self._is_here else (None, None)
         if not self._last.ended or state != (None, None):
             self.write(self._last, alive=self._last.ended, state=state)
 
@@ -349,3 +353,59 @@ def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> StateAtEnd:
     if facts.query_id != run.id or facts.committed != max(done, default=None):
         return None, None
     return facts, OpenWindowsTap(Path(place)).poll(facts)
+
+
+def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPast:
+    """The recorded past of a query with the watermark `level_ms` at `now_ms`, by its checkpoint, else by its reports.
+
+    It ends at a time that is not recorded: it is never guessed.
+    """
+    checkpoint = facts.checkpoint
+    if checkpoint is not None and checkpoint.history:
+        is_done = checkpoint.committed == checkpoint.batch
+        return _past(checkpoint.history, level_ms if is_done else None, now_ms, is_done=is_done)
+    if facts.run is None:
+        return RecordedPast()
+    return _past(_without_gap(facts.run.history), level_ms, now_ms, is_done=True)
+
+
+def _without_gap(batches: Sequence[RecordedBatch]) -> Sequence[RecordedBatch]:
+    """The last batches, without a gap."""
+    gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
+    return batches[gaps[-1] :] if gaps else batches
+
+
+def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
+    """The past of these batches: the watermark changes when a batch ends; `level_ms` is that after the last one, once
+    it is done.
+    """
+    if not batches:
+        return RecordedPast()
+    levels: list[tuple[int, int | None]] = [(batches[0].begin_ms, batches[0].watermark_ms)]
+    begun = [(batches[0].batch, batches[0].begin_ms)]
+    for before, after in pairwise(batches):
+        if after.begin_ms < before.begin_ms:  # the clock was set
+            levels, begun = [], []
+            continue
+        end_ms = _end_ms(before, after.begin_ms)
+        if end_ms is None and after.watermark_ms != before.watermark_ms:
+            levels, begun = [], []
+        elif end_ms is not None and after.watermark_ms != before.watermark_ms:
+            levels.append((end_ms, after.watermark_ms))
+        levels.append((after.begin_ms, after.watermark_ms))
+        begun.append((after.batch, after.begin_ms))
+    last = batches[-1]
+    if is_done and level_ms != last.watermark_ms:
+        end_ms = _end_ms(last, now_ms)
+        if end_ms is None:
+            return RecordedPast()
+        levels.append((end_ms, level_ms))
+    return RecordedPast(tuple(levels), tuple(begun))
+
+
+def _end_ms(batch: RecordedBatch, next_ms: int) -> int | None:
+    """When the batch ended, between its own beginning and `next_ms`; None: not recorded, or contradictory."""
+    end_ms = batch.end_ms
+    if end_ms is None or not batch.begin_ms - MAX_CLOCK_SKEW_MS <= end_ms <= next_ms + MAX_CLOCK_SKEW_MS:
+        return None
+    return max(batch.begin_ms, min(end_ms, next_ms))

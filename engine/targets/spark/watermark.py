@@ -122,6 +122,8 @@ def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for place, node in enumerate(plan.nodes):
         min_ms, max_ms = _bounds_of(run, plan, sources, place) if is_mapped else (None, None)
+        if plan.slowest_clock:  # what is reported and tapped of the fastest partition does not drive the clock
+            min_ms = None
         is_silent = run.silent is not None and bool(sources[place]) and set(sources[place]) <= set(run.silent)
         nodes.append(
             Node(
@@ -135,7 +137,7 @@ def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
                 silent=is_mapped and is_silent,
                 above=node.above,
                 after_state=node.after_state,
-                filtered_taps=node.filtered_taps,
+                filtered_taps=node.filtered_taps or plan.slowest_clock,
             )
         )
     return tuple(nodes)
@@ -222,13 +224,14 @@ def watermark_of(
     watermark_ms = _next_watermark(facts, nodes)
     never_moved = _never_moved(facts, nodes, watermark_ms)
     begun, progress = facts.begun, facts.progress
-    in_force_ms = begun.watermark_ms if begun else progress.watermark_ms if progress else None
+    reported_ms = begun.watermark_ms if begun else progress.watermark_ms if progress else None
+    in_force_ms = reported_ms if facts.running is None else watermark_ms
     max_event_ms = facts.run.max_event_ms if facts.run is not None and nodes.only is not None else None
     return QueryWatermark(
         _level(facts, nodes, channels, watermark_ms, now_ms, before),
-        None if channels.without_times else barrel_rule(nodes, channels, in_force_ms),
+        None if channels.without_times or facts.is_slowest_clock else barrel_rule(nodes, channels, in_force_ms),
         SparkProgress(
-            watermark_ms=watermark_ms,
+            watermark_ms=None if facts.is_by_driver else watermark_ms,
             batch_watermark_ms=in_force_ms,
             nodes=views_of(nodes, watermark_ms) or None,
             policy=nodes.policy,
@@ -251,7 +254,7 @@ def _next_watermark(facts: QueryFacts, nodes: Nodes) -> int | None:
         return facts.begun.watermark_ms if known is None else known
     in_force = facts.progress.watermark_ms if facts.progress is not None else None
     delay_ms = nodes.only.delay_ms if nodes.only is not None else None
-    if facts.run is None or delay_ms is None or facts.run.max_event_ms is None:
+    if facts.run is None or delay_ms is None or facts.run.max_event_ms is None or facts.is_slowest_clock:
         return in_force
     clock = facts.run.max_event_ms - delay_ms
     return clock if in_force is None else max(clock, in_force)
@@ -376,8 +379,8 @@ def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
 
 def _is_settled(facts: QueryFacts) -> bool:
     """Whether the last reported batch is the last committed one: only then the reports and the watermark agree."""
-    progress = facts.progress
-    return progress is not None and (facts.checkpoint is None or facts.checkpoint.committed == progress.batch)
+    last = facts.progress
+    return last is not None and (facts.checkpoint is None or facts.checkpoint.committed == last.batch)
 
 
 def barrel_rule(nodes: Nodes, channels: Channels, in_force_ms: int | None) -> BarrelRule | None:
@@ -427,9 +430,9 @@ def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) ->
 
 
 def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
-    if not nodes.nodes:
+    if not nodes.nodes or facts.is_by_driver:  # a driver does not tell which batches had rows
         return None
-    has_read = facts.run is not None and facts.run.unmoved > 0
+    has_read = facts.run is not None and bool(facts.run.unmoved)
     has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
     committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
     # Kafka's first batch has offsets even without records.

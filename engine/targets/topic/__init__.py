@@ -37,5 +37,7 @@ class TopicFacts(Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionFacts, ...] = ()
     assumed: bool = False
     """The times are the records' own, but neither user nor plan confirms that the watermark uses them."""
+    members: int | None = None
+    """The members of the watched group; None: no group is watched, or it is not known to have had any."""
     trouble: str | None = None
     """Why there is nothing newer, in one line."""

@@ -3,9 +3,9 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Protocol
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
@@ -25,6 +25,14 @@ partitions together.
 
 _Known = dict[TopicPartition, tuple[int, int | None]]
 """The greatest event time (ms) found before an offset, by partition: from the last records, or from an earlier poll."""
+
+
+def reported_id(cluster: Cluster) -> str | UnsetType:
+    """The cluster's own id; UNSET where it may not be asked for."""
+    try:
+        return cluster.id() or UNSET
+    except (RunError, UsageError):
+        return UNSET
 
 
 class TopicTap:
@@ -48,12 +56,15 @@ class TopicTap:
         self._before_end: _Known = {}
         self._before_position: _Known = {}
         self._last = TopicFacts()
+        self.cluster: str | UnsetType = UNSET
+        """The cluster's own id, once it is open and if the cluster reports it."""
 
     def open(self) -> str | None:
         """Connect and find the format of times in the values, if they are used. UsageError for a topic that cannot be
         watched.
         """
         cluster = self._cluster = Cluster(self._config)
+        self.cluster = reported_id(cluster)
         found = cluster.topics(self._topics)
         for name in self._topics:
             if name not in found:
@@ -62,9 +73,15 @@ class TopicTap:
                 raise UsageError(may_not_read(name))
         partitions = [partition for topic in found.values() for partition in topic.partitions]
         if self._group is not None and not self._committed(cluster, self._group, partitions):
-            on = ", ".join(self._topics)
-            raise UsageError(f"the group {self._group} has committed nothing on {on}; {_near(cluster, self._group)}")
+            on, near = ", ".join(self._topics), cluster.near(self._group, group=True)
+            raise UsageError(f"the group {self._group} has committed nothing on {on}; {near}")
         return None if self._path is None else look_for_times(cluster, partitions, self._path)
+
+    def watch(self, topics: Sequence[str]) -> None:
+        """Query about these topics from now on."""
+        if list(topics) != self._topics:
+            self._topics = list(topics)
+            self._looked_s = float("-inf")
 
     def poll(self, positions: Positions | None = None) -> TopicFacts:
         """The broker's present facts: for the group, for a reader at `positions`, or for no reader.
@@ -99,6 +116,7 @@ class TopicTap:
         reached = newest if positions is None else self._reached(known, ends, first)
         return TopicFacts(
             ids=ids,
+            members=None if self._group is None else cluster.members(self._group),
             partitions=tuple(
                 PartitionFacts(
                     topic=p.topic,
@@ -175,13 +193,6 @@ class TopicTap:
 
     def _time_of(self, record: Record) -> int | None:
         return record.timestamp_ms if self._path is None else time_in(record, self._path)
-
-
-def _near(cluster: Cluster, group: str) -> str:
-    """A hint to append to the name of a missing group."""
-    groups = cluster.groups()
-    near = get_close_matches(group, groups, 3) or groups[:5]
-    return f"there are: {', '.join(near)}" if near else "the cluster has no groups"
 
 
 def time_path(time: str | None) -> JsonPath | None:

@@ -43,20 +43,29 @@ def open_topic(address: str, options: TargetOptions) -> AttachedTarget:
     bootstrap, _, topic = address.removeprefix("kafka://").partition("/")
     if not bootstrap or not topic or "/" in topic:
         raise UsageError(f"{one_line(address)} is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders")
-    idle_after_ms = _IDLE_AFTER_MS if options.idle_after is None else options.idle_after
     watch = TopicWatch(
         kafka_config(bootstrap, options.kafka_config),
         topic,
         group=options.group,
         path=time_path(options.time),
         lateness_ms=options.lateness or 0,
-        idle_after_ms=None if idle_after_ms < 0 else idle_after_ms,
+        idle_after_ms=idle_after_ms(options),
     )
+    options.refuse(("window", "grace"), "for one topic; a Kafka Streams application is kafka://BOOTSTRAP --group APP")
     return AttachedTarget(watch, name_of(options.group or topic))
 
 
+def idle_after_ms(options: TargetOptions) -> int | None:
+    """The idle timeout of the watermark shown; None: off."""
+    given = _IDLE_AFTER_MS if options.idle_after is None else options.idle_after
+    return None if given < 0 else given
+
+
 class TopicWatch(Target[TopicFacts]):
-    """A `Watched` topic, each partition a channel, read up to the position of `group`, without one to its end."""
+    """A topic, each partition a channel, read up to the position of `group`, without one to its end.
+
+    Facts about several topics of a group are shown the same way.
+    """
 
     step = "asking the Kafka cluster"
 
@@ -71,7 +80,6 @@ class TopicWatch(Target[TopicFacts]):
         idle_after_ms: int | None = None,
     ) -> None:
         self._tap = TopicTap(config, [topic], group=group, path=path)
-        self._topic = topic
         self._group = group
         self._rules = Settings(
             lateness_ms=lateness_ms,
@@ -99,7 +107,8 @@ class TopicWatch(Target[TopicFacts]):
 
     def open(self) -> None:
         """Connect; UsageError for a topic or group that cannot be watched."""
-        self._source = replace(self._source, time_unit=self._tap.open())
+        time_unit = self._tap.open()
+        self._source = replace(self._source, time_unit=time_unit, cluster=self._tap.cluster)
 
     def poll(self) -> TopicFacts:
         """The broker's present facts."""
@@ -125,7 +134,7 @@ class TopicWatch(Target[TopicFacts]):
             state=state,
             wall_ms=now_ms,
             now_ms=now_ms,
-            rates=self._rates.rates(time.monotonic(), {str(p.partition): _at(p) or 0 for p in facts.partitions}),
+            rates=self._rates.rates(time.monotonic(), {n: _at(p) or 0 for n, p in _named(facts).items()}),
             unread=unread,
         )
         # Not `seen` itself: its records, windows and lateness come only from our polls.
@@ -141,7 +150,7 @@ class TopicWatch(Target[TopicFacts]):
             channels=_channels({view.channel: view for view in seen.channels}, facts),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
-            target=(KafkaTopic if self._group is None else ConsumerGroup)([self._position(facts)]),
+            target=(KafkaTopic if self._group is None else ConsumerGroup)(self._positions(facts)),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms),
         )
@@ -161,54 +170,53 @@ class TopicWatch(Target[TopicFacts]):
 
     def _take(self, facts: TopicFacts, now_ms: int) -> None:
         """Let the monitor see all changes since the last facts."""
-        before = {p.partition: _at(p) for p in self._facts.partitions}
+        before = {name: _at(p) for name, p in _named(self._facts).items()}
+        named = _named(facts)
         self._advance = {
-            str(p.partition): max(0, (_at(p) or 0) - (before.get(p.partition) or 0))
-            for p in facts.partitions
-            if p.partition in before
+            name: max(0, (_at(p) or 0) - (before[name] or 0)) for name, p in named.items() if name in before
         }
-        fresh = [p for p in facts.partitions if p.event_ms is not None and _at(p) != before.get(p.partition)]
+        fresh = {name: p for name, p in named.items() if p.event_ms is not None and _at(p) != before.get(name)}
         first, self._facts = not self._facts.partitions, facts
         if first:
             self._begin(fresh, now_ms)
         elif fresh:
             self._observe(fresh, now_ms)
 
-    def _begin(self, fresh: list[PartitionFacts], now_ms: int) -> None:
+    def _begin(self, fresh: dict[str, PartitionFacts], now_ms: int) -> None:
         """A partition with nothing unread has been quiet since its last record arrived, not since the first poll.
 
         Arrival is judged by record timestamps, if some of them look like arrivals: a replay's may be years old.
         """
-        arrived = {p.partition: _arrived_ms(p, now_ms) for p in fresh}
+        arrived = {name: _arrived_ms(p, now_ms) for name, p in fresh.items()}
         after = self._rules.idle_after_ms or _HOUR_MS
         if all(now_ms - time_ms > after for time_ms in arrived.values()):
             arrived = dict.fromkeys(arrived, now_ms)
         moments = sorted(set(arrived.values()))
-        unread = [str(p.partition) for p in fresh if p.unread]
+        unread = [name for name, p in fresh.items() if p.unread]
         for number, moment in enumerate(moments):
             # All channels exist from the first moment, so that none joins an existing watermark.
-            here = fresh if number == 0 else [p for p in fresh if arrived[p.partition] == moment]
+            here = {name: p for name, p in fresh.items() if number == 0 or arrived[name] == moment}
             self._observe(here, moment)
             until = moments[number + 1] if number + 1 < len(moments) else now_ms
             for tick in (1, 2):  # now every idleness clock runs
                 self._monitor.tick(moment + tick)
-            later = [str(number) for number, time_ms in arrived.items() if time_ms > moment]
+            later = [name for name, time_ms in arrived.items() if time_ms > moment]
             self._monitor.exclude(until - moment, until, unread + later)
             self._monitor.tick_until(until)
-        self._monitor.heard_at({str(number): time_ms for number, time_ms in arrived.items()}, now_ms)
+        self._monitor.heard_at(arrived, now_ms)
 
-    def _observe(self, partitions: list[PartitionFacts], now_ms: int) -> None:
+    def _observe(self, partitions: dict[str, PartitionFacts], now_ms: int) -> None:
         groups = [
             Group(
-                channel=str(p.partition),
+                channel=name,
                 start_ms=p.event_ms - p.event_ms % _ONE_WINDOW_MS,
                 head=False,
-                records=max(1, self._advance.get(str(p.partition), 1)),
+                records=max(1, self._advance.get(name, 1)),
                 min_ms=p.event_ms,
                 max_ms=p.event_ms,
                 max_event_ms=p.event_ms,
             )
-            for p in partitions
+            for name, p in partitions.items()
             if p.event_ms is not None
         ]
         self._monitor.apply(BatchObservation(batch=self._batch, now_ms=now_ms, groups=groups))
@@ -217,22 +225,38 @@ class TopicWatch(Target[TopicFacts]):
     def _unread(self, facts: TopicFacts) -> Unread:
         if facts.trouble is not None:
             return Unread(None, {})
-        lags = {str(p.partition): p.unread or 0 for p in facts.partitions}
+        lags = {name: p.unread or 0 for name, p in _named(facts).items()}
         return Unread(sum(lags.values()), lags, passing=sum(self._advance.values()), passing_by_channel=self._advance)
 
-    def _position(self, facts: TopicFacts) -> SourcePosition:
-        partitions = facts.partitions
-        at = {f"{self._topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
-        unread = [p.unread for p in partitions if p.unread is not None]
-        what = f"kafka {self._topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
-        known = self._group is not None and facts.trouble is None
-        return SourcePosition(what, at, sum(unread) if known else None)
+    def _positions(self, facts: TopicFacts) -> list[SourcePosition]:
+        return positions_of(facts, is_known=self._group is not None and facts.trouble is None)
+
+
+def positions_of(facts: TopicFacts, *, is_known: bool) -> list[SourcePosition]:
+    """The positions by topic, and their unread records if they are known."""
+    topics: dict[str, list[PartitionFacts]] = {}
+    for p in facts.partitions:
+        topics.setdefault(p.topic, []).append(p)
+    return [_position(topic, partitions, is_known=is_known) for topic, partitions in topics.items()]
+
+
+def _position(topic: str, partitions: list[PartitionFacts], *, is_known: bool) -> SourcePosition:
+    at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
+    unread = [p.unread for p in partitions if p.unread is not None]
+    what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
+    return SourcePosition(what, at, sum(unread) if is_known else None)
+
+
+def _named(facts: TopicFacts) -> dict[str, PartitionFacts]:
+    """The partitions by the names of their channels: their numbers, with several topics `orders-3`."""
+    several = len({p.topic for p in facts.partitions}) > 1
+    return {f"{p.topic}-{p.partition}" if several else str(p.partition): p for p in facts.partitions}
 
 
 def _has_gone_back(before: TopicFacts, now: TopicFacts) -> bool:
     """Whether the group reads records again: its offsets were reset, so its watermark is that of the older records."""
-    reached = {one.partition: one.position for one in before.partitions if one.position is not None}
-    return any(one.position < reached.get(one.partition, 0) for one in now.partitions if one.position is not None)
+    reached = {(p.topic, p.partition): p.position for p in before.partitions if p.position is not None}
+    return any(p.position < reached.get((p.topic, p.partition), 0) for p in now.partitions if p.position is not None)
 
 
 def _at(partition: PartitionFacts) -> int | None:
@@ -250,18 +274,19 @@ def _arrived_ms(partition: PartitionFacts, now_ms: int) -> int:
 
 
 def _channels(seen: dict[str, ChannelView], facts: TopicFacts) -> list[ChannelView]:
-    """The partitions by number; only unread records can be counted here."""
-    return [_channel(seen.get(str(p.partition)), p, silent=facts.trouble is not None) for p in facts.partitions]
+    """The partitions by topic and number; only unread records can be counted here."""
+    silent = facts.trouble is not None
+    return [_channel(seen.get(name), name, p, silent=silent) for name, p in _named(facts).items()]
 
 
-def _channel(seen: ChannelView | None, partition: PartitionFacts, *, silent: bool) -> ChannelView:
+def _channel(seen: ChannelView | None, name: str, partition: PartitionFacts, *, silent: bool) -> ChannelView:
     event_ms = seen.max_event_ms if seen else None
     unread = None if silent else partition.unread
     behind_end_ms = None
     if unread is not None and event_ms is not None and partition.newest_ms is not None:
         behind_end_ms = max(0, partition.newest_ms - event_ms)
     return replace(
-        seen or ChannelView(str(partition.partition), None, None, "never_seen"),
+        seen or ChannelView(name, None, None, "never_seen"),
         records=None,
         behind_watermark=None,
         late=None,
@@ -277,7 +302,10 @@ def _channel(seen: ChannelView | None, partition: PartitionFacts, *, silent: boo
 def _notes(facts: TopicFacts, now_ms: int) -> list[Note]:
     """What the broker does not report, and partitions that hold back a real job but not the watermark drawn here."""
     notes = [] if facts.trouble is None else [Note(now_ms, "broker_silent", {"why": facts.trouble})]
-    unseen = [p.partition for p in facts.partitions if p.event_ms is None]
+    unseen = [int(name) if name.isdigit() else name for name, p in _named(facts).items() if p.event_ms is None]
     if unseen and len(unseen) < len(facts.partitions):
         notes.append(Note(now_ms, "partitions_unseen", {"partitions": len(unseen), "partition": unseen[0]}))
+    unread = sum(p.unread or 0 for p in facts.partitions)
+    if facts.members == 0 and unread:
+        notes.append(Note(now_ms, "no_member", {"unread": unread}))
     return notes

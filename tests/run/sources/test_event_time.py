@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from wmtop.engine.run.sources.arrow_times import holds_times, json_to_ms, text_to_ms, to_ms
 from wmtop.engine.run.sources.base import text_to_ms_sql
-from wmtop.engine.system.event_time import TimeUnit, formats_of, holds_times, json_to_ms, text_to_ms, to_ms
+from wmtop.engine.system.event_time import TimeUnit, formats_of
 
 from .time_cases import CASES, LAST, UNTYPED, Case
 from .time_truth import BOUNDS, some, time_of, whole
@@ -121,7 +122,7 @@ def test_no_unit_applies_to_times_by_type() -> None:
 
 def test_what_was_read_as_what() -> None:
     def read_as(values: list[Any], unit: TimeUnit = "auto") -> str | None:
-        return formats_of(values, json_to_ms(values, unit), unit)
+        return formats_of(values, json_to_ms(values, unit).to_pylist(), unit)
 
     assert read_as([1_700_000_000.25, "1700000000", None, "never", 1_700_000_000_000, "2013-02-08"]) == (
         "epoch s, epoch ms, ISO 8601 (recognised)"

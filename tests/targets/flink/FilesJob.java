@@ -276,20 +276,7 @@ public class FilesJob {
             String[] parts = argument.split("=", 2);
             options.put(parts[0], parts[1]);
         }
-        Configuration conf = new Configuration();
-        conf.setString("rest.address", "127.0.0.1");
-        conf.setString("rest.bind-address", "127.0.0.1");
-        conf.setString("rest.port", options.get("port"));
-        conf.setString("rest.bind-port", options.get("port"));
-        conf.setString("metrics.fetcher.update-interval", options.getOrDefault("fetch", "1000"));
-        conf.setString("restart-strategy.type", "fixed-delay");
-        conf.setString("restart-strategy.fixed-delay.attempts", options.getOrDefault("restarts", "10"));
-        conf.setString("restart-strategy.fixed-delay.delay", options.getOrDefault("restart-delay", "3 s"));
-        conf.setString("taskmanager.numberOfTaskSlots", options.getOrDefault("slots", "8"));
-        conf.setString("taskmanager.memory.segment-size", "4kb"); // many subtasks in little memory
-        conf.setString("taskmanager.network.memory.buffers-per-channel", "0");
-        conf.setString("taskmanager.memory.network.min", options.getOrDefault("network", "128mb"));
-        conf.setString("taskmanager.memory.network.max", options.getOrDefault("network", "128mb"));
+        Configuration conf = configuration(options);
         List<JobClient> jobs = new ArrayList<>();
         for (String name : options.getOrDefault("names", "files").split(",")) {
             StreamExecutionEnvironment env = jobs.isEmpty()
@@ -312,6 +299,24 @@ public class FilesJob {
             }
         }
         Thread.sleep(Long.parseLong(options.getOrDefault("stay", "600000")));
+    }
+
+    static Configuration configuration(Map<String, String> options) {
+        Configuration conf = new Configuration();
+        conf.setString("rest.address", "127.0.0.1");
+        conf.setString("rest.bind-address", "127.0.0.1");
+        conf.setString("rest.port", options.get("port"));
+        conf.setString("rest.bind-port", options.get("port"));
+        conf.setString("metrics.fetcher.update-interval", options.getOrDefault("fetch", "1000"));
+        conf.setString("restart-strategy.type", "fixed-delay");
+        conf.setString("restart-strategy.fixed-delay.attempts", options.getOrDefault("restarts", "10"));
+        conf.setString("restart-strategy.fixed-delay.delay", options.getOrDefault("restart-delay", "3 s"));
+        conf.setString("taskmanager.numberOfTaskSlots", options.getOrDefault("slots", "8"));
+        conf.setString("taskmanager.memory.segment-size", "4kb"); // many subtasks in little memory
+        conf.setString("taskmanager.network.memory.buffers-per-channel", "0");
+        conf.setString("taskmanager.memory.network.min", options.getOrDefault("network", "128mb"));
+        conf.setString("taskmanager.memory.network.max", options.getOrDefault("network", "128mb"));
+        return conf;
     }
 
     static void build(StreamExecutionEnvironment env, Map<String, String> options) {

@@ -24,6 +24,7 @@ JOBS: dict[str, dict[str, object]] = {
     "below": {"sources": "below", "idle": 3_000},
     "counted": {"sources": "count", "count": 2},
     "early": {"sources": "early", "parallelism": 2, "ends": 1, "idle": 3_000},
+    "spare": {"sources": "spare", "splits": 1, "parallelism": 2},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
 """The jobs of the shared Flink, with their options (those of `FilesJob.main`)."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wmtop.engine.system.java import find_java
+from wmtop.engine.system.java import fetched_jars, find_java
+from wmtop.engine.system.rest import RestSecurity
 from wmtop.engine.targets.flink.demo import compile_job, flink_jars
 from wmtop.engine.targets.flink.facts import FlinkFacts
-from wmtop.engine.targets.flink.rest import RestSecurity
 from wmtop.engine.targets.flink.watch import FlinkWatch
 from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.times import MIN
@@ -25,6 +25,7 @@ BASE_MS = 1_700_000_040_000
 """An event time at the start of a minute."""
 START_S = 120
 _HERE = Path(__file__).parent
+_SQL_JARS = ("table-api-java-bridge", "table-planner-loader", "table-runtime", "cep")
 _OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
 _JAVA_OPTIONS = (
     "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -32,17 +33,24 @@ _JAVA_OPTIONS = (
 )  # fmt: skip
 
 
-def compiled(directory: Path) -> str:
-    """The class path of the job, which is compiled into `directory`."""
-    java, jars = str(find_java().home / "bin" / "java"), flink_jars(FLINK_VERSION)
-    compile_job(java, [jars], [_HERE / "FilesJob.java"], directory)
-    return f"{directory}:{jars}/*"
+def compiled(directory: Path, *, sql: bool = False) -> str:
+    """The class path of `FilesJob`, with `sql` of `SqlJob`, which are compiled into `directory`."""
+    java, jars = str(find_java().home / "bin" / "java"), [flink_jars(FLINK_VERSION)]
+    if sql:
+        names = [f"org.apache.flink:flink-{name}:{FLINK_VERSION}" for name in _SQL_JARS]
+        jars.append(fetched_jars(f"flink-sql-cep-{FLINK_VERSION}", names, "", what="the test", instead="skip it"))
+    sources = ["FilesJob.java", *(["SqlJob.java"] if sql else [])]
+    compile_job(java, jars, [_HERE / source for source in sources], directory)
+    return ":".join([str(directory), *(f"{path}/*" for path in jars)])
 
 
 class Flink:
     """One JVM with one job; `options` are those of `FilesJob.main`."""
 
-    def __init__(self, class_path: str, directory: Path, port: int, *, heap: str = "500m", **options: object) -> None:
+    def __init__(
+        self, class_path: str, directory: Path, port: int, *, main: str = "FilesJob", heap: str = "500m",
+        **options: object,
+    ) -> None:  # fmt: skip
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.url = f"http://127.0.0.1:{port}"
@@ -54,7 +62,7 @@ class Flink:
             f"-Xmx{heap}",
             "-cp",
             class_path,
-            "FilesJob",
+            main,
             *(f"{k}={v}" for k, v in arguments.items()),
         ]
         self._log = (directory / "flink.log").open("wb")
@@ -129,14 +137,17 @@ class Watching:
         """Poll until a snapshot is so; it is returned."""
         found: list[Any] = []
 
-        def look() -> bool:
-            self.facts = self.watch.poll()
-            seen = self.watch.picture("test", self.facts, time.time_ns() // 1_000_000)
-            found[:] = [self.judge.judge(seen)]
+        def is_so() -> bool:
+            found[:] = [self.look()]
             return true(found[0])
 
-        until(look, what, lambda: found)
+        until(is_so, what, lambda: found)
         return found[0]
+
+    def look(self) -> Any:
+        """The next snapshot."""
+        self.facts = self.watch.poll()
+        return self.judge.judge(self.watch.picture("test", self.facts, time.time_ns() // 1_000_000))
 
 
 def until(true: Callable[[], bool], what: str, seen: Callable[[], object] = lambda: None) -> None:

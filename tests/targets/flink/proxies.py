@@ -1,4 +1,4 @@
-"""A proxy before a real Flink: it shifts the JobManager's clock, asks for TLS or credentials, adds a path prefix."""
+"""A proxy before a real Flink or Spark: it shifts a clock, asks for TLS or credentials, adds a path prefix."""
 
 import re
 import ssl
@@ -39,10 +39,11 @@ class Proxy:
             def _forward(self, path: str) -> None:
                 try:
                     with urllib.request.urlopen(target + path, timeout=10) as answer:
-                        status, body = answer.status, answer.read()
+                        status, body, headers = answer.status, answer.read(), answer.headers
                 except urllib.error.HTTPError as error:
-                    status, body = error.code, error.read()
-                self._answer(status, _TIMES.sub(lambda match: match[1] + b"%d" % (int(match[2]) + shift_ms), body))
+                    status, body, headers = error.code, error.read(), error.headers
+                shifted = _TIMES.sub(lambda match: match[1] + b"%d" % (int(match[2]) + shift_ms), body)
+                self._answer(status, shifted, **{"Content-Type": headers.get("Content-Type", "")})
 
             def _answer(self, status: int, body: bytes, **headers: str) -> None:
                 self.send_response(status)
@@ -69,7 +70,7 @@ class Proxy:
 
 @contextmanager
 def proxy(target: str, **options: object) -> Iterator[Proxy]:
-    """A proxy before the Flink at `target`, for as long as the block runs."""
+    """A proxy before the server at `target`, for as long as the block runs."""
     made = Proxy(target, **options)  # type: ignore[arg-type]
     try:
         yield made

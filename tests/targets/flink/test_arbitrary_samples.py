@@ -51,7 +51,7 @@ class ArbitraryJob:
             vertices.append(VertexSample(between, tuple(subtasks)))
         sent = [task.output for task in subtasks if task.output is not None]
         edge = Edge("e" if self.has_task_between else "s", forward=False)
-        window = Subtask(0, input=self.mark("window", min(sent, default=None)), late=0)
+        window = Subtask(0, input=self.mark("window", min(sent, default=None)), late={"w": 0})
         vertices.append(VertexSample(Vertex("w", "Window", 1, "RUNNING", (edge,)), (window,), windowed=True))
         return Sample(at_ms, tuple(vertices))
 

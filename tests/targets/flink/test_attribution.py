@@ -21,7 +21,7 @@ def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[Split]]
         Subtask(i, output=out, splits=tuple(own), **more)  # type: ignore[arg-type]
         for i, (out, own) in enumerate(zip(outputs, splits, strict=True))
     )
-    windows = tuple(Subtask(i, input=level, output=level, late=0) for i in range(2))
+    windows = tuple(Subtask(i, input=level, output=level, late={"w": 0}) for i in range(2))
     sinks = tuple(Subtask(i, input=level, output=level) for i in range(2))
     return Sample(
         at_ms, (VertexSample(SINK, sinks), VertexSample(SOURCE, sources), VertexSample(WINDOW, windows, windowed=True))
@@ -234,7 +234,7 @@ def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -
             (
                 VertexSample(SOURCE, (source,)),
                 VertexSample(MAP, (Subtask(0, input=sent, output=sent, busy=1.0),)),
-                VertexSample(window, (Subtask(0, input=sent, output=sent, late=0),), windowed=True),
+                VertexSample(window, (Subtask(0, input=sent, output=sent, late={"w": 0}),), windowed=True),
             ),
         )
 
@@ -352,7 +352,7 @@ def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
 def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
     sources = tuple(Subtask(i, output=MIN, splits=(Split(f"p{i}", 10 + i),)) for i in range(2))
     maps = tuple(Subtask(i, input=MIN, output=10 + i) for i in range(2))
-    windows = tuple(Subtask(i, input=10, late=0) for i in range(2))
+    windows = tuple(Subtask(i, input=10, late={"w": 0}) for i in range(2))
     window = Vertex("w", "Window", 2, "RUNNING", (Edge("m", forward=False),))
     now = Sample(
         0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from wmtop.engine.doctor import diagnose, explain
-from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot
 from wmtop.engine.targets.flink.facts import FlinkFacts
@@ -32,6 +31,36 @@ def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool)
     assert [one.late_at_least for one in seen.job.vertices] == [False, at_least]
     restarted = picture(name, restarts=1)
     assert [one.late_at_least for one in restarted.job.vertices] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "late", "at_least"),
+    [
+        ("Per minute", {"w": 3}, 3, False),
+        ("WindowJoin[3] -> Sink: out[4]", {"left": 3, "right": 2}, 3, True),
+        ("WindowJoin[3] -> Sink: out[4]", {"left": 3, "right": 0}, 3, False),
+        ("(OverAggregate[3], Deduplicate[4])", {"a": 3, "b": 3}, 3, True),
+        ("IntervalJoin[3]", {}, None, True),
+        ("TemporalSort[3]", {}, None, True),
+        ("ProcessTableFunction[3]", {}, None, True),
+        ("Per minute -> (Sink: Writer, Late: Writer)", {"w": 0}, None, True),
+        ("Per minute -> (Sink: Writer, Late: Writer)", {"w": 2}, 2, True),
+        ("GroupWindowAggregate[3] -> (Sink: a[4], Sink: b[5])", {"w": 0}, 0, False),
+        ("Map", {}, None, False),
+    ],
+)
+def test_a_late_record_is_counted_once_and_what_is_not_counted_is_not_known(
+    name: str, counts: dict[str, int], late: int | None, at_least: bool
+) -> None:
+    seen = picture(name, late=counts)
+    assert (seen.totals.late, seen.job.late_at_least) == (late, at_least)
+    [_, task] = seen.job.vertices
+    assert (task.late, task.late_at_least) == (late, at_least)
+
+
+def test_rows_of_several_windows_are_records_at_least_once() -> None:
+    seen = picture("WindowRank[3]", late={"w": 11}, windows=5)
+    assert (seen.totals.late, seen.job.late_at_least) == (3, True)
 
 
 def test_counts_that_rest_does_not_have_are_not_zero() -> None:
@@ -69,7 +98,7 @@ def test_what_held_the_watermark_back_before_the_first_look_has_done_so_for_long
 def test_a_redacted_copy_says_the_same_of_a_jobmanager(known: dict[str, Any], fix: str, failure: str | None) -> None:
     shown = picture("per hour", failure=failure, **known)
     for copy in (shown, Redaction().snapshot(shown)):
-        assert [one.fixes[0].code for one in diagnose(copy, []) if isinstance(one, JobNotRunning)] == [fix]
+        assert [one.fixes[0].code for one in diagnose(copy, []) if one.code == "job-not-running"] == [fix]
 
 
 def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
@@ -80,7 +109,7 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
     assert gone.error == "--operator day: the job has no such operator any more"
     for copy in (gone, Redaction().snapshot(gone)):
         [finding, *_] = diagnose(copy, [])
-        assert isinstance(finding, JobNotRunning)
+        assert finding.code == "job-not-running"
         said = explain(finding, copy, None)
         assert (said.title, finding.fixes) == ("The job no longer has the chosen operator", ())
         assert "another --operator" in said.cause
@@ -90,13 +119,13 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
 
 def picture(
     name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None,
-    **known: Any,
+    late: dict[str, int] | None = None, windows: int = 1, **known: Any,
 ) -> Snapshot:  # fmt: skip
-    """A job with a window operator of that name, which dropped 4 records."""
-    window = Vertex("w", name, 1, "RUNNING", (Edge("s", forward=False),))
+    """A job with a window operator of that name, which dropped 4 records, or `late` by counter."""
+    window = Vertex("w", name, 1, "RUNNING", (Edge("s", forward=False),), windows_per_record=windows)
     vertices = (
         VertexSample(SOURCE, (Subtask(0, output=10),)),
-        VertexSample(window, (Subtask(0, input=10, late=4),), windowed=True),
+        VertexSample(window, (Subtask(0, input=10, late={"w": 4} if late is None else late),), windowed=True),
     )
     facts = FlinkFacts(
         graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window)),

@@ -102,9 +102,17 @@ def test_a_split_that_never_sent_holds_without_an_idle_timeout(flink: Flink) -> 
     assert seen.job.operator != watching.watch.picture("x", watching.facts, 0).job.operator
 
 
+def test_a_source_subtask_without_a_split_holds(flink: Flink) -> None:
+    flink.write("spare-0", 1, 2, 3)
+    watching = Watching(flink.url, "spare")
+    seen = watching.see(lambda s: s.level.holder is not None and s.level.holder.cause == "no_split", "it is named")
+    assert (seen.level.watermark_ms, seen.level.holder.channel) == (None, "#1")
+
+
 def test_a_job_without_watermarks_has_none(flink: Flink) -> None:
     flink.write("bare-0", 1, 2)
-    seen = Watching(flink.url, "bare").see(lambda s: s.channels, "its channels")
+    watching = Watching(flink.url, "bare")
+    seen = watching.see(lambda s: s.level.holder is not None and s.level.holder.cause == "no_watermark", "it is named")
     assert seen.level.watermark_ms is None
 
 

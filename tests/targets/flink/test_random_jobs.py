@@ -129,7 +129,7 @@ class FakeJob:
         window = Vertex("w", "Window", 1, "RUNNING", (Edge("s", forward=False),))
         tasks = tuple(self.dice.choice(self.lately)[1][number] for number in range(len(self.subtasks)))
         self.shown = self.dice.choice(self.lately)[0]
-        reader = (Subtask(0, input=self.shown, output=self.shown, late=0),)
+        reader = (Subtask(0, input=self.shown, output=self.shown, late={"w": 0}),)
         return Sample(now, (VertexSample(source, tasks, rates=Rates(10.0, 10.0)), VertexSample(window, reader, True)))
 
 

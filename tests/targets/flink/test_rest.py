@@ -14,8 +14,16 @@ import pytest
 import trustme
 from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.targets.flink.collector import JobsOverview, duration_ms
-from wmtop.engine.targets.flink.rest import LOGIN_VARIABLE, TOKEN_VARIABLE, Rest, RestError, RestSecurity, batches
+from wmtop.engine.system.rest import RestError, RestSecurity
+from wmtop.engine.targets.flink.rest import (
+    LOGIN_VARIABLE,
+    TOKEN_VARIABLE,
+    FlinkRest,
+    JobsOverview,
+    batches,
+    duration_ms,
+    windows_per_record,
+)
 from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Vertex, last_operator, sample_of, wanted
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
 
@@ -59,7 +67,7 @@ def server() -> Iterator[Server]:
 
 
 def jobs(url: str, security: RestSecurity = RestSecurity()) -> JobsOverview:  # noqa: B008 - frozen
-    return Rest(url, security).get("/jobs/overview", JobsOverview)
+    return FlinkRest(url, security).get("/jobs/overview", JobsOverview)
 
 
 def test_a_prefix_of_a_proxy_is_kept(server: Server) -> None:
@@ -159,7 +167,7 @@ def test_tls_on_a_plain_port(server: Server) -> None:
 @pytest.mark.parametrize("url", ["flink:8081", "http://", "http://me:secret@host:1"])
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(UsageError):
-        Rest(url, RestSecurity())
+        FlinkRest(url, RestSecurity())
 
 
 @pytest.mark.parametrize(
@@ -172,7 +180,7 @@ def test_addresses_that_are_none(url: str) -> None:
 )
 def test_a_security_file_that_is_not_there_is_named(security: RestSecurity, named: str) -> None:
     with pytest.raises(UsageError, match=named):
-        Rest("https://127.0.0.1:9", security)
+        FlinkRest("https://127.0.0.1:9", security)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +280,54 @@ def test_metrics_of_a_vertex() -> None:
         assert sample_of(replace(vertex, name=name), ids, {})[0].windowed
 
 
+def test_operators_chained_to_a_source_receive_what_the_task_does_not() -> None:
+    vertex = Vertex("v", "Source: in -> (Window -> Sink: Writer, Other -> Sink: Writer)", 1, "RUNNING")
+    values = {
+        "0.Source__in.currentOutputWatermark": "7",
+        "0.Window.currentInputWatermark": "7",
+        "0.Other.currentInputWatermark": "5",
+        "0.Sink__Writer.currentInputWatermark": "4",
+        "0.Window.numLateRecordsDropped": "2",
+        "0.Other.leftNumLateRecordsDropped": "3",
+        "0.Other.rightNumLateRecordsDropped": "0",
+    }
+    assert wanted(values) == sorted(values)
+    assert "0.Window.currentInputWatermark" not in wanted([*values, "0.currentInputWatermark"])
+    [task] = sample_of(vertex, list(values), values)[0].subtasks
+    assert task.input == 5, "the lower one of those with windows"
+    late = {"Window.numLate": 2, "Other.leftNumLate": 3, "Other.rightNumLate": 0}
+    assert task.late == {f"{name}RecordsDropped": count for name, count in late.items()}
+    without = {name: value for name, value in values.items() if "Dropped" not in name}
+    [task] = sample_of(vertex, list(without), without)[0].subtasks
+    assert task.input == 4, "the last operator"
+
+
+@pytest.mark.parametrize(
+    ("window", "rows"),
+    [
+        ("TUMBLE(win_start=[a], win_end=[b], size=[1 min])", 1),
+        ("HOP(win_start=[a], win_end=[b], size=[5 min], slide=[1 min])", 5),
+        ("HOP(win_start=[a], win_end=[b], size=[1 min], slide=[45 s])", 2),
+        ("CUMULATE(win_start=[a], win_end=[b], max_size=[1 d], step=[6 h])", 4),
+        ("HOP(slice_end=[$slice_end], size=[5 min], slide=[1 min])", 1),
+        ("HOP(win_start=[a], win_end=[b], size=[1 fortnight], slide=[1 min])", 1_000_000),
+    ],
+)
+def test_in_how_many_windows_a_record_is_a_row_of_its_own(window: str, rows: int) -> None:
+    assert windows_per_record(f"[40]:WindowRank(window=[{window}], select=[k])<br/>+- [41]:Calc") == rows
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("10000", 10_000), ("10 s", 10_000), ("500ms", 500), ("PT10S", 10_000), ("1 min", 60_000), ("?", None)],
+    [
+        ("10000", 10_000),
+        ("10 s", 10_000),
+        ("500ms", 500),
+        ("PT10S", 10_000),
+        ("1 min", 60_000),
+        ("?", None),
+        ("9" * 400, None),
+    ],
 )
 def test_durations(text: str, ms: int | None) -> None:
     assert duration_ms(text) == ms

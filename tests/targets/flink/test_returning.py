@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.targets.flink.rest import RestSecurity
+from wmtop.engine.system.rest import RestSecurity
 from wmtop.engine.targets.flink.watch import FlinkWatch
 
 from .flinks import BASE_MS, Flink, until

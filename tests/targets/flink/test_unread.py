@@ -15,7 +15,7 @@ def cause_with(unread: Unread, *, moves: bool = True, **load: float) -> tuple[st
         slow = Split("orders-0", watermark, offset=watermark)
         splits = slow, Split("orders-1", 90, offset=90)
         source = Subtask(0, output=watermark, splits=splits, **load)  # type: ignore[arg-type]
-        window = Subtask(0, input=watermark, output=watermark, late=0)
+        window = Subtask(0, input=watermark, output=watermark, late={"w": 0})
         return Sample(at_ms, (VertexSample(SOURCE, (source,)), VertexSample(WINDOW, (window,), windowed=True)))
 
     now, before = sample(10_000, 10), sample(0, 9 if moves else 10)

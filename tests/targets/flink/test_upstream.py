@@ -38,7 +38,7 @@ def task(
 ) -> VertexSample:
     """A task with two subtasks that reads the vertices `above`, one letter each, through a shuffle."""
     inputs = tuple(Edge(one, forward=False) for one in above)
-    subtasks = tuple(Subtask(i, input=taken, output=sent, late=0 if windowed else None) for i in range(2))
+    subtasks = tuple(Subtask(i, input=taken, output=sent, late={"w": 0} if windowed else {}) for i in range(2))
     return VertexSample(Vertex(id, name or f"Task {id}", 2, "RUNNING", inputs), subtasks, windowed)
 
 
@@ -334,6 +334,22 @@ def test_an_operator_chained_to_the_source_may_keep_the_watermark_back() -> None
     assert names(found) == ["#0", "#1"]
     assert found.held_back_by is not None
     assert (found.held_back_by.channel, found.held_back_by.cause, found.held_in) == ("#0", "kept_back", "s")
+
+
+def test_windows_chained_to_their_source_are_below_its_splits() -> None:
+    """Each subtask's windows receive what its chain sends before them."""
+    made = source("s", 70, 20)
+    vertex = replace(made.vertex, name="Source: s -> Window -> Sink: Writer")
+    tasks = [replace(one, input=one.output, output=None, late={"w": 0}) for one in made.subtasks]
+    other = task("w", "s", 15, 15, windowed=True)
+    now = VertexSample(vertex, tuple(tasks), windowed=True)
+    found = attribution((now,), (now,))
+    assert (found.operator, found.watermark_ms, names(found)) == ("s", 20, ["s-0", "s-1"])
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "s-1"
+    assert [one.vertex.id for one in operators(Sample(0, (now, other)))] == ["s", "w"]
+    unwindowed = replace(now, windowed=False)
+    assert [one.vertex.id for one in operators(Sample(0, (unwindowed, task("m", "s", 15, 15))))] == ["m", "s"]
 
 
 def test_a_source_is_not_without_data_where_an_operator_chained_to_it_waits() -> None:

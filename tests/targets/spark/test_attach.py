@@ -231,7 +231,7 @@ WRONG = {
     "./orders/checkpoit": "did you mean orders/checkpoint?",
     "orders": "orders is not a checkpoint directory: did you mean orders/checkpoint?",
     "file": "file is a file: give the query's checkpoint directory",
-    "kafka://host": "kafka://host is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders",
+    "kafka://host": "kafka://host needs a topic, e.g. kafka://localhost:9092/orders, or --group G",
     "orders/checkpoint --group g": "--group has no effect for a Spark query",
     "orders/checkpoint --time ts": "--time has no effect for a query without --bootstrap",
     "orders/checkpoint --bootstrap host:1 --once": "it has no offsets of Kafka: leave out --bootstrap",

@@ -521,6 +521,27 @@ def test_a_query_that_failed_in_the_first_batch_of_its_run_shows_that_batch(tmp_
     assert (last.state, last.batch, last.spark.in_flight) == ("failed", earlier, False)
 
 
+@pytest.mark.parametrize("uri", [None, "spark+http://history:18080/shop"])
+def test_a_finished_log_of_another_machine_has_its_state_there(tmp_path: Path, uri: str | None) -> None:
+    log = tmp_path / "local-1"
+    plan = "StateStoreSave [key#1], state info [ checkpoint = file:/gone/state, runId = r, opId = 0, ver = 0]"
+    events = of_query("orders", 2)
+    start = {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+        "executionId": 7,
+        "rootExecutionId": 7,
+        "description": f"orders\nid = {events[0]['id']}\nrunId = {events[0]['runId']}\nbatch = 0",
+        "sparkPlanInfo": {"simpleString": plan, "children": []},
+        "time": START_MS,
+    }
+    over = {"Event": "SparkListenerApplicationEnd", "Timestamp": START_MS + 9_000}
+    written(log, [events[0], start, *events[1:], over])
+    assert record(log, look(log, lambda left: None), tmp_path / "out.rec", None, None, lambda left: None, uri=uri)
+    with RecordingReader(tmp_path / "out.rec") as reader:
+        last = reader.at(len(reader) - 1)
+    assert last.windows.unknown == ("state_not_found" if uri is None else "state_elsewhere")
+
+
 @contextmanager
 def no_progress(label: str) -> Generator[Callable[[int], object]]:
     yield lambda left: None

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from wmtop.engine.snapshot import SourceView, Verdict
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch
-from wmtop.engine.targets.spark.facts import QueryFacts, past_of
-from wmtop.engine.targets.spark.watch import QueryWatch
+from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.watch import QueryWatch, past_of
 from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
 from tests.snapshots import replace

@@ -1,11 +1,9 @@
 """What of a source is unread: by the broker, else as the query said it; not known where the broker is silent."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
-from wmtop.engine.targets.spark.facts import QueryFacts, SourceProgress
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryRun, Report, SourceProgress
 from wmtop.engine.targets.spark.inputs import positions_of
+from wmtop.engine.targets.spark.plan import PlanFacts
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 READ = '{"orders":{"0":40}}'
@@ -26,6 +24,28 @@ def partition(number: int, end: int, position: int) -> PartitionFacts:
 )
 def test_a_backlog_that_is_not_known_is_not_zero(topics: TopicFacts | None, backlog: int | None) -> None:
     source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ)
-    run = SimpleNamespace(progress=SimpleNamespace(sources=(source,), input_rows_per_second=None))
-    report: Any = SimpleNamespace(run=run)
-    assert [one.backlog for one in positions_of(QueryFacts(report=report, topics=topics), ())] == [backlog]
+    assert backlog_of(source, topics=topics) == backlog
+
+
+@pytest.mark.parametrize(
+    ("latest", "rows", "real_time_ms", "backlog"),
+    [
+        (READ, 0, 5_000, 0),
+        (READ, 7, 5_000, None),  # the source is asked when a batch begins, and read until it ends
+        ('{"orders":{"0":33}}', 7, 5_000, None),
+        ('{"orders":{"0":45}}', 7, 5_000, 5),
+        (READ, 7, None, 0),
+    ],
+)
+def test_in_real_time_mode_the_end_of_the_source_is_that_of_the_batchs_start(
+    latest: str, rows: int, real_time_ms: int | None, backlog: int | None
+) -> None:
+    source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, latest, rows)
+    assert backlog_of(source, PlanFacts(real_time_ms=real_time_ms)) == backlog
+
+
+def backlog_of(source: SourceProgress, plan: PlanFacts | None = None, topics: TopicFacts | None = None) -> int | None:
+    run = QueryRun(id="i", run_id="r", progress=BatchProgress("i", "r", 3, sources=(source,)), plan=plan)
+    report = Report(tap="publish", run=run, alive=True, trouble=None)
+    [position] = positions_of(QueryFacts(report=report, topics=topics), ())
+    return position.backlog

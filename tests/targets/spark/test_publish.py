@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from wmtop import engine
@@ -25,7 +24,7 @@ from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark.facts import Application, QueryRun, QueryStarted
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.reports import PublishedTap, find_published, is_held, list_published, remove_leftovers
-from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, keys_of_longs
+from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, key_of_long
 from wmtop.engine.targets.target import AttachedTarget
 
 from ...refusals import refused
@@ -375,7 +374,7 @@ def test_a_tap_leaves_the_data_as_it_was_and_takes_a_name_of_its_own(spark: "Spa
 
 
 def test_of_too_many_channels_a_fair_sample_is_exact() -> None:
-    every = {int(key): number for number, key in enumerate(keys_of_longs(np.arange(3 * MAX_CHANNELS)))}
+    every = {key: number for number, key in enumerate(map(key_of_long, range(3 * MAX_CHANNELS)))}
     tapped, keys = TappedInput("many"), sorted(every)
     for batch in range(6):
         some = keys[batch % 3 :: 3]
@@ -434,7 +433,7 @@ def test_buckets_beside_a_wild_time_are_found() -> None:
     bucket = 10_000
     for batch, times in enumerate(([10**12], [10**12 - 60_000, 10**12 + 5000, 4 * 10**15, 0])):
         starts = [time // bucket * bucket for time in times]
-        keys = keys_of_longs(np.array(starts)).tolist()
+        keys = [key_of_long(start) for start in starts]
         one = observed(len(times), {1: float(max(times))}, {1: float(len(times))})
         one |= {"rows_by_bucket": encoded(dict.fromkeys(keys, 1.0)), "bucket_ms": bucket}
         tapped.begin()

@@ -39,3 +39,16 @@ def test_the_earliest_row_of_a_batch_that_dropped_some(
     queries.set_plan("run", PlanFacts(nodes), "min")
     [run] = queries.facts()
     assert (run.dropped_at_least, run.dropped_behind_ms) == (7, behind_ms)
+
+
+def test_a_trigger_that_found_nothing_is_not_the_batch_whose_number_it_has() -> None:
+    """Spark 4.3 numbers it as the next batch, once nothing has come for ten seconds."""
+    queries = Queries()
+    queries.apply(batch(0, 0, 450, 0))
+    idle = BatchProgress("q", "run", 1, timestamp=STAMP.format(1, 0), durations_ms={"latestOffset": 3})
+    queries.apply(QueryProgress(idle))
+    [run] = queries.facts()
+    assert (run.idle_ms, run.progress and run.progress.batch) == (idle.timestamp_ms, 0)
+    queries.apply(batch(1, 0, 500, 15))
+    [run] = queries.facts()
+    assert (run.idle_ms, run.progress and run.progress.batch, run.dropped_at_least) == (None, 1, 15)

@@ -7,6 +7,7 @@ from wmtop.engine.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch
 from wmtop.engine.targets.spark.facts import (
+    Application,
     BatchProgress,
     QueryFacts,
     QueryProgress,
@@ -17,7 +18,7 @@ from wmtop.engine.targets.spark.facts import (
 )
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
-from wmtop.engine.targets.spark.reports import choose, sure_of
+from wmtop.engine.targets.spark.reports import choose, report_of, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
 
 from tests.snapshots import replace
@@ -167,7 +168,32 @@ def test_the_first_pause_says_nothing_of_the_trigger() -> None:
     for batch, begun in enumerate((at, at + timedelta(seconds=20), at + timedelta(seconds=320))):
         stamp = begun.isoformat().replace("+00:00", "Z")
         queries.apply(
-            QueryProgress(BatchProgress("i", "r", batch, timestamp=stamp, durations_ms={"triggerExecution": 500}))
+            QueryProgress(
+                BatchProgress("i", "r", batch, timestamp=stamp, durations_ms={"triggerExecution": 500, "addBatch": 400})
+            )
         )
         [seen] = queries.facts()
         assert seen.pause_ms == (299_500 if batch == 2 else None)
+
+
+def test_a_restarted_query_keeps_the_topics_it_writes_until_its_own_plan_is_known() -> None:
+    """A chain would end at the query, and show less loss than there is."""
+    before = replace(LAST, ended=True, plan=replace(PLAN, writes=("delays",)))
+    started = replace(run(), id=before.id, run_id="next", plan=None)
+
+    def written(*runs: QueryRun, last: Snapshot | None = None) -> list[str] | None:
+        report = report_of("publish", Application(app="a", alive=True, queries=runs), runs[-1])
+        source = SourceView(kind="publish", description="a")
+        shown = snapshot_of_query(QueryFacts(report=report), name="q", source=source, now_ms=NOW, before=last)
+        return shown.spark.writes
+
+    assert written(before) == written(before, started) == ["delays"]
+    assert written(before, replace(started, id="another")) is None
+    assert written(before, replace(started, plan=PLAN)) is None  # it writes elsewhere now
+    # The job itself was restarted: its report knows nothing of the run before.
+    source = SourceView(kind="publish", description="a")
+    report = report_of("publish", Application(app="a", alive=True, queries=(before,)), before)
+    seen = snapshot_of_query(QueryFacts(report=report), name="q", source=source, now_ms=NOW)
+    assert written(started, last=seen) == ["delays"]
+    assert written(replace(started, id="another"), last=seen) is None
+    assert written(replace(started, plan=PLAN), last=seen) is None

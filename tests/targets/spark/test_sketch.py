@@ -4,12 +4,11 @@ import contextlib
 import struct
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wmtop.engine.targets.spark.files import UnreadableError
-from wmtop.engine.targets.spark.tapped import Sketch, decode_sketch, key_of, keys_of_longs
+from wmtop.engine.targets.spark.tapped import Sketch, decode_sketch, key_of, key_of_long
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -36,7 +35,7 @@ def test_strings_of_every_length(spark: "SparkSession") -> None:
 def test_longs_are_counted(spark: "SparkSession") -> None:
     longs = [0, 1, -1, 1_700_000_000_000, -(2**63), 2**63 - 1, *range(-1000, 1000, 7)]
     found = sketch(spark, [(number, 1.0) for number in longs for _ in range(1 + number % 5)], "long", "sum")
-    keys = keys_of_longs(np.array(sorted(set(longs)), dtype=np.int64)).tolist()
+    keys = [key_of_long(number) for number in sorted(set(longs))]
     times = {number: (1 + number % 5) * longs.count(number) for number in set(longs)}
     assert found.values == dict(zip(keys, [float(times[number]) for number in sorted(set(longs))], strict=True))
 

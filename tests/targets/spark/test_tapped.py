@@ -15,6 +15,16 @@ def test_after_a_restart_rows_behind_the_old_watermark_are_late() -> None:
     """The run before had reached START + 60 s; this one begins with rows far behind that, and one bucket near it."""
     buckets = {START: 7, START + 58_000: 3}
     fresh, restarted = TappedInput("t"), TappedInput("t")
-    fresh._count_lateness(1_000, buckets, None)  # pyright: ignore[reportPrivateUsage]
-    restarted._count_lateness(1_000, buckets, START + 60_000)  # pyright: ignore[reportPrivateUsage]
+    fresh._count_lateness(1_000, buckets, None, 0)  # pyright: ignore[reportPrivateUsage]
+    restarted._count_lateness(1_000, buckets, START + 60_000, 0)  # pyright: ignore[reportPrivateUsage]
     assert (late_at(fresh, 10_000), late_at(restarted, 10_000), late_at(restarted, 1_000)) == (0, 7, 10)
+
+
+def test_rows_that_the_sketch_of_a_batch_lacks_count_as_late() -> None:
+    """The count is an upper bound: a batch whose sketch came damaged or not at all must not pass for one on time."""
+    input = TappedInput("t")
+    columns: dict[str, object] = {"nulls": 0, "bucket_ms": 1_000, "min_ms": START, "max_ms": START}
+    for batch, rows in enumerate((2, 1, 15)):
+        input.begin()
+        input.apply(batch, None, columns | {"rows": rows})
+    assert late_at(input, 10_000) == 15

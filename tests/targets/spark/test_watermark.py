@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.snapshot import ChannelView, WatermarkNode
+from wmtop.engine.snapshot import ChannelView, SourceView, WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun, Report
+from wmtop.engine.targets.spark.facts import ExecutionStart, QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
-from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.plan import ADVANCEMENT, PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.queries import Queries
+from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.tapped import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
 from wmtop.engine.targets.spark.watermark import (
     Channels,
@@ -172,3 +175,31 @@ def test_what_another_delay_would_cost_is_known_of_one_tap_on_one_clock() -> Non
     two_taps = Nodes((Node(column="ts", delay_ms=30_000, taps=(counted, RETURNS)),))
     assert channels_of(reported(run(counted, RETURNS)), two_taps, 0).whatif is None
     assert channels_of(reported(run(counted)), planned(counted), 0).whatif is None
+
+
+def test_with_the_slowest_partitions_clock_nothing_is_said_by_the_fastest() -> None:
+    """The setting is of Databricks: what the fastest partition reached says nothing of that clock."""
+    plan = PlanFacts((PlannedWatermark("ts", 30_000, ("orders",)),))
+    shown = replace(run(ORDERS, plan=plan), max_event_ms=90_000)
+    fastest, slowest = (
+        snapshot_of_query(reported(replace(shown, plan=each)), name="q", source=SourceView("q", "q"), now_ms=0)
+        for each in (plan, replace(plan, slowest_clock=True))
+    )
+    assert (fastest.level.watermark_ms, fastest.barrel is None, fastest.one_clock) == (60_000, False, True)
+    assert (slowest.level.watermark_ms, slowest.barrel, slowest.whatif, slowest.one_clock) == (None, None, None, False)
+    assert "slowest_clock" in [note.code for note in slowest.notes]
+
+
+@pytest.mark.parametrize(
+    ("application", "batch", "slowest"),
+    [(None, None, False), ("min", None, True), ("MIN", None, True), ("min", "max", False), (None, "min", True)],
+)
+def test_the_advancement_strategy_of_an_event_log(application: str | None, batch: str | None, slowest: bool) -> None:
+    plan = msgspec.Raw(b'{"simpleString": "EventTimeWatermark ts#1: timestamp, 10 seconds", "children": []}')
+    queries = Queries()
+    queries.advancement = application
+    configs = {} if batch is None else {ADVANCEMENT: batch}
+    queries.apply(ExecutionStart(1, 5, plan, description="q\nid = i\nrunId = r\nbatch = 0", modified_configs=configs))
+    [shown] = queries.facts()
+    assert shown.plan is not None
+    assert (shown.plan.slowest_clock, len(shown.plan.nodes)) == (slowest, 1)

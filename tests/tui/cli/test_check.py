@@ -9,27 +9,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from wmtop.engine.doctor import explain
-from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording_writer import RecordingWriter
-from wmtop.engine.snapshot import SparkProgress, Verdict
+from wmtop.engine.snapshot import Reason, Snapshot, SparkProgress, Verdict
 from wmtop.engine.system.remote_files import REQUEST_S
+from wmtop.engine.targets.target import Pace
 from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
-from wmtop.tui.cli.targets import Look, Member
-from wmtop.tui.words.check import reason_of
-from wmtop.tui.words.fail_if import CheckInput
+from wmtop.tui.cli.targets import Look, Member, follow
+from wmtop.tui.words.check import CheckInput, reason_of
 from wmtop.tui.words.recent import Recent
 
 from tests.snapshots import replace
 
+from ...doctor.patients import problem
 from ...doctor.streams import MINUTE, SECOND, SETTINGS, Stream, traffic
 from ..canned import header
 from .checkpoints import checkpoint, history
@@ -262,16 +261,45 @@ def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Pa
 def test_a_critical_finding_is_the_reason_beside_a_watermark_that_advances() -> None:
     """One record from tomorrow moves the watermark by a day: that it advances is no good news."""
     snapshot = HEALTHY.published[-1]
-    ahead = FutureTimestamps(severity="critical", timestamp_ms=None, ahead_ms=24 * 60 * MINUTE, drags=True)
+    ahead = problem("future-timestamps")
     well = CheckInput(snapshot, [], "moving", [])
     ill = replace(well, findings=[ahead])
-    title = explain(ahead, snapshot, None).title
-    assert reason_of(ill, [explain(ahead, snapshot, None)]) == title != reason_of(well, [])
+    assert reason_of(ill) == ahead.title != reason_of(well)
 
 
 def test_a_target_that_hangs_takes_at_most_a_little_longer_than_for() -> None:
     assert 30 < hangs_after_s(30_000) < 32
     assert MIN_S < hangs_after_s(0) < MIN_S + 2  # one answer may take that long
+
+
+class Asked:
+    """A target that answers with these verdicts, and notes after each for how long it is still read."""
+
+    name = "asked"
+
+    def __init__(self, *verdicts: Verdict) -> None:
+        self.verdicts, self.left_s = verdicts, list[float]()
+
+    def follow(self, name: str, pace: Pace) -> Iterator[Snapshot]:
+        for verdict in self.verdicts:
+            yield replace(HEALTHY.published[-1], verdict=verdict)
+            assert pace.left_s is not None
+            self.left_s.append(pace.left_s)
+
+
+def test_without_a_limit_a_verdict_is_waited_for_as_long_as_it_takes() -> None:
+    def too_short(patience: int) -> Verdict:
+        return Verdict("unknown", patience_ms=patience, reason=Reason("too_short", ms=0))
+
+    not_known = Verdict("unknown", patience_ms=5 * MINUTE, reason=Reason("not_known"))
+    verdicts = (too_short(90 * SECOND), too_short(10 * SECOND), too_short(60 * MINUTE), not_known)
+    asked = Asked(*verdicts)
+    look = follow(asked, "check", lambda look: False, None)
+    assert [round(left) for left in asked.left_s] == [92, 30, 300, 30]
+    assert (look.for_ms, len(look.seen)) == (30_000, 1)
+    given = Asked(*verdicts)
+    follow(given, "check", lambda look: False, 7_000)
+    assert {round(left) for left in given.left_s} == {7}
 
 
 def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(

@@ -65,7 +65,7 @@ def test_bash_completes_commands_options_and_targets(tmp_path: Path) -> None:
             ["bash", "-c", script], capture_output=True, text=True, env=environment, check=True
         ).stdout.split()
 
-    assert completed("ch") == ["check"]
+    assert completed("che") == ["check"]
     assert completed("check", "--fa") == ["--fail-if", "--fail-on"]
     assert {"orders", "clicks"} <= set(completed("attach", ""))
     assert completed("export", "ord") == ["orders"]

@@ -246,3 +246,14 @@ def test_the_documented_probe_restarts_only_a_query_that_begins_no_batch(tmp_pat
         probe = command.replace("/checkpoints/orders", str(tmp_path / name)).replace("; test", f"{more}; test")
         done = subprocess.run(["/bin/sh", "-c", probe], env=path, capture_output=True, text=True, check=False)
         assert done.returncode == code, (name, more, done.stdout, done.stderr)
+
+
+def test_an_error_repeats_no_character_that_a_terminal_obeys(well: Path, tmp_path: Path) -> None:
+    login = tmp_path / "client.properties"
+    login.write_text("security.protocol=SSL\\u001b[2J\n")
+    expression = wmtop("check", well, "--fail-if", "\x1b[2Jlag {")
+    properties = wmtop("check", "kafka://127.0.0.1:1/x", "--kafka-config", login)
+    for run in (expression, properties):
+        assert run.returncode == 2
+        assert "2J" in run.stderr
+        assert run.stderr.removesuffix("\n").isprintable()

@@ -9,7 +9,7 @@ import pytest
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.system.errors import how_it_ended
-from wmtop.tui.cli.launch import EngineProcess
+from wmtop.tui.cli.engines import EngineProcess
 
 from .checkpoints import checkpoint
 

@@ -38,6 +38,7 @@ CASES = {
     "runs": NOTHING_HEAVY,
     "config": NOTHING_HEAVY,
     "--help": NOTHING_HEAVY,
+    "--version": NOTHING_HEAVY | {"typer", "wmtop.tui.words", "wmtop.engine.watermarks"},
     "report REC -o out.zip": SPARK,
 }
 

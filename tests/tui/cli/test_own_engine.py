@@ -10,7 +10,7 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.own import RunningEngine
 from wmtop.tui.cli import attach
-from wmtop.tui.cli.launch import Launch
+from wmtop.tui.cli.process import Launch
 
 
 def launched(claim: run_directory.Claim) -> Launch:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.tui.cli.targets import Look
+from wmtop.tui.cli.watch import Lines
+from wmtop.tui.words.recent import Recent
 
-from ..canned import live
+from ..canned import header, live
 from ..recorded import record
 from .commands import run
 
@@ -44,3 +47,31 @@ def test_watch_exits_as_the_last_verdict_says(tmp_path: Path, capsys: pytest.Cap
     code, _, err = run(capsys, "watch", tmp_path / "nosuch.rec")
     assert code == 2
     assert "nosuch.rec" in err
+
+
+def test_watch_says_that_it_is_connected_and_that_nothing_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, snapshot = Lines(10**9), live()
+
+    def said() -> str:
+        return capsys.readouterr().out
+
+    lines.greet(header())
+    assert f"connected to {header().name}" in said()
+    lines.note_silence("orders")
+    assert said() == "", "an answer may take a moment"
+    monkeypatch.setattr("wmtop.tui.cli.watch.FIRST_MS", 0)
+    lines.note_silence("orders")
+    lines.note_silence("orders")
+    assert said().count("waiting for the first answer of orders") == 1
+    look = Look(Recent(), seen=[snapshot])
+    lines.see(look)
+    assert "UNKNOWN" not in said()
+    lines.note_silence("orders")
+    assert said() == ""
+    monkeypatch.setattr("wmtop.tui.cli.watch.LOST_AFTER_MS", 0)
+    lines.note_silence("orders")
+    assert "UNKNOWN  orders has sent nothing" in said()
+    lines.see(look)
+    assert len(said().splitlines()) == 1, "what holds now is said again, changed or not"

@@ -13,7 +13,6 @@ from wmtop.tui.replay.timeline import Timeline
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.lines import Prompt
-from wmtop.tui.words import keys
 from wmtop.tui.words.keys import rows
 from wmtop.tui.words.texts import NO_CHANNEL_MATCHES, refused
 
@@ -194,8 +193,8 @@ def test_only_keys_that_work_are_offered(path: Path) -> None:
         await it.press("p")
         await it.says("▶", "#status")
         titles = {command.title for command in it.app.get_system_commands(it.app.screen)}
-        assert titles >= {keys.PLAY, keys.GO_TO, keys.TYPE_LATENESS}
-        assert not titles & {keys.FREEZE, keys.RECORD}
+        assert titles >= {"Play or pause", "Go to a time", "Type a lateness"}
+        assert not titles & {"Freeze or resume", "Record or stop"}
         await it.press("question_mark")
         assert isinstance(it.app.screen, HelpScreen)
         reported = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
@@ -243,6 +242,14 @@ def test_the_other_keys_work_as_ever(path: Path) -> None:
         await shows(it, 0)
         await it.press("escape", "T")
         await it.says("UTC", "#status")
+
+    replay(scenario, path)
+
+
+def test_a_key_that_a_recording_does_not_have_is_refused_in_words(path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("R")
+        await it.until(lambda: it.toasts() == ["R (Record or stop) is not available in a replay"])
 
     replay(scenario, path)
 
@@ -318,3 +325,20 @@ def test_gaps_are_played_in_a_moment_and_no_two_snapshots_at_once() -> None:
     points = [history_point(replace(timeline(0), wall_ms=ms)) for ms in wall]
     assert play_times(points) == [0, 1_000, 1_001, 6_001, 6_002, 6_802]
     assert play_times([None, points[0], None, points[1]]) == [0, 1, 2, 1_002]
+
+
+def test_the_arrows_home_and_end_scrub_where_the_timeline_has_the_focus(path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("right")
+        await shows(it, 0)  # elsewhere they select a channel
+        it.app.screen.query_one(Timeline).focus()
+        await it.press("end")
+        await shows(it, COUNT - 1)
+        await it.press("home")
+        await shows(it, 0)
+        await it.press("right", "right")
+        await shows(it, 14)
+        await it.press("left")
+        await shows(it, 6)
+
+    replay(scenario, path)

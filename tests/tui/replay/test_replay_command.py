@@ -94,7 +94,7 @@ BAD = {
     "flights.rec --redact text": "text already exists; choose another file or pass --force",
     "flights.rec --once --at 2012-01-01": "the recording starts at 2013-02-08 ",
     "flights.rec --json --at 2013-02-08": "add --once",
-    "flights.rec --redact none/out.rec": "cannot record to none/out.rec",
+    "flights.rec --redact none/out.rec": "none/out.rec",
     "flights.rec --redact out.rec --json": "leave out --once and --json",
     "flights.rec --speed fast": "'fast' is not a speed, e.g.",
     "flights.rec --at noon": "'noon' is not a time, e.g.",

@@ -11,7 +11,7 @@ from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 
 from .. import canned
-from ..canned import MINUTE, late_burst, live, reported
+from ..canned import MINUTE, empty, late_burst, live, reported
 from ..drive import Driven, drive
 from ..recorded import record, replay
 
@@ -95,8 +95,29 @@ def test_dead_key_says_where_it_works() -> None:
         assert "on the main screen" in it.toasts()[-1]
         await it.press("percent_sign")
         assert it.toasts()[-1].startswith("% ")
+        await it.press("escape", "L")
+        assert "(late records)" in it.toasts()[-1], "in words, not by the key's name in a configuration"
 
     drive(scenario, *reported(live()))
+
+
+def test_blockers_of_an_old_recording_name_who_holds_back_the_watermark() -> None:
+    """Its snapshots have no staircase, but they have the holder."""
+
+    async def scenario(it: Driven) -> None:
+        await it.press("b")
+        await it.says("held back by F9 for 26m: no data for 26m")
+        assert "The steps after it and what frees them: not known from here" in it.said()
+
+    drive(scenario, *reported(live(blockers=None)))
+
+
+def test_blockers_before_the_first_record_claim_nothing() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("b")
+        await it.says("no channel yet")
+
+    drive(scenario, *reported(empty()))
 
 
 def test_lateness_is_typed_on_any_screen() -> None:
@@ -134,6 +155,8 @@ def test_palette_has_the_keys_and_the_most_used_first(tmp_path: Path) -> None:
 
         before = await offered()
         assert any(prompt.startswith("Windows") and "\nw  " in prompt for prompt in before)
+        names = [link.name for link in LINKS]
+        assert [prompt.split("\n")[0] for prompt in before[: len(names)]] == names
         assert not before[0].startswith("Windows")
         await it.press(*"windows")
         await it.until(lambda: it.app.screen.query_one(OptionList).option_count == 1)
@@ -224,8 +247,8 @@ def test_help_at_any_width_keeps_words_beside_keys() -> None:
         assert line in words()
         assert "Progress\n" not in words().replace("Reading Progress\n", "")
         await it.pilot.resize_terminal(60, 24)
-        await it.until(lambda: "\n          one does not fire\n" in words())
-        assert "  w       Windows: Open and fired windows, and why\n          one does not fire\n" in words()
+        await it.until(lambda: "\n           why one does not fire\n" in words())
+        assert "  w       Windows: Open and fired windows, and\n           why one does not fire\n" in words()
 
     drive(scenario, *reported(live()))
 

@@ -3,10 +3,12 @@
 import csv
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
+from wmtop.tui.screens.base_app import self_contained
 from wmtop.tui.screens.target_screen import FURTHER
 from wmtop.tui.words.texts import NOTHING_MATCHES, as_csv
 
@@ -95,6 +97,13 @@ def test_csv_formula_is_escaped_and_unknown_is_empty() -> None:
     assert [row["channel"] for row in rows] == ["'=1+1", "a,b"]
     assert rows[0]["watermark_ms"] == ""
     assert rows[1]["late"] == ""
+
+
+def test_no_file_has_what_a_terminal_obeys_and_the_picture_is_xml() -> None:
+    odd, shown = "\x1b]0;x\x07\x9b\ud800", "\\u001b]0;x\\u0007\\u009b\\ud800"
+    assert ElementTree.fromstring(self_contained(f"<svg><text>{odd}</text></svg>"))[0].text == shown  # noqa: S314 - our own
+    [row] = csv.DictReader(as_csv([channel(odd, None)]).splitlines())
+    assert row["channel"] == shown
 
 
 @pytest.mark.parametrize("key", ["b", "w", "o", "d", "h"])

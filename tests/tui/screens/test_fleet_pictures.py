@@ -26,7 +26,7 @@ def rows() -> Sequence[FleetRow]:
     found.append(
         fleet_row("returns", "", None, (), "s3a://lake/checkpoints/returns: access denied; check the credentials")
     )
-    return [aged(row, 400) for row in found]
+    return [aged(row, 400, 10_000) for row in found]
 
 
 @pytest.mark.parametrize(

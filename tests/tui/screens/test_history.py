@@ -78,13 +78,13 @@ def test_history_follows_snapshots_unless_frozen() -> None:
 def test_history_without_holders_says_why() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
-        await it.says(presenter_of(canned.empty()).no_holders(), "#lanes")
+        await it.says(presenter_of(canned.empty()).no("holders"), "#lanes")
         assert "Enter" not in it.said("#keys")
         await it.push(header(), canned.attached())
-        await it.says(presenter_of(canned.attached()).no_holders(), "#lanes")
+        await it.says(presenter_of(canned.attached()).no("holders"), "#lanes")
         spark = replace(canned.empty(), settings=replace(SETTINGS, strategy="spark"))
         await it.push(header(), spark)
-        await it.shows("#lanes", presenter_of(spark).no_holders()[:60])
+        await it.shows("#lanes", presenter_of(spark).no("holders")[:60])
 
     drive(scenario, header(), canned.empty())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.system.errors import UsageError
-from wmtop.tui.screens.exports import Recorder
+from wmtop.tui.screens.incident_report import Recorder
 from wmtop.tui.words.texts import recorded, recording_to
 
 from ...refusals import refused

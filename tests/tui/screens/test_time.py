@@ -147,7 +147,7 @@ def test_whether_they_were_late_is_not_known() -> None:
 def test_without_channels_there_is_the_level_and_a_word_about_the_records() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
-        await it.says(presenter_of(attached()).no_records(), "TimeCanvas")
+        await it.says(presenter_of(attached()).no("records"), "TimeCanvas")
 
     drive(scenario, *canned.reported(attached()))
 

@@ -2,7 +2,7 @@
 
 from textual.geometry import Region
 from wmtop.tui.widgets.canvas import differ
-from wmtop.tui.words.spans import cells, clip, lay, part
+from wmtop.tui.words.spans import cells, clip, clip_words, fitted, lay, part
 
 PARTS = [
     part(("name", "strong")),
@@ -24,6 +24,29 @@ def test_text_line_without_room_drops_the_least_important_part() -> None:
     assert said(12) == "name   14:32"
     assert said(6) == "name  "
     assert said(3) == "na…"
+
+
+def test_what_does_not_fit_is_shortened_before_it_is_dropped() -> None:
+    parts = [
+        part(("needs an advance", "text"), short=(("too early", "text"),)),
+        part(("fix: idle timeout", "text"), rank=1, short=(("idle timeout", "text"),)),
+    ]
+    lines = {width: "".join(text for text, _ in lay(parts, width)) for width in (36, 35, 30, 18, 9)}
+    assert lines == {
+        36: "needs an advance   fix: idle timeout",
+        35: "needs an advance   idle timeout    ",
+        30: "needs an advance              ",
+        18: "needs an advance  ",
+        9: "too early",
+    }
+
+
+def test_a_line_that_is_cut_ends_after_a_whole_word() -> None:
+    runs = [(" main ", "dim"), ("› Lateness", "strong"), ("  all channels", "dim")]
+    assert "".join(text for text, _ in clip_words(runs, 30)) == " main › Lateness  all channels"
+    assert "".join(text for text, _ in clip_words(runs, 29)) == " main › Lateness  all …"
+    assert "".join(text for text, _ in clip_words(runs, 3)) == " m…"
+    assert fitted("held back by F9: no data for 26m, no backlog", 30) == "held back by F9"
 
 
 def test_text_line_too_long_is_cut() -> None:

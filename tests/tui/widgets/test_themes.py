@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 from textual.theme import Theme
-from wmtop.tui.screens import preferences
+from wmtop.tui.screens import base_app
 from wmtop.tui.screens.app import WmtopApp
-from wmtop.tui.screens.preferences import Preferences
-from wmtop.tui.widgets.themes import CONTRAST, DARK, LIGHT, THEMES
+from wmtop.tui.screens.base_app import Preferences
+from wmtop.tui.widgets.themes import CONTRAST, DARK, LIGHT, THEMES, is_light
 
 from ..canned import CannedClient, Clock, header, held, live, reported
 from ..drive import Driven, drive
@@ -61,7 +61,7 @@ def test_theme_choice_is_remembered(tmp_path: Path) -> None:
         return WmtopApp(CannedClient(), on_quit="leave", clock=Clock(), preferences_file=file).theme
 
     assert theme_of(path) == DARK.name
-    preferences.write_preferences(path, Preferences(theme=LIGHT.name))
+    base_app.write_preferences(path, Preferences(theme=LIGHT.name))
     assert theme_of(path) == LIGHT.name
     assert theme_of(None) == DARK.name
     for damaged in (b"", b"{", b'{"theme": 7}', b'{"theme": "no-such"}', b"\xff"):
@@ -70,7 +70,7 @@ def test_theme_choice_is_remembered(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     assert theme_of(path) == DARK.name
-    preferences.write_preferences(path, Preferences(theme=LIGHT.name))  # cannot be written: nothing happens
+    base_app.write_preferences(path, Preferences(theme=LIGHT.name))  # cannot be written: nothing happens
 
 
 def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
         for theme in (LIGHT, CONTRAST, DARK, LIGHT):
             await it.press("c")
             assert it.app.theme == theme.name
-            assert preferences.read_preferences(path).theme == theme.name
+            assert base_app.read_preferences(path).theme == theme.name
 
     drive(scenario, *reported(live()))
 
@@ -117,3 +117,17 @@ def pale(it: Driven) -> set[tuple[str, str, str]]:
                 if ratio(*colors) < 4.5:
                     found.add((segment.text.strip(), colors[0].hex, colors[1].hex))
     return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "light"),
+    [
+        (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;4c", True),
+        (b"\x1b]11;rgb:fd/f6/e3\x07\x1b[?1c", True),
+        (b"\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\\x1b[?62c", False),
+        (b"\x1b[?62;4c", False),
+        (b"", False),
+    ],
+)
+def test_a_light_background_is_recognised_by_the_answer_of_the_terminal(answer: bytes, light: bool) -> None:
+    assert is_light(answer) == light

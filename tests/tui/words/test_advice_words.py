@@ -1,8 +1,7 @@
 """What `wmtop advise` says of the delay that a lateness costs."""
 
-from wmtop.engine.snapshot.recommendation import Recommendation
+from wmtop.engine.snapshot.recommendation import Advice, LatenessOutcome, Recommendation
 from wmtop.engine.text.codes import recommended_line
-from wmtop.engine.verdict.recommendation import Advice, LatenessOutcome
 from wmtop.tui.words.lateness import advice_lines
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from wmtop.tui.words.columns import Column, row_line, sized, titles_line
+from wmtop.tui.words.columns import Column, laid, row_line, sized, titles_line
 from wmtop.tui.words.spans import Span, cells
 
 ROWS = [
@@ -29,7 +29,7 @@ COLUMNS = sized(
 
 
 def line(row: tuple[str, ...], width: int) -> str:
-    return "".join(text for text, _ in row_line(COLUMNS, row, width))
+    return "".join(text for text, _ in row_line(laid(COLUMNS, width), row))
 
 
 @pytest.mark.parametrize("width", range(20, 120))
@@ -41,7 +41,7 @@ def test_a_cell_is_shown_whole_or_not_at_all(width: int) -> None:
         shown = re.split("  +", text.strip())
         assert shown[0] == row[0]
         assert {cell for cell in shown if set(cell) != {"▇"}} <= {*row}
-    assert cells(titles_line(COLUMNS, width)) == len(line(ROWS[0], width))
+    assert cells(titles_line(laid(COLUMNS, width))) == len(line(ROWS[0], width))
 
 
 def test_the_least_important_goes_first_and_a_bar_takes_the_room() -> None:

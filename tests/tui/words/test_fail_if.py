@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Totals, Verdict, VerdictName
-from wmtop.tui.words.fail_if import FACTS, AtLeast, CheckInput, Fact, Value, evaluate, facts_of, parse_fail_if
+from wmtop.tui.words.check import FACTS, AtLeast, CheckInput, Fact, Value, evaluate, facts_of, parse_fail_if
 
 from ...doctor.patients import SECOND, before, channel, healthy
 
@@ -148,3 +148,19 @@ def test_the_age_counts_for_the_verdict_in_force(verdict: VerdictName, facts: tu
     snapshot = replace(SNAPSHOT, verdict=Verdict(verdict, age_ms=65 * SECOND))
     found = facts_of(CheckInput(snapshot, [], verdict, []))
     assert (found["age"], found["stalled_for"], found["waiting_for"]) == facts
+
+
+@pytest.mark.parametrize(
+    "text", ["channel" + "[" * 4_000, "channel[" * 500, "channel[" + "[x" * 2_000 + ".lag > 1m", "x" * 5_000]
+)
+def test_brackets_do_not_double_the_time(text: str) -> None:
+    """With backtracking, 128 of them took 12 s, and each two more twice as long."""
+    with pytest.raises(ValueError, match=r"comparison|characters|fact"):
+        parse_fail_if(text)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e999", "9" * 400, "²", "9" * 400 + "d"])
+def test_a_number_that_nothing_is_ever_above_is_refused(number: str) -> None:
+    for fact in ("backlog", "late_share", "age", "speed"):
+        with pytest.raises(ValueError, match=fact):
+            parse_fail_if(f"{fact} > {number}")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from wmtop.engine.snapshot import Reason, Snapshot, Verdict
-from wmtop.tui.words.fleet import fleet_row, kind_of, layout, ordered, row_line
+from wmtop.tui.words.columns import row_line
+from wmtop.tui.words.fleet import fleet_row, kind_of, layout, ordered
 from wmtop.tui.words.spans import cells
 
 from tests.snapshots import replace
@@ -42,6 +43,6 @@ def test_the_kind_is_the_sources_where_the_address_does_not_say_it() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_reason_that_is_cut_says_so(width: int) -> None:
     row = fleet_row("gone", "", None, (), "there is no directory /data/checkpoints/orders: " + "give another, " * 20)
-    line = row_line(row, layout([row], width), width)
+    line = row_line(layout([row], width), row)
     assert line[-1][0].endswith("…")
     assert cells(line) <= width

@@ -1,8 +1,9 @@
 """Who held the watermark, told from points; times are minutes here."""
 
 from wmtop.engine.snapshot import Cause
-from wmtop.engine.verdict.history import HistoryPoint
-from wmtop.tui.words.history import MAX_HOLDS, Hold, Holders, shares, totals
+from wmtop.engine.verdict.history import HistoryPoint, LateBurst, VerdictChanged
+from wmtop.tui.words.history import MAX_HOLDS, Hold, HolderChanged, Holders, event_words, shares, totals
+from wmtop.tui.words.spans import fitted
 
 
 def point(
@@ -77,9 +78,7 @@ def test_a_frozen_picture_has_the_holds_up_to_it() -> None:
 
 def test_totals_are_by_channel_the_longest_first() -> None:
     found = totals([Hold("a", 0, 3, 0), Hold("b", 3, 13, 3), Hold(None, 13, 50, 13), Hold("a", 50, 54, 50)])
-    assert [(total.channel, total.held_ms, total.times, total.longest_ms) for total in found] == [
-        ("b", 10, 1, 10), ("a", 7, 2, 4),
-    ]  # fmt: skip
+    assert [(total.channel, total.held_ms, total.times) for total in found] == [("b", 10, 1), ("a", 7, 2)]
 
 
 def test_each_cell_says_who_held_which_part_of_it() -> None:
@@ -89,3 +88,12 @@ def test_each_cell_says_who_held_which_part_of_it() -> None:
     assert shares([], 0, 10, 3) == [{}, {}, {}]
     assert shares(held, 6, 9, 1) == [{"b": 1.0}]
     assert shares([Hold("a", 7, 7, 7)], 7, 7, 2) == [{"a": 0.001}, {}]
+
+
+def test_the_narrowest_list_of_events_has_whole_sentences() -> None:
+    stall = VerdictChanged(wall_ms=1, verdict="stalled", before="moving", channel="F9", cause="quiet")
+    assert fitted(event_words(stall).detail, 29) == "F9 holds back the watermark"
+    takeover = HolderChanged(wall_ms=1, channel="F9", before="MQ", cause="quiet", held_ms=9)
+    assert fitted(event_words(takeover).detail, 29) == "holds back the watermark"
+    burst = LateBurst(wall_ms=1, share=0.09, usual=0.005, late=108, records=1_200)
+    assert fitted(event_words(burst).detail, 29) == "9.0 % late in the last minute"

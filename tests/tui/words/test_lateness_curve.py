@@ -4,7 +4,7 @@ from math import isclose
 
 from wmtop.engine.snapshot import ChannelLateness, Snapshot, Totals, WhatIf
 from wmtop.engine.text.formatting import horizon_words
-from wmtop.tui.words.lateness import Curve, curve_of, horizons_of, moments, place_of, recent_curve_of, shown
+from wmtop.tui.words.lateness import Curve, curve_of, horizons_of, moments, place_of, shown
 
 from tests.snapshots import replace
 
@@ -72,7 +72,7 @@ def test_a_lateness_between_two_edges_belongs_to_the_lower_one() -> None:
 def test_a_horizon_has_a_curve_of_its_own_and_the_delays_since_the_start() -> None:
     snapshot = live(whatif_recent=recent())
     assert horizons_of(snapshot) == [None, 15 * MINUTE, HOUR, DAY]
-    hour, whole = recent_curve_of(snapshot, HOUR), curve_of(snapshot)
+    hour, whole = curve_of(snapshot, horizon_ms=HOUR), curve_of(snapshot)
     assert hour is not None
     assert whole is not None
     assert (hour.records, hour.late[0], hour.shares[0], hour.counts[0]) == (30_000, 100, 100 / 30_000, 14)
@@ -82,4 +82,4 @@ def test_a_horizon_has_a_curve_of_its_own_and_the_delays_since_the_start() -> No
 
 def test_what_a_horizon_does_not_know_is_not_made_up() -> None:
     assert horizons_of(live()) == [None]
-    assert recent_curve_of(live(), HOUR) is None
+    assert curve_of(live(), horizon_ms=HOUR) is None

@@ -6,9 +6,11 @@ from typing import get_args
 
 import pytest
 from wmtop.engine.snapshot import (
+    Chain,
     ConsumerGroup,
     FlinkJob,
     Holder,
+    KafkaStreams,
     KafkaTopic,
     Level,
     Other,
@@ -22,6 +24,7 @@ from wmtop.engine.snapshot import (
     WatermarkNode,
 )
 from wmtop.engine.text.formatting import ELSEWHERE
+from wmtop.engine.verdict.chain import Station, chain_of
 from wmtop.tui import words
 from wmtop.tui.words.presenter import condition, presenter_of
 from wmtop.tui.words.spans import lay
@@ -29,19 +32,31 @@ from wmtop.tui.words.watermark import is_close, late_drops
 
 from tests.snapshots import replace
 
-from ..attached import group, query, stale, tapped, two_nodes
+from ..attached import group, query, stale, streams, tapped, two_nodes
 from ..canned import empty, ended, live, stalled
 
 JOB = FlinkJob("c" * 32, "orders", "RUNNING", None, [])
 FLINK = replace(group(), origin={"level": "flink", "channels": "flink"}, flink=JOB)
 PLUGIN = replace(group(), other=Other("gauges", [OtherFact("spread", 7, "ms"), OtherFact("lag", None)]))
+CHAIN = replace(
+    group(),
+    channels=[],
+    chain=chain_of(
+        [
+            Station(kind="topic", name="orders", event_ms=7_200_000),
+            Station(kind="job", name="enrich", event_ms=3_600_000, reads={"orders": "reported"}),
+        ]
+    ),
+)
 OF: dict[type[TargetPart], Snapshot] = {
     OwnRun: live(),
     SparkQuery: query(),
     KafkaTopic: group("topic"),
     ConsumerGroup: group(),
     FlinkJob: FLINK,
+    KafkaStreams: streams(),
     Other: PLUGIN,
+    Chain: CHAIN,
 }
 
 
@@ -58,8 +73,8 @@ def test_every_kind_has_words_for_every_state(kind: type[TargetPart]) -> None:
     nothing = replace(snapshot, channels=[], level=Level(), barrel=None, sources=None)
     for one in (snapshot, nothing, replace(snapshot, level=Level(idle=True)), replace(snapshot, ended=True)):
         words = presenter_of(one)
-        texts = [words.empty_barrel(), words.no_channels(), words.no_windows(), words.no_holders(),
-                 words.no_lateness(), words.no_idle_ladder(), words.no_records(), words.how_to_type]  # fmt: skip
+        texts = [words.no("barrel"), words.no("channels"), words.no("windows"), words.no("holders"),
+                 words.no("lateness"), words.no("idle timeouts"), words.no("records"), words.how_to_type]  # fmt: skip
         assert all(texts)
         assert words.stages(None)
         assert lay(words.tuning(None, None), 200)
@@ -122,11 +137,11 @@ def test_the_fastest_channel_does_not_set_the_watermark_of_several_inputs() -> N
     join = replace(two_nodes(), channels=tapped().channels, barrel=tapped().barrel)
     join = replace(join, spark=replace(join.spark, nodes=nodes, policy="min"))
     words = presenter_of(join)
-    said = [words.no_holders(), *(f"{stage.what} {stage.why}" for stage in words.stages(None))]
+    said = [words.no("holders"), *(f"{stage.what} {stage.why}" for stage in words.stages(None))]
     assert not [text for text in said if "fastest" in text or "maximum" in text]
     assert "ordered_at" in said[0]
     assert [stage.holds for stage in words.stages(None) if stage.name == "watermark node"] == [True, False]
-    assert "fastest" in presenter_of(tapped()).no_holders()
+    assert "fastest" in presenter_of(tapped()).no("holders")
 
 
 def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_another() -> None:

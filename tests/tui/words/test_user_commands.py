@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from wmtop.tui.words.texts import Chosen
-from wmtop.tui.words.user_commands import UserCommand, command_of, facts_of, use_commands
+from wmtop.tui.words.user_commands import UserCommand, command_reader, facts_of, use_commands
 
 from ..canned import live, reported
 from ..drive import Driven, drive
@@ -14,7 +14,7 @@ TAIL = {"key": "K", "run": ["kcat", "-p", "{channel}", "$HOME; {target}"], "abou
 
 @pytest.fixture
 def tail() -> Iterator[None]:
-    use_commands({"tail": command_of(TAIL)})
+    use_commands({"tail": command_reader({})(TAIL)})
     yield
     use_commands({})
 
@@ -32,15 +32,35 @@ def tail() -> Iterator[None]:
 )
 def test_wrong_command_is_refused_with_why(value: object, said: str) -> None:
     with pytest.raises(ValueError, match=said) as refused:
-        command_of(value)
+        command_reader({})(value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "first", "second", "said"),
+    [
+        ({}, "K", "K", "runs kcat"),
+        ({"lateness-longer": "K"}, "f2", "K", "lateness-longer"),
+        ({}, "space", "f2", "has the action"),
+    ],
+)
+def test_two_commands_on_a_key_and_a_key_in_force_are_refused(
+    keys: dict[str, str], first: str, second: str, said: str
+) -> None:
+    read = command_reader(keys)
+    with pytest.raises(ValueError, match=said):
+        [read({**TAIL, "key": key}) for key in (first, second)]
+
+
+def test_key_that_an_action_gave_up_is_free() -> None:
+    assert command_reader({"windows": "K"})({**TAIL, "key": "w"}).key == "w"
 
 
 def test_command_gets_the_facts_of_the_row_as_they_are() -> None:
     facts = facts_of("flights", Chosen("F9", "F9  13:47"), live().channels)
     assert facts["channel"] == facts["name"] == "F9"
     assert int(facts["watermark_ms"]) > 0
-    assert command_of(TAIL).arguments(facts) == ["kcat", "-p", "F9", "$HOME; flights"]
+    assert command_reader({})(TAIL).arguments(facts) == ["kcat", "-p", "F9", "$HOME; flights"]
     with pytest.raises(ValueError, match="no nosuch; it has target, name"):
         UserCommand("K", ("x", "{nosuch}")).arguments(facts)
 

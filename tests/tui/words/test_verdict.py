@@ -4,11 +4,6 @@ from typing import Any
 
 import pytest
 from wmtop.engine.doctor import Fix
-from wmtop.engine.doctor.blocking import SilentChannels
-from wmtop.engine.doctor.condition import EngineFailed
-from wmtop.engine.doctor.idleness import NoData
-from wmtop.engine.doctor.lateness import LatenessTooSmall
-from wmtop.engine.doctor.spark import InputHoldsBack
 from wmtop.engine.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.engine.verdict.preview import ProposedSetting
 from wmtop.tui.words import verdict as v
@@ -18,6 +13,7 @@ from wmtop.tui.words.spans import Part, lay
 
 from tests.snapshots import replace
 
+from ...doctor.patients import problem
 from ...doctor.streams import SETTINGS, Stream, traffic
 from .. import canned
 from ..canned import HOUR, LEVEL, MINUTE, NOW
@@ -130,10 +126,7 @@ def test_channels_near_the_fastest_are_not_blamed() -> None:
     assert "F9, YV " in (v.blame(replace(snapshot, level=level, blockers=both)) or ""), "F9 alone frees little"
 
 
-SILENT = SilentChannels(
-    channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
-    lagging=0, severity="warning", size=1,
-)  # fmt: skip
+SILENT = problem("silent-channels", "warning", channels=("AS",), size=1, blames="quiet")
 
 
 def test_a_finding_beside_a_good_verdict_is_named() -> None:
@@ -170,7 +163,7 @@ def test_a_stall_has_the_age_of_its_watermark() -> None:
 
 def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
     fixes = (Fix(code="check-channels"), Fix(code="set-idle-timeout", value_ms=2 * HOUR, gain_ms=12 * HOUR))
-    finding = NoData(severity="critical", fixes=fixes, **_no_data())
+    finding = problem("no-data", fixes=fixes)
     snapshot = judged("stalled")
     offer = v.offer_of(snapshot, [finding])
     assert offer == v.Offer(
@@ -189,20 +182,10 @@ def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
 def test_a_bad_verdict_offers_only_what_accounts_for_it() -> None:
     """Of a stream whose producers have stopped, too small a lateness is found as well; it is not the fix."""
     fixes = (Fix(code="set-lateness", value_ms=10 * MINUTE),)
-    required: dict[str, Any] = dict.fromkeys((f for f in LatenessTooSmall.__struct_fields__ if f not in DOCTORS), 1)
-    small = LatenessTooSmall(severity="warning", size=1, channels=(), fixes=fixes, **required)
+    small = problem("lateness-too-small", "warning", fixes=fixes)
     assert v.offer_of(judged("moving"), [small]) is not None
     assert v.offer_of(judged("slow"), [small]) is None
     assert v.offer_of(judged("stalled"), [small]) is None
-
-
-DOCTORS = ("severity", "size", "channels", "fixes")
-"""The fields that every finding has."""
-
-
-def _no_data() -> dict[str, Any]:
-    required = [field for field in NoData.__struct_fields__ if field not in ("severity", "fixes", "size", "channels")]
-    return dict.fromkeys(required, 1)
 
 
 def test_words() -> None:
@@ -215,7 +198,7 @@ def test_the_line_counts_as_the_doctor_does() -> None:
     stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
     assert stream.snapshot is not None
     [silent] = stream.findings()
-    assert isinstance(silent, SilentChannels)
+    assert silent.code == "silent-channels"
     line = v.verdict_line(stream.snapshot, [silent])
     assert f"{name_list(silent.channels)} have no data" in line
     assert f"{silent.windows} windows wait" in line
@@ -237,9 +220,7 @@ def test_an_attached_query_that_was_stopped_keeps_its_windows() -> None:
 def test_a_stalled_query_s_line_says_what_its_first_finding_explains() -> None:
     """And not how many records its last batches have not read yet."""
     stalled = judged("stalled", Reason("unread_records", records=10), blockers=[], channels=[])
-    holds = InputHoldsBack(
-        severity="critical", column="ts", delay_ms=5_000, sources=(), gain_ms=HOUR, frozen_ms=MINUTE, fixes=()
-    )
+    holds = problem("input-holds-back")
     assert "10 records" in v.verdict_line(stalled)
     line = v.verdict_line(stalled, [holds], headline="The input of ts holds back the watermark")
     assert "The input of ts holds back the watermark" in line
@@ -251,7 +232,7 @@ def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
     snapshot = stream.snapshot
     assert snapshot is not None
     findings = stream.findings(lost="killed")
-    assert [type(one) for one in findings] == [EngineFailed, SilentChannels]
+    assert [one.code for one in findings] == ["engine-failed", "silent-channels"]
     parts = v.verdict_parts(snapshot, findings, lost="killed", silent_ms=17_000, headline="The engine has stopped")
     line = "".join(run for run, _ in lay(parts, 200))
     assert "UNKNOWN  The engine has stopped · no snapshot for 17s · 2 findings" in line
@@ -309,6 +290,27 @@ def test_eighty_columns_have_room_for_the_fix_of_channels_with_long_names() -> N
     parts = v.verdict_parts(snapshot, offer=v.Offer(ProposedSetting(True, HOUR), 2 * HOUR), key="v")
     line = "".join(run for run, _ in lay(parts, 80))
     assert "sensor-000 and 9 more have no data · fix: idle timeout 1h (v)" in line
+
+
+def test_sixty_columns_have_room_for_the_key_of_the_fix() -> None:
+    blocked = [Blocker(["events-0"], 2 * HOUR, LEVEL, "quiet", 1)]
+    parts = v.verdict_parts(judged("stalled", blockers=blocked), offer=v.Offer(ProposedSetting(True, HOUR), 9), key="v")
+    assert "".join(run for run, _ in lay(parts, 60)).strip().endswith("idle timeout 1h (v)")
+
+
+def test_what_has_been_watched_for_too_short_a_time_is_said_in_whole_words_at_any_width() -> None:
+    verdict = Verdict("unknown", patience_ms=10 * MINUTE, reason=Reason("too_short", ms=0))
+    parts = v.verdict_parts(judged("unknown", verdict=verdict))
+    lines = {width: "".join(run for run, _ in lay(parts, width)).strip() for width in (60, 80, 120)}
+    assert lines[60] == lines[80] == "● UNKNOWN  watched for 0s of 10m: no verdict yet"
+    assert "needs an advance of the watermark, or 10m without one" in lines[120]
+
+
+def test_sixty_columns_have_room_for_the_age_beside_a_critical_finding() -> None:
+    verdict = Verdict("moving", NOW, age_ms=36 * MINUTE, pace_ms=59 * MINUTE, reason=Reason("advancing"))
+    found = problem("lateness-too-small", severity="critical")
+    parts = v.verdict_parts(judged("moving", verdict=verdict), [found], headline="Lateness is too small")
+    assert "".join(run for run, _ in lay(parts, 60)).strip() == ("● MOVING  Lateness is too small · advanced 36m ago")
 
 
 def test_a_raised_lateness_blames_no_channel() -> None:

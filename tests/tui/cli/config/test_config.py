@@ -1,6 +1,6 @@
 """The configuration: what a file may have, what wins, and what of it reaches the commands."""
 
-import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ from wmtop.tui.words import keys
 from wmtop.tui.words.texts import THEMES
 
 from ..commands import run
+from ..test_exit_codes import wmtop
 
 FULL = """\
 # a comment
@@ -129,9 +130,9 @@ def test_the_command_shows_what_is_in_force(file: Path, capsys: pytest.CaptureFi
     code, out, _ = run(capsys, "config")
     assert code == 0
     assert "# line 3" in next(line for line in out.splitlines() if line.startswith("attach"))
-    shown = json.loads(run(capsys, "config", "--json")[1])
-    assert shown["ui"]["zone"] == {"value": "utc", "from": "default"}
-    assert shown["targets"]["clicks"]["idle-after"] == "off"
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert 'zone = "utc" # default' in lines
+    assert any(line.startswith('idle-after = "off" # line ') for line in lines)
     listed = run(capsys, "config", "--keys")[1]
     assert next(line for line in listed.splitlines() if line.startswith("lateness-longer ")).split()[1] == "K"
 
@@ -159,3 +160,19 @@ def test_the_themes_that_may_be_named_are_there() -> None:
 
     named = {f"wmtop-{name}" for name in THEMES}
     assert named == {theme.name for theme in themes.THEMES}
+
+
+@pytest.mark.parametrize("kind", ["fifo", "long", "nested", "dotted", "directory"])
+def test_a_file_that_is_no_configuration_is_one_line_at_once(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "directory":
+        file.mkdir()
+    else:
+        file.write_text(
+            {"long": "#" * 2_000_000, "nested": "a = " + "[" * 20_000, "dotted": ".".join("a" * 20_000)}[kind]
+        )
+    done = wmtop("--config", file, "check", "/nowhere")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert str(file) in done.stderr

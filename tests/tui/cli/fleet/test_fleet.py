@@ -1,22 +1,28 @@
 """The fleet: dead and hanging targets delay nobody and are never fine; metrics are what Prometheus's parsers read."""
 
 import re
+import socket
+import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 from wmtop.engine.snapshot import Cause, Holder, Snapshot
 from wmtop.engine.system.errors import RunError, UsageError
-from wmtop.engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
-from wmtop.engine.targets.target import Message, Pace
-from wmtop.tui.cli.export import serve_metrics
+from wmtop.engine.targets.fleet import ENGINE_SILENT_MS, SILENT_MS, TargetStatus, TargetWatch, Watcher, WatchTarget
+from wmtop.engine.targets.target import Message, Pace, header_of
+from wmtop.tui.cli.export import MAX_SCRAPES, serve_metrics
 from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
-from wmtop.tui.words.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
+from wmtop.tui.words.columns import row_line
+from wmtop.tui.words.fleet import FleetRow, aged, fleet_row, held_back_by, layout, ordered
 from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
+from wmtop.tui.words.spans import clip
 from wmtop.tui.words.texts import filter_of
 
 from tests.snapshots import replace
@@ -147,10 +153,45 @@ def test_a_lone_channel_is_named_where_it_has_a_cause(cause: Cause, is_named: bo
 
 def test_what_was_silent_for_long_is_not_known_to_be_fine() -> None:
     row = FleetRow(target="a", kind="run", verdict="moving")
-    assert aged(row, SILENT_MS).verdict == "moving"
-    old = aged(row, SILENT_MS + 1)
+    assert aged(row, 5, 5).verdict == "moving"
+    old = aged(row, 6, 5)
     assert (old.verdict, old.lost is not None) == ("unknown", True)
-    assert aged(replace(row, verdict="ended"), SILENT_MS + 1).verdict == "ended"
+    assert aged(replace(row, verdict="ended"), 6, 5).verdict == "ended"
+
+
+class Engine(Shows):
+    """It also says who it is, as engines do."""
+
+    def follow(self, name: str, pace: Pace) -> Generator[Message]:
+        yield header_of(self._snapshot, 0)
+        yield from super().follow(name, pace)
+
+
+class Seldom(Shows):
+    """Its polls are expensive."""
+
+    def follow(self, name: str, pace: Pace) -> Generator[Message]:
+        pace.sample_s = 60.0
+        yield from super().follow(name, pace)
+
+
+@pytest.mark.parametrize(
+    ("kind", "silent_after_ms"), [(Engine, ENGINE_SILENT_MS), (Shows, SILENT_MS), (Seldom, 2 * 60_000)]
+)
+def test_an_engine_is_silent_sooner_than_what_is_polled_is(kind: type[Shows], silent_after_ms: int) -> None:
+    """An engine sends a snapshot every second; a poll takes its time, and between two of them nothing is missed."""
+    now_s = [0.0]
+    found = Watcher(lambda: [WatchTarget("a", lambda: kind(HEALTHY))], clock=lambda: now_s[0])
+    found.start()
+    try:
+        rows = FleetRows(found, clock=lambda: now_s[0])
+        until(lambda: found.watches()[0].status.snapshot is not None)
+        now_s[0] = silent_after_ms / 1_000
+        assert [row.verdict for row in rows.rows()] == ["moving"]
+        now_s[0] += 0.001
+        assert [(row.verdict, row.lost is None) for row in rows.rows()] == [("unknown", False)]
+    finally:
+        found.stop()
 
 
 def test_a_recording_is_as_old_as_its_last_snapshot_and_never_stale() -> None:
@@ -160,7 +201,7 @@ def test_a_recording_is_as_old_as_its_last_snapshot_and_never_stale() -> None:
     assert old_ms is not None
     assert old_ms > 3_600_000
     assert age_ms(TargetStatus("a", "run", HEALTHY, heard_s=9.0), 10.0) == 1_000
-    assert aged(FleetRow(target="a", kind="recording", verdict="moving"), old_ms).verdict == "moving"
+    assert aged(FleetRow(target="a", kind="recording", verdict="moving"), old_ms, 5).verdict == "moving"
 
 
 def test_rows_are_sorted_and_filtered() -> None:
@@ -178,7 +219,7 @@ def test_rows_are_sorted_and_filtered() -> None:
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_a_row_fits(width: int) -> None:
     row = FleetRow(target="x" * 60, kind="event log", verdict="stalled", held_back_by="y" * 60)
-    text = "".join(part for part, _ in row_line(row, layout([row], width), width))
+    text = "".join(part for part, _ in clip(row_line(layout([row], width), row), width))
     assert len(text) <= width
     assert "STALLED" in text
 
@@ -228,3 +269,60 @@ def test_dashboard_and_rules_ask_for_metrics_that_there_are() -> None:
     assert set(re.findall(r"wmtop_\w+", " ".join(asked))) <= series
     assert alert_rules().count("- alert:") == len({alert.name for alert in metrics.alerts()})
     assert '"panels"' in dashboard()
+
+
+@pytest.mark.parametrize(
+    ("host", "scraped"),
+    [
+        ("127.0.0.1:9464", True),
+        ("localhost", True),
+        ("10.244.1.7:9464", True),
+        ("[fd00::7]:9464", True),
+        ("wmtop:9464", True),
+        ("wmtop.monitoring.svc:9464", False),
+        ("WMTOP.example.com:9464", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example:9464", False),
+        ("10.1.2.3@evil.example", False),
+    ],
+)
+def test_metrics_are_served_under_the_names_of_the_server_only(watcher: Watcher, host: str, scraped: bool) -> None:
+    port = serve_metrics(watcher, "127.0.0.1", 0, ["wmtop.example.com"])
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Host": host})
+    if scraped:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert b"wmtop_up" in answer.read()
+        return
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)
+    assert refused.value.code == 403
+    assert b"wmtop_up" not in refused.value.read()
+
+
+def test_half_open_requests_are_bounded_and_a_scrape_comes_through(watcher: Watcher) -> None:
+    port = serve_metrics(watcher, "127.0.0.1", 0)
+    before = threading.active_count()
+    halves = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(4 * MAX_SCRAPES)]
+    try:
+        for half in halves:
+            with suppress(OSError):
+                half.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+        assert "wmtop_up" in scraped(port, "text/plain")
+        assert halves[0].recv(1) == b""  # the oldest was ended
+        deadline = time.monotonic() + 20
+        while threading.active_count() > before + MAX_SCRAPES:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        for half in halves:
+            half.close()
+
+
+def test_no_label_has_what_a_terminal_obeys() -> None:
+    class Found:
+        def watches(self) -> list[TargetWatch]:
+            return [TargetWatch(WatchTarget("a\x1b]0;x\x07\ud800", refuses)), TargetWatch(WatchTarget("b", refuses))]
+
+    port = serve_metrics(Found(), "127.0.0.1", 0)  # type: ignore[arg-type]
+    names = {sample.labels["target"] for family in plain(scraped(port, "text/plain")) for sample in family.samples}
+    assert names == {"a\\u001b]0;x\\u0007\\ud800", "b"}

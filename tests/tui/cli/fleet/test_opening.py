@@ -83,7 +83,7 @@ def test_a_watched_target_opens_cannot_be_changed_and_esc_goes_back() -> None:
 
         assert await look_and_go_back(app, HEALTHY.batch, change) == "fleet"
         assert watch._listeners == []
-        assert FleetRows(watcher).rows()[0].lost is None
+        until(lambda: FleetRows(watcher).rows()[0].lost is None)
 
     try:
         asyncio.run(scenario())

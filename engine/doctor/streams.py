@@ -1,0 +1,359 @@
+"""Kafka Streams: each task has a clock of its own, and its windows wait for the records of that task alone."""
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+
+from ..snapshot import ChannelView, Clock, KafkaStreams, Snapshot, WaitingWindow
+from ..text import formatting as f
+from .finding import MAX_NAMED, Finding, Fix, check_channels, n, names, span, stamped, verb
+from .rules import MINUTE, DiagnosisInput, rule
+
+FAR_AHEAD_MS = 5 * MINUTE
+"""Clocks of machines differ; a stream time further ahead of the clock than this comes from a wrong timestamp."""
+CHECK_APPLICATION = Fix(
+    "check-application", "Check that the application runs and processes: its log, its threads, rebalances"
+)
+CHECK_KEYS = Fix(
+    "check-keys", "Check the keys before the repartition: none of the new records has one that belongs to this task"
+)
+CHECK_TIMES = Fix("check-event-time", "Look at the event times of its new records, and at the TimestampExtractor")
+CHECK_RECORD = Fix("check-record", "Find the record and its producer, or reject such times in the TimestampExtractor")
+
+
+def clock_name(clock: Clock) -> str:
+    """`task 1_3`; the partition where its task is not known."""
+    return f"task {f.clean(clock.task)}" if clock.task is not None else names(clock.channels)
+
+
+def age_of(clock: Clock) -> str:
+    """How long its stream time has not advanced: `12m`, `≥ 12m`; empty if not known."""
+    return "" if clock.age_ms is None else f"{'≥ ' if clock.age_at_least else ''}{f.duration(clock.age_ms)}"
+
+
+def inputs_of(snapshot: Snapshot, clock: Clock) -> list[ChannelView]:
+    """The input partitions of its task."""
+    return [view for view in snapshot.channels if view.channel in clock.channels]
+
+
+def why_stuck(snapshot: Snapshot, clock: Clock) -> str:
+    """`orders-3 has no data`; or that records are unread; or that this is not known."""
+    views = inputs_of(snapshot, clock)
+    if clock.downstream and views and all(view.backlog == 0 for view in views):
+        return "it gets no data"  # from the repartition
+    if clock.reason.code == "records_come":
+        return f"{names(clock.channels)} {verb(clock.channels, 'gets', 'get')} records, but none is newer"
+    if who := [view.channel for view in views if view.backlog]:
+        total = sum(view.backlog or 0 for view in views)
+        return f"{n(total, 'record')} of {names(who)} {'is' if total == 1 else 'are'} not processed"
+    if not views or any(view.backlog is None for view in views):
+        return f"whether {names(clock.channels)} has unread records is not known"
+    return f"{names(clock.channels)} {verb(clock.channels, 'has', 'have')} no data"
+
+
+def stuck_title(snapshot: Snapshot, clock: Clock) -> str:
+    """`task 1_3 and 2 more: orders-3 has no data`."""
+    more = sum(matters(one) for one in snapshot.clocks) - 1
+    return f"{clock_name(clock)}{f' and {more:,} more' if more > 0 else ''}: {why_stuck(snapshot, clock)}"
+
+
+def matters(clock: Clock) -> bool:
+    """Whether it is stuck, with records that are not processed, or where windows may wait for new ones."""
+    return clock.verdict == "stalled" or (clock.verdict == "waiting" and clock.has_windows is not False)
+
+
+def frees(clock: Clock, zone: tzinfo | None, near_ms: int | None) -> str | None:
+    """`a record of 14:32:10 or later in orders-3`; None: no window waits, or it is not known."""
+    waiting = clock.waiting
+    if waiting is None:
+        return None
+    at = f.clock(second_from(waiting.frees_ms), zone, near_ms).partition(".")[0]
+    return f"a record of {at} or later {_where(clock, waiting)}"
+
+
+def frees_words(clock: Clock, zone: tzinfo | None, near_ms: int | None) -> str | None:
+    """`a record of 14:32:10 or later in orders-3 frees the first`."""
+    record, many = frees(clock, zone, near_ms), (clock.waiting_count or 0) > 1
+    return None if record is None else f"{record} frees {'the first' if many else 'it'}"
+
+
+def windows_wait(count: int | None) -> str | None:
+    """`4 windows wait`; None: not known, or none."""
+    return None if not count else f"{n(count, 'window')} {'waits' if count == 1 else 'wait'}"
+
+
+def producer_line(snapshot: Snapshot, clock: Clock) -> str | None:
+    """The command that sends the record which frees the first window, with KEY and VALUE to fill in; None: none waits.
+
+    wmtop never sends it.
+    """
+    if clock.waiting is None or not clock.waiting.channels:
+        return None
+    sources = [one.channels[0] for one in snapshot.clocks if not one.downstream and one.channels]
+    topic = (sources if clock.downstream and sources else clock.waiting.channels)[0].rpartition("-")[0]
+    bootstrap = snapshot.source.bootstrap if snapshot.source is not None and snapshot.source.bootstrap else "BROKERS"
+    keyed = "--property parse.key=true --property key.separator='|'"
+    return (
+        f"echo 'KEY|VALUE' | kafka-console-producer --bootstrap-server {f.clean(bootstrap)} "
+        f"--topic {f.clean(topic)} {keyed}"
+    )
+
+
+def _send_fix(snapshot: Snapshot, clock: Clock) -> Fix | None:
+    """To send the record that frees the first window."""
+    line = producer_line(snapshot, clock)
+    if line is None or clock.waiting is None:
+        return None
+    at = f.stamp(second_from(clock.waiting.frees_ms), UTC)
+    return Fix("send-record", f"Or send a record of {at} or later {_where(clock, clock.waiting)}: {line}")
+
+
+def second_from(ms: int) -> int:
+    """The first whole second that is not before `ms` (epoch ms)."""
+    return -(-ms // f.SECOND) * f.SECOND
+
+
+def _where(clock: Clock, waiting: WaitingWindow) -> str:
+    if clock.downstream:
+        return f"repartitioned to {clock_name(clock)}"
+    return f"in {' or '.join(f.name(channel) for channel in waiting.channels[:MAX_NAMED])}"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _clocks(facts: DiagnosisInput) -> Sequence[Clock]:
+    seen = facts.lost is None and facts.snapshot.state in ("live", "partial")
+    return facts.snapshot.clocks if seen else []
+
+
+@rule("stream-time-stuck", "Windows", accounts_for=("stalled", "waiting"))
+def stream_time_stuck(facts: DiagnosisInput) -> Finding | None:
+    """The stream time of a Kafka Streams task does not advance. Windows of that task wait, and no other task's records
+    free them: Kafka Streams has no idle timeout.
+
+    Recognised by: the partition times in the group's commits. No input partition of the task advances for longer than
+    usual: no data (all read), or records that are not processed. Critical where windows are known to wait: by
+    --window and --grace, or by the names of the application's stores.
+    What to do: if records are unread, check the application. If none come, check the producers; a record with a later
+    event time in one of the task's partitions frees its windows.
+    """
+    # Tasks without records matter where they may have windows; unprocessed records always do.
+    stuck = [one for one in _clocks(facts) if matters(one)]
+    clock = _first(facts, stuck)
+    if clock is None:
+        return None
+    snapshot, now_ms = facts.snapshot, facts.now_ms
+    unread = sum(view.backlog or 0 for view in inputs_of(snapshot, clock))
+    others = sum(one.verdict == "moving" for one in snapshot.clocks)
+    cause = "Unread records are not processed." if unread else "Only a newer record in them advances it."
+    if others:
+        cause += f" {n(others, 'other task')} {'advances' if others == 1 else 'advance'}, which does not help it."
+    waits, age = windows_wait(clock.waiting_count) or "Its windows wait", age_of(clock)
+    impact = {
+        True: f"{waits} until a newer record comes",
+        False: "It has no windows: only its own output stops",
+        None: "If it has windows, they wait; whether it has any is not known from its commits",
+    }[clock.has_windows]
+    feeds_repartition = not clock.downstream and any(one.downstream for one in snapshot.clocks)
+    if feeds_repartition and clock.has_windows is None:
+        impact += " (a task that only feeds a repartition holds nothing)"
+    more = len(stuck) - 1
+    return Finding(
+        severity="critical" if clock.has_windows and clock.waiting_count != 0 else "warning",
+        size=float(clock.age_ms or 0),
+        channels=tuple(clock.channels),
+        title=stuck_title(snapshot, clock),
+        impact=impact,
+        cause=f"Its windows wait for the greatest event time of its own partitions. {cause}",
+        evidence=[
+            stamped("Stream time: ", clock.time_ms) or "Stream time: not known",
+            f"Unread: {f.count(unread)}",
+            f"{n(more, 'other task')} {_is(more)} stuck too" if more else None,
+            f"Has not advanced for {age}" if age else None,
+            None if clock.waiting is None else lambda zone: f.sentence(frees_words(clock, zone, now_ms) or ""),
+        ],
+        fixes=_free(snapshot, clock, unread),
+    )
+
+
+def _free(snapshot: Snapshot, clock: Clock, unread: int) -> tuple[Fix, ...]:
+    """What gets the stuck task to advance."""
+    send = None if unread else _send_fix(snapshot, clock)
+    first = check_channels(clock.channels, ("has no data", "have no data"))
+    if clock.reason.code == "records_come":
+        first = CHECK_TIMES
+    elif unread or clock.downstream:
+        first = CHECK_APPLICATION if unread else CHECK_KEYS
+    return (first,) if send is None else (first, send)
+
+
+def _first(facts: DiagnosisInput, stuck: list[Clock]) -> Clock | None:
+    """The clock that the verdict is about, if it is one of them; else the first."""
+    target = facts.snapshot.target
+    worst = target.worst if isinstance(target, KafkaStreams) else None
+    return worst if worst in stuck else next(iter(stuck), None)
+
+
+@rule("stream-time-slow", "Progress", accounts_for=("slow",))
+def stream_time_slow(facts: DiagnosisInput) -> Finding | None:
+    """The stream time of a Kafka Streams task falls further and further behind the clock. Its windows close later and
+    later.
+
+    Recognised by: over the last minutes each fifth of the time it is further behind the clock than before.
+    What to do: if records are unread, add threads or instances up to the number of partitions; else look at the event
+    times that its producers send.
+    """
+    first = _first(facts, [one for one in _clocks(facts) if one.verdict == "slow"])
+    if first is None:
+        return None
+    unread, reason = sum(view.backlog or 0 for view in inputs_of(facts.snapshot, first)), first.reason
+    behind_ms = None if first.time_ms is None or facts.now_ms is None else facts.now_ms - first.time_ms
+    cause = f"Records of {names(first.channels)} come with older and older event times"
+    fix = check_channels(first.channels, ("is behind", "are behind"))
+    if unread:
+        cause = f"{n(unread, 'record')} unread: it processes more slowly than records come"
+        threads = "Add stream threads or instances, at most as many as there are partitions"
+        fix = Fix("add-threads", f"{threads}; or make the processing faster")
+    return Finding(
+        channels=tuple(first.channels),
+        title=f"{clock_name(first)} falls behind the clock",
+        impact="Its windows close later and later",
+        cause=cause,
+        evidence=[
+            f"Now {span(behind_ms)} behind the clock",
+            None if reason.ms is None else f"{span(reason.ms)} further behind than {span(reason.over_ms)} ago",
+        ],
+        fixes=(fix,),
+    )
+
+
+@rule("starving-partition", "Windows")
+def starving_partition(facts: DiagnosisInput) -> Finding | None:
+    """A partition has no data while the others do. Nothing in Kafka Streams makes up for it: in a task with other
+    partitions these close the windows without it, and its own records are dropped when they come; in a task of its own
+    its windows stay open.
+
+    Recognised by: everything in the partition is read, its stream time has not advanced for longer than a stall takes,
+    and another partition of the same task or topic advances.
+    What to do: check what writes to that partition: an unused key range, a producer that is down, too many partitions.
+    """
+    quiet = {view.channel: view for view in facts.channels if _quiet_ms(view) > facts.stall_ms}
+    moving = {view.channel for view in facts.channels if _has_moved(facts, view)}
+    topics = {channel.rpartition("-")[0] for channel in moving}
+    inside: list[str] = []
+    alone: list[str] = []
+    for clock in _clocks(facts):
+        own = moving.intersection(clock.channels)
+        for channel in clock.channels:
+            alike = clock.has_windows is not False and channel.rpartition("-")[0] in topics
+            if not clock.downstream and channel in quiet and (own or alike):
+                (inside if own else alone).append(channel)
+    found = sorted(inside or alone, key=lambda channel: -_quiet_ms(quiet[channel]))
+    if not found:
+        return None
+    windowed = any(clock.has_windows for clock in facts.snapshot.clocks if found[0] in clock.channels)
+    quiet_ms, who = _quiet_ms(quiet[found[0]]), names(found)
+    impact = f"The windows of {who} stay open"
+    cause = "Other partitions of the topic have data, but each task has its own clock, and no idle timeout."
+    if inside:
+        its = verb(found, "its", "their")
+        impact = f"Records that come to {who} later are dropped if {its} windows have closed by then"
+        cause = f"Other partitions of the same task advance its clock without {who}."
+    return Finding(
+        severity="warning" if windowed else "info",
+        size=quiet_ms,
+        channels=tuple(found),
+        title=f"{who} {verb(found, 'has', 'have')} no data while other partitions do",
+        impact=impact,
+        cause=cause,
+        evidence=[f"No newer record for {span(quiet_ms)}", "Unread: 0"],
+        fixes=(check_channels(found, ("has no data", "have no data")),),
+    )
+
+
+def _quiet_ms(view: ChannelView) -> int:
+    """How long no record has come, where all are read; -1: not known, or some are unread."""
+    return -1 if view.quiet_ms is None or view.backlog != 0 else view.quiet_ms
+
+
+def _has_moved(facts: DiagnosisInput, view: ChannelView) -> bool:
+    return None not in (view.since_ms, facts.now_ms) and (facts.now_ms or 0) - (view.since_ms or 0) <= facts.stall_ms
+
+
+@rule("repartition-drops", "Windows")
+def repartition_drops(facts: DiagnosisInput) -> Finding | None:
+    """A source partition is behind the others, and its records go through a repartition topic. There the clock is that
+    of the fastest source partition: windows close without the records that lag, and these are dropped.
+
+    Recognised by: a source partition has unread records, and its stream time is behind that of a task downstream of a
+    repartition by more than a window and its grace. Without --window and --grace: by more than a minute.
+    What to do: set a grace that covers the spread between the source partitions, or make the slow one faster.
+    """
+    target = facts.snapshot.target
+    down = [one for one in _clocks(facts) if one.downstream and one.time_ms is not None]
+    if not down or not isinstance(target, KafkaStreams):
+        return None
+    ahead, options = max(down, key=lambda one: one.time_ms or 0), target.streams
+    known = options.window_ms is not None and options.grace_ms is not None
+    allowed_ms = (options.window_ms or 0) + (options.grace_ms or 0) if known else None
+    sources = {channel for one in target.clocks if not one.downstream for channel in one.channels}
+    lags = [
+        ((ahead.time_ms or 0) - view.watermark_ms, view)
+        for view in facts.channels
+        if view.channel in sources and view.backlog and view.watermark_ms is not None
+    ]
+    lags = sorted(
+        ((ms, view) for ms, view in lags if ms > (MINUTE if allowed_ms is None else allowed_ms)),
+        key=lambda pair: -pair[0],
+    )
+    if not lags:
+        return None
+    channels, behind = tuple(view.channel for _, view in lags), span(lags[0][0])
+    who = names(channels)
+    impact = f"Records of {who} are dropped if window and grace are shorter than {behind}"
+    if known:
+        impact = f"Records of {who} are dropped: {behind} is more than window and grace allow"
+    grace = "Set a longer grace in the application (TimeWindows.ofSizeAndGrace), at least the spread"
+    return Finding(
+        severity="warning" if known else "info",
+        size=lags[0][0],
+        channels=channels,
+        title=f"{who} {verb(channels, 'is', 'are')} {behind} behind its repartition",
+        impact=impact,
+        cause=f"Behind the repartition, {clock_name(ahead)} has the clock of the fastest source partition.",
+        evidence=[
+            f"Unread: {f.count(sum(view.backlog or 0 for _, view in lags))}",
+            f"Window and grace: {span(allowed_ms) if known else 'give --window and --grace'}",
+        ],
+        channel=channels[0],
+        fixes=(Fix("lengthen-grace", grace), CHECK_APPLICATION),
+    )
+
+
+@rule("future-stream-time", "Windows")
+def future_stream_time(facts: DiagnosisInput) -> Finding | None:
+    """A stream time is far ahead of the clock: a record with a future timestamp closed its task's windows early. The
+    records of that task are dropped until real time gets there.
+
+    Recognised by: a partition time in the group's commits is more than 5 minutes ahead of the clock.
+    What to do: find the record and its producer, or reject such times in the TimestampExtractor. The stream time does
+    not go back: only resetting the offsets makes the task start again.
+    """
+    ahead = [one for one in facts.snapshot.clocks if one.time_ms is not None]
+    first = max(ahead, key=lambda one: one.time_ms or 0, default=None)
+    if first is None or first.time_ms is None or facts.now_ms is None or first.time_ms - facts.now_ms <= FAR_AHEAD_MS:
+        return None
+    who = [view.channel for view in inputs_of(facts.snapshot, first) if view.watermark_ms == first.time_ms]
+    ahead_ms = first.time_ms - facts.now_ms
+    windows = "Its windows closed early" if first.has_windows else "Windows that it has closed early"
+    return Finding(
+        severity="critical" if first.has_windows else "warning",
+        size=ahead_ms,
+        channels=tuple(who or first.channels),
+        title=f"{clock_name(first)} is {span(ahead_ms)} ahead of the clock",
+        impact=f"{windows}; its records are dropped for {span(ahead_ms)}",
+        cause="A record with a future timestamp set its stream time, which never goes back.",
+        evidence=[stamped("Stream time ", first.time_ms)],
+        fixes=(CHECK_RECORD,),
+    )

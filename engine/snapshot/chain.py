@@ -1,0 +1,74 @@
+"""The chain of a pipeline: topics and jobs, and where event time is lost between them; times epoch ms, losses ms."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .watermark import Cause, Verdict, VerdictName
+
+HopKind = Literal["topic", "job"]
+Edge = Literal["reported", "configured", "guessed"]
+
+
+class Hop(Struct, frozen=True, kw_only=True):
+    """A topic or job in the chain: `inputs` are numbers of hops, `edge` how the way to them is known."""
+
+    kind: HopKind
+    name: str
+    target: str | None
+    partition: str | None = None
+    event_ms: int | None = None
+    """A topic's newest event time, in `partition`."""
+    watermark_ms: int | None = None
+    loss_ms: int | None = None
+    """None: not known, or it has no input."""
+    includes: list[int] = []
+    """The hops before it whose own loss is not known and in this one."""
+    cause: Cause | None = None
+    channel: str | None = None
+    lateness_ms: int | None = None
+    inputs: list[int] = []
+    edge: Edge | None = None
+    trouble: str | None = None
+    looping: bool = False
+    """It reads, through further hops, what it writes: its loss has no meaning."""
+    verdict: VerdictName | None = None
+    """The verdict on its target; None: no target watches it."""
+    critical: list[str] = []
+    """The codes of its target's critical findings."""
+
+    @property
+    def own_ms(self) -> int | None:
+        """Its event time, whichever kind it is."""
+        return self.event_ms if self.kind == "topic" else self.watermark_ms
+
+    @property
+    def proven(self) -> list[int]:
+        """Its inputs, unless they are guessed: no loss and no blame follows from a guess."""
+        return [] if self.edge == "guessed" else self.inputs
+
+
+class Chain(Struct, frozen=True):
+    """All hops, inputs first; `way` is the way that loses most, from its first hop to its last."""
+
+    hops: list[Hop]
+    way: list[int]
+    behind_ms: int | None = None
+    """What is lost on the way; None: not known."""
+    behind_at_least: bool = False
+    """The event time at an end of a way, or all of a way, is not known, or perhaps the way continues (a guess)."""
+    worst: int | None = None
+    """The hop of the way that loses most; None: none loses anything, or it is not known."""
+    verdict: Verdict = Verdict()
+    """The worst verdict of the targets that are part of a way."""
+
+    @property
+    def joined(self) -> set[int]:
+        """The hops that are known to have an input or an output."""
+        return {n for number, hop in enumerate(self.hops) if hop.proven for n in (number, *hop.proven)}
+
+    def holder_in(self, hop: Hop) -> str | None:
+        """The channel that holds back a job; a partition's number with its topic, if the job reads only one."""
+        topics = [self.hops[number].name for number in hop.inputs]
+        is_number = hop.channel is not None and hop.channel.isdecimal() and len(topics) == 1
+        return f"{topics[0]}-{hop.channel}" if is_number else hop.channel

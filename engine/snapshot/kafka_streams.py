@@ -1,0 +1,86 @@
+"""The part of a snapshot that only a Kafka Streams application has: a clock for each task, and no minimum over them.
+
+Times are epoch ms of event time, durations ms. The rule of emission: a window is emitted when its task's time reaches
+its end plus grace.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .spark_query import SourcePosition
+from .watermark import WORST_FIRST, Reason, VerdictName
+
+
+class WaitingWindow(Struct, frozen=True):
+    """The first window of a task that waits, and the record that frees it: one in any of `channels` with that time."""
+
+    end_ms: int
+    frees_ms: int
+    """The least event time that frees it: end plus grace."""
+    channels: list[str]
+
+
+class Clock(Struct, frozen=True):
+    """The clock of a task: the greatest event time processed from any of its input partitions."""
+
+    task: str | None
+    """`0_1`: sub-topology and partition number; None: not known, so each partition has a clock of its own."""
+    channels: list[str]
+    """Its input partitions, by topic and number."""
+    time_ms: int | None = None
+    verdict: VerdictName = "unknown"
+    age_ms: int | None = None
+    """How long it has not advanced, in processing time."""
+    age_at_least: bool = False
+    reason: Reason = Reason("not_judged")
+    downstream: bool = False
+    """It reads a repartition topic: a partition without records in a source holds nothing back here."""
+    has_windows: bool | None = None
+    """True: the options, a store in a commit or a changelog prove that windows wait for it; False: its
+    partitions never had a record; None: not known."""
+    emitted_to_ms: int | None = None
+    """Windows that end up to here have been emitted; None: not known without grace."""
+    waiting: WaitingWindow | None = None
+    """None: none waits, or not known without `--window` and `--grace`."""
+    waiting_count: int | None = None
+    """How many windows may have records and wait."""
+
+
+class StreamsApplication(Struct, frozen=True):
+    """The application as its group and its commits show it."""
+
+    id: str
+    protocol: Literal["classic", "streams"] | None
+    """The group protocol; None: not known."""
+    state: str | None
+    """The group's state, as the broker spells it."""
+    members: int | None = None
+    stores: list[str] = []
+    """The window stores whose close times are in commits, and those that a changelog names."""
+    suppress: bool | None = None
+    """A changelog shows that results are suppressed until windows close."""
+    window_ms: int | None = None
+    grace_ms: int | None = None
+
+
+class KafkaStreams(Struct, frozen=True):
+    """A Kafka Streams application, watched by its commits."""
+
+    clocks: list[Clock]
+    streams: StreamsApplication
+    sources: list[SourcePosition] | None = None
+    """The committed offsets, by topic."""
+
+    @property
+    def worst(self) -> Clock | None:
+        """The clock that the verdict is about, by `badness`."""
+        return min(self.clocks, key=badness, default=None)
+
+
+def badness(clock: Clock) -> tuple[int, bool, int]:
+    """The worst clock has the least: by verdict, then one for which windows are known to wait, then the one that has
+    not advanced for longest; of those that advance the one most behind.
+    """
+    within = (clock.time_ms or 0) if clock.verdict in ("moving", "slow") else -(clock.age_ms or 0)
+    return WORST_FIRST.index(clock.verdict), not clock.has_windows, within

@@ -1,0 +1,448 @@
+"""A query as its driver's own web server shows it, without any setting in the job.
+
+Each batch is a SQL execution at `/api/v1/applications/ID/sql`, whose plan has the delay and the watermark in force, and
+whose metrics have the rows of the state. The watermark of a query whose plan shows none (without state, or in real-time
+mode) is on the statistics page, and in `/metrics/json` where the job has `spark.sql.streaming.metricsEnabled`. Pages
+are made for people: what is not exactly as expected there is not known.
+"""
+
+import html
+import json
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from ...system.errors import UsageError, one_line
+from ...system.rest import Rest, RestError
+from .checkpoint import WATERMARK_POLICY
+from .facts import (
+    Application,
+    BatchProgress,
+    QueryProgress,
+    QueryRun,
+    QueryStarted,
+    QueryTerminated,
+    Report,
+    RunningBatch,
+    StateFacts,
+)
+from .files import Int64, RemoteError, time_ms
+from .history_server import METRICS, METRICS_TYPE
+from .plan import STATEFUL, in_force_of, lines_of_formatted, read_plan
+from .queries import BATCH_OF, Queries
+from .reports import choose, name_in, report_of, sure_of
+
+EVERY_S = 1.0
+_STATUS_EVERY_S = 10.0
+"""Seconds between two looks at the page that says which queries run."""
+_FIRST_BATCHES = 20
+"""Batches whose details are read, at most, at the start and in one poll."""
+_OVERLAP = 20
+"""Known executions that are listed again, for their new status."""
+_ALL = 1_000_000
+_COUNT = re.compile("[0-9]{1,3}(?:[^0-9A-Za-z][0-9]{3})*|[0-9]{1,15}")
+_TOTAL, _DROPPED = "number of total state rows", "number of rows which are dropped by watermark"
+_GAPS = re.compile(r"drawTimeline\([\"']#watermark-gap-timeline[\"'], (v\d+),")
+_ROW = re.compile(r"<tr[^>]*>(.*?)</tr>", re.DOTALL)
+_CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.DOTALL)
+_RUN = re.compile(r"/StreamingQuery/statistics/?\?id=([0-9a-f-]{36})\"")
+_TAG = re.compile("<[^>]*>")
+_ENDED = {"RUNNING": False, "FINISHED": True, "FAILED": True}
+_GAUGE = re.compile(r".*?\.driver\.spark\.streaming\.(.*)\.eventTime-watermark", re.DOTALL)
+
+
+class Metric(Struct):
+    """A metric of a node, as Spark prints it."""
+
+    name: str
+    value: str = ""
+
+
+class Node(Struct, rename="camel"):
+    """A node of an execution's plan."""
+
+    node_id: int = 0
+    metrics: list[Metric] = []
+
+
+class Execution(Struct, rename="camel"):
+    """A SQL execution; `duration` in ms."""
+
+    id: Int64
+    status: str = ""
+    description: str = ""
+    submission_time: str = ""
+    duration: Int64 = 0
+    root_execution_id: Int64 | None = None
+    plan_description: str = ""
+    error_message: str = ""
+    nodes: list[Node] = []
+    modified_configs: dict[str, str] | None = None
+
+    @property
+    def began_ms(self) -> int | None:
+        """When it began (epoch ms)."""
+        return time_ms(self.submission_time.replace("GMT", "+00:00"))
+
+
+class Environment(Struct, rename="camel"):
+    """The application's settings."""
+
+    spark_properties: list[tuple[str, str]] = []
+
+
+class Gauge(Struct):
+    """The present value of a metric."""
+
+    value: float | str | None = None
+
+
+class Gauges(Struct):
+    """`/metrics/json`."""
+
+    gauges: dict[str, Gauge] = {}
+
+
+class Listed(Struct, frozen=True):
+    """A run on the page that lists all queries; `batch` is its last one that ended, `why` the reason of a failure."""
+
+    id: str
+    name: str | None
+    status: str
+    batch: int | None
+    why: str = ""
+
+
+class Batch(Struct):
+    """A batch: the execution of its whole plan, and those inside it."""
+
+    root: Execution
+    inner: list[int]
+
+
+class DriverReports:
+    """What a driver shows of its queries; `wanted` is the name or id of one. Also the `RemoteFiles` of its watch."""
+
+    every_s = EVERY_S
+    as_of_ms = None
+
+    def __init__(self, rest: Rest, app: str, app_id: str, wanted: str | None = None) -> None:
+        self._rest = rest
+        self._app = app
+        self._wanted = wanted
+        self._path = f"/api/v1/applications/{quote(app_id, safe='')}"
+        self._queries = Queries()
+        self._batches: dict[str, dict[int, Batch]] = {}
+        self._listed: list[int] = []
+        self._details: dict[int, Execution] = {}
+        self._uncounted: set[str] = set()
+        """Runs with batches whose dropped rows are not known."""
+        self._statuses: dict[str, Listed] | None = None
+        self._status_s = float("-inf")
+        self._settings: dict[str, str] | None = None
+
+    def open(self) -> None:
+        """Read what there is; UsageError if that fails, or it is not clear which query is meant."""
+        try:
+            self.refresh()
+        except RemoteError as error:
+            raise UsageError(str(error)) from None
+        if not self._runs():
+            raise UsageError(f"{self._rest.base} shows no batch of a streaming query yet; start one, or wait for it")
+        sure_of(self._runs(), self._wanted)
+
+    def name(self) -> str | None:
+        """The query's name, else the application's."""
+        return name_in(self._application(), self._wanted)
+
+    def refresh(self) -> None:
+        """Read the new batches of the wanted query. RemoteError."""
+        try:
+            if self._statuses is None and not self._listed:
+                self._read_list()  # before the executions, so that forgotten runs come first
+            self._list()
+            self._read_statuses()
+            run = choose(self._queries.facts(), self._wanted, None)
+            if run is not None:
+                self._read_batches(run)
+        except RestError as error:
+            raise RemoteError(str(error)) from None
+
+    def poll(self, query_id: str | None) -> Report:
+        """What was read last."""
+        run = choose(self._runs(), self._wanted, query_id)
+        listed = (self._statuses or {}).get(run.run_id) if run is not None else None
+        report = report_of("driver", self._application(), run)
+        report = replace(report, alive=True if listed and listed.status == "RUNNING" else None, is_elsewhere=True)
+        return report if self._statuses is not None else replace(report, siblings=None)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._rest.close()
+
+    def _application(self) -> Application:
+        return Application(app=one_line(self._app), queries=self._runs())
+
+    def _runs(self) -> tuple[QueryRun, ...]:
+        """The runs without what a driver does not show, and with what is not reported as an event."""
+        return tuple(map(self._shown, self._queries.facts()))
+
+    def _shown(self, run: QueryRun) -> QueryRun:
+        dropped = run.dropped_at_least or (0 if run.progress and run.run_id not in self._uncounted else None)
+        progress = None if run.progress is None else replace(run.progress, durations_ms={})
+        return replace(run, progress=progress, dropped_at_least=dropped, unmoved=None, silent=None)
+
+    def _list(self) -> None:
+        """List the executions that are new or may have changed; all of them where that could miss one."""
+        offset = max(0, len(self._listed) - _OVERLAP)
+        new = self._executions(offset)
+        if offset and (not new or new[0].id not in self._listed[offset:]):
+            offset, new = 0, self._executions(0)
+        self._listed = [*self._listed[:offset], *(execution.id for execution in new)]
+        for execution in new:
+            found = BATCH_OF.search(execution.description)
+            if found is not None and found[3].isdecimal():
+                self._add(execution, found[1], found[2], int(found[3]))
+
+    def _executions(self, offset: int) -> list[Execution]:
+        path = f"{self._path}/sql?details=false&planDescription=false&offset={offset}&length={_ALL}"
+        return sorted(self._rest.get(path, list[Execution]), key=lambda execution: execution.id)
+
+    def _add(self, execution: Execution, id: str, run_id: str, batch: int) -> None:
+        name = execution.description.partition("\n")[0].strip() or None
+        if run_id not in self._batches:
+            for other in self._queries.facts():
+                if other.id == id and other.run_id != run_id and not other.ended:  # a query runs once at a time
+                    self._queries.apply(QueryTerminated(id, other.run_id))
+            self._queries.apply(QueryStarted(id, run_id, name))
+        batches = self._batches.setdefault(run_id, {})
+        known = batches.get(batch)
+        root = execution.id if execution.root_execution_id is None else execution.root_execution_id
+        if known is None and root == execution.id:
+            batches[batch] = Batch(execution, [])
+        elif known is not None and known.root.id == execution.id:
+            known.root = execution
+        elif known is not None and execution.id not in known.inner:
+            known.inner.append(execution.id)
+
+    def _read_batches(self, run: QueryRun) -> None:
+        batches = self._batches.get(run.run_id, {})
+        last = -1 if run.progress is None else run.progress.batch
+        ended = [number for number in sorted(batches) if number > last and batches[number].root.status == "COMPLETED"]
+        if ended and (len(ended) > _FIRST_BATCHES or ended[0] != last + 1):
+            self._uncounted.add(run.run_id)
+        newest = max(batches, default=-1)
+        if run.plan is None and newest >= 0 and (root := self._execution(batches[newest].root.id)).plan_description:
+            self._queries.set_plan(run.run_id, read_plan(lines_of_formatted(root.plan_description)), self._policy(root))
+        plan = next((one.plan for one in self._queries.facts() if one.run_id == run.run_id), None)
+        wanted = [(number, batches[number]) for number in ended[-_FIRST_BATCHES:]]
+        details = [self._execution(batch.root.id) for _, batch in wanted]
+        in_force = [in_force_of(lines_of_formatted(root.plan_description)) for root in details]
+        if plan is not None and plan.nodes and wanted and in_force[-1] is UNSET:
+            in_force = self._from_pages(run, [number for number, _ in wanted], batches)
+        for (number, batch), root, watermark in zip(wanted, details, in_force, strict=False):
+            self._queries.apply(QueryProgress(self._progress(run, number, batch, root, watermark)))
+        for number in sorted(batches)[: -2 * _FIRST_BATCHES]:
+            del batches[number]
+        if run.progress is None and not ended:
+            self._read_forgotten(run)
+        if newest >= 0 and batches[newest].root.status == "RUNNING" and (began_ms := batches[newest].root.began_ms):
+            self._queries.began(run.run_id, RunningBatch(newest, began_ms))
+
+    def _progress(
+        self, run: QueryRun, number: int, batch: Batch, root: Execution, watermark: "int | UnsetType"
+    ) -> BatchProgress:
+        """A batch in the form of a query's own report."""
+        states = self._states(batch)
+        has_state = not root.plan_description or STATEFUL in root.plan_description
+        if states is None or (has_state and not states):
+            self._uncounted.add(run.run_id)
+        at_ms = None if watermark is UNSET else watermark
+        return BatchProgress(
+            id=run.id,
+            run_id=run.run_id,
+            batch=number,
+            name=run.name,
+            timestamp=batch.root.submission_time.replace("GMT", "+00:00"),
+            durations_ms={"triggerExecution": batch.root.duration},
+            event_time={} if at_ms is None else {"watermark": _iso(at_ms)},
+            states=states or (),
+        )
+
+    def _states(self, batch: Batch) -> tuple[StateFacts, ...] | None:
+        """The stateful operators of the last execution that has some; None: a number in it is not known."""
+        for id in sorted({batch.root.id, *batch.inner}, reverse=True):
+            nodes = sorted(self._execution(id).nodes, key=lambda node: node.node_id)
+            values = [{metric.name: metric.value for metric in node.metrics} for node in nodes]
+            rows = [_count(one[_TOTAL]) for one in values if _TOTAL in one]
+            lost = [_count(one[_DROPPED]) for one in values if _DROPPED in one]
+            if rows:
+                # Sessions count late rows in another node than their state's rows.
+                by_operator = lost if len(lost) == len(rows) else [_sum(lost), *[0] * (len(rows) - 1)]
+                if None in by_operator:
+                    return None
+                return tuple(
+                    StateFacts("", -1 if kept is None else kept, None, dropped or 0)
+                    for kept, dropped in zip(rows, by_operator, strict=True)
+                )
+        return ()
+
+    def _execution(self, id: int) -> Execution:
+        """An execution with its plan and metrics; one that has ended is read once."""
+        if id in self._details:
+            return self._details[id]
+        try:
+            execution = self._rest.get(f"{self._path}/sql/{id}", Execution)
+        except RestError as error:
+            if error.status != 404:
+                raise
+            return Execution(id)  # forgotten since it was listed
+        if execution.status != "RUNNING":
+            self._details = dict(list(self._details.items())[-4 * _FIRST_BATCHES :]) | {id: execution}
+        return execution
+
+    def _policy(self, execution: Execution) -> str | None:
+        """How several watermarks are combined; None where Spark does not show what the session changed."""
+        if execution.modified_configs is None:
+            return None
+        if WATERMARK_POLICY in execution.modified_configs:
+            return execution.modified_configs[WATERMARK_POLICY]
+        if self._settings is None:
+            self._settings = dict(self._rest.get(f"{self._path}/environment", Environment).spark_properties)
+        return self._settings.get(WATERMARK_POLICY, "min")
+
+    def _from_pages(self, run: QueryRun, numbers: list[int], batches: dict[int, Batch]) -> list[int | UnsetType]:
+        """The watermarks in force in these batches by the statistics page, which shows a batch a little later: without
+        those that it will show; that of the last one by the gauge where the page shows none.
+        """
+        known = self._watermarks(run)
+        found: list[int | UnsetType] = []
+        for number in numbers:
+            at_ms = batches[number].root.began_ms
+            before_ms = batches[number - 1].root.began_ms if number - 1 in batches else None
+            # A trigger starts after the batch before it has begun, and before its own batch begins.
+            own = [ms for x, ms in known if at_ms and before_ms and before_ms < x <= at_ms]
+            if not own and known and at_ms and known[-1][0] < (before_ms or at_ms):
+                return found
+            found.append(own[-1] if own else UNSET)
+        if not known:
+            found[-1] = self._gauge(run)
+        return found
+
+    def _watermarks(self, run: QueryRun) -> list[tuple[int, int]]:
+        """By its statistics page."""
+        try:
+            page = self._rest.read(f"/StreamingQuery/statistics/?id={quote(run.run_id)}", "text/html")
+        except RestError:
+            return []
+        return watermarks_in(page.decode(errors="replace"))
+
+    def _gauge(self, run: QueryRun) -> int | UnsetType:
+        try:
+            gauges = self._rest.get(METRICS, Gauges, METRICS_TYPE).gauges
+        except RestError:
+            return UNSET
+        named = [(match[1], gauge.value) for key, gauge in gauges.items() if (match := _GAUGE.fullmatch(key))]
+        values = [value for name, value in named if name == (run.name or run.id)]
+        return int(values[0]) if len(values) == 1 and isinstance(values[0], float) else UNSET
+
+    def _read_statuses(self) -> None:
+        """Which queries run, by the page that lists them; a query whose batch failed may also have been stopped."""
+        newest = {run_id: batches[max(batches)].root for run_id, batches in self._batches.items() if batches}
+        runs = [run for run in self._queries.facts() if not run.ended]
+        failed = [run for run in runs if run.run_id in newest and newest[run.run_id].status == "FAILED"]
+        if not failed and time.monotonic() - self._status_s < _STATUS_EVERY_S:
+            return
+        self._status_s = time.monotonic()
+        self._read_list()
+        for run in self._queries.facts():
+            listed = (self._statuses or {}).get(run.run_id)
+            shown = newest[run.run_id].error_message if run in failed else ""
+            why = shown or listed.why if listed else "its last batch failed, or it was stopped in it"
+            if not run.ended and (_ENDED[listed.status] if listed else run in failed):
+                reason = None if listed and listed.status == "FINISHED" else why
+                self._queries.apply(QueryTerminated(run.id, run.run_id, reason))
+
+    def _read_list(self) -> None:
+        """Read the page that lists the queries, also those whose executions the driver has forgotten."""
+        try:
+            self._statuses = statuses_in(self._rest.read("/StreamingQuery/", "text/html").decode(errors="replace"))
+        except RestError as error:
+            if error.status is None:
+                raise
+            self._statuses = None
+        for run_id, listed in reversed((self._statuses or {}).items()):  # the newest is listed first
+            if not self._queries.knows(run_id):
+                self._queries.apply(QueryStarted(listed.id, run_id, listed.name))
+
+    def _read_forgotten(self, run: QueryRun) -> None:
+        """The last batch of a run whose executions the driver has forgotten, by its pages."""
+        listed = (self._statuses or {}).get(run.run_id)
+        if listed is None or listed.batch is None:
+            return
+        at_ms, watermark_ms = (self._watermarks(run) or [(None, None)])[-1]
+        self._read_list()
+        if (self._statuses or {}).get(run.run_id) != listed:
+            return  # between the two pages a batch ended
+        self._uncounted.add(run.run_id)
+        progress = BatchProgress(
+            id=run.id,
+            run_id=run.run_id,
+            batch=listed.batch,
+            timestamp=None if at_ms is None else _iso(at_ms),
+            event_time={} if watermark_ms is None else {"watermark": _iso(watermark_ms)},
+        )
+        self._queries.apply(QueryProgress(progress))
+
+
+def watermarks_in(page: str) -> list[tuple[int, int]]:
+    """From a query's statistics page: when each of its last triggers started, and the watermark in force then (epoch
+    ms); empty where the page is not as expected.
+    """
+    names = set(_GAPS.findall(page))
+    if len(names) != 1:
+        return []
+    values = re.findall(rf"\bvar {names.pop()} = (\[[^\]]*\]);", page)
+    try:
+        [points] = [json.loads(value) for value in values]
+        return [(int(point["x"]), round(point["x"] - 1000 * point["y"])) for point in points]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return []
+
+
+def statuses_in(page: str) -> dict[str, Listed] | None:
+    """From the page of all streaming queries: each run, as listed; None where it is not as expected."""
+    if "Streaming Queries (" not in page:
+        return None
+    found: dict[str, Listed] = {}
+    for row in _ROW.findall(page):
+        runs, cells = _RUN.findall(row), [html.unescape(_TAG.sub(" ", cell)).strip() for cell in _CELL.findall(row)]
+        if not runs:
+            continue
+        if len(set(runs)) != 1 or len(cells) < 4 or cells[1] not in _ENDED or runs[0] not in cells[3]:
+            return None
+        name, batch = None if cells[0] == "<no name>" else cells[0], _count(cells[8]) if len(cells) > 8 else None
+        why = cells[-1].partition("+details")[2].strip() or cells[-1] if cells[1] == "FAILED" else ""
+        found[runs[0]] = Listed(cells[2], name, cells[1], batch, why)
+    return found
+
+
+def _count(text: str) -> int | None:
+    """A number as Spark prints it, with a separator of thousands; None for anything else."""
+    return int("".join(filter(str.isdigit, text))) if _COUNT.fullmatch(text) else None
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _iso(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return ""

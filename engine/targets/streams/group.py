@@ -1,0 +1,241 @@
+"""Queries the broker about a consumer group with all its topics, without joining it: commits, ends, members, tasks."""
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from kafka.protocol.admin import DescribeGroupsRequest  # pyright: ignore[reportMissingTypeStubs]
+from kafka.protocol.api_message import ApiMessage  # pyright: ignore[reportMissingTypeStubs]
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from ...kafka.client_settings import KafkaConfig
+from ...kafka.cluster import Cluster, Commit, TopicPartition
+from ...system.errors import RunError, UsageError
+from ...system.json_path import JsonPath
+from ..topic import TopicFacts
+from ..topic.broker import TOPIC_EVERY_S, TopicTap
+from .clocks import CommittedTime, Topology, assigned_tasks, decode_metadata
+
+_HERE = sys.modules[__package__ or ""]
+NAMES_EVERY_S = 60.0
+"""Seconds between two looks at the names of all topics, for changelogs."""
+_SUPPRESS = "KTABLE-SUPPRESS-STATE-STORE"
+_REPARTITION, _CHANGELOG = "-repartition", "-changelog"
+
+
+class StreamsGroupDescribeRequest(ApiMessage, load_json=_HERE):
+    """KIP-1071's description of a `streams` group, which kafka-python does not have; Kafka's own schema."""
+
+
+class StreamsGroupDescribeResponse(ApiMessage, load_json=_HERE):
+    """The answer to it."""
+
+
+class Members(Struct, frozen=True):
+    """What the broker says of the group besides its commits; None: not known."""
+
+    protocol: Literal["classic", "streams"] | None = None
+    state: str | None = None
+    members: int | None = None
+    is_streams: bool = False
+    """The protocol itself says that it is a Kafka Streams application."""
+    topology: Topology = Topology()
+    stores: frozenset[str] = frozenset()
+    """The stores that changelogs name."""
+
+
+class GroupFacts(Struct, frozen=True, kw_only=True):
+    """The broker's facts about a group at one moment."""
+
+    topics: TopicFacts = TopicFacts()
+    """The group's topics, with its position in each partition."""
+    times: dict[TopicPartition, CommittedTime] = {}
+    """What Kafka Streams committed, by partition."""
+    is_streams: bool = False
+    """It is, or has been since it is watched, a Kafka Streams application."""
+    members: Members = Members()
+
+
+class GroupTap:
+    """Queries once per poll; members, tasks and topics every few seconds."""
+
+    def __init__(self, config: KafkaConfig, group: str, *, path: JsonPath | None = None) -> None:
+        self._config = config
+        self._group = group
+        self._path = path
+        self._cluster: Cluster | None = None
+        self._tap: TopicTap | None = None
+        self._looked_s = self._named_s = float("-inf")
+        self._changelogs: frozenset[str] = frozenset()
+        self._last = GroupFacts()
+
+    @property
+    def facts(self) -> GroupFacts:
+        """The last facts."""
+        return self._last
+
+    def open(self) -> str | None:
+        """Connect; returns the format of times in the values, if used. UsageError for a group without topics."""
+        cluster = self._cluster = Cluster(self._config)
+        commits = cluster.commits(self._group)
+        topics = self._look(cluster, commits)
+        if not topics and not self._last.is_streams:
+            raise UsageError(f"the group {self._group} has committed nothing; {cluster.near(self._group, group=True)}")
+        self._tap = TopicTap(self._config, topics, path=self._path)
+        return self._tap.open()
+
+    @property
+    def cluster(self) -> str | UnsetType:
+        """The cluster's own id, once it is open and if the cluster reports it."""
+        return UNSET if self._tap is None else self._tap.cluster
+
+    def poll(self) -> GroupFacts:
+        """The present facts; while the broker does not answer, the last ones with the trouble."""
+        assert self._cluster is not None
+        try:
+            self._last = self._ask(self._cluster)
+        except (RunError, UsageError) as error:
+            self._looked_s = float("-inf")
+            self._last = replace(self._last, topics=replace(self._last.topics, trouble=str(error)))
+        return self._last
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._tap is not None:
+            self._tap.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _ask(self, cluster: Cluster) -> GroupFacts:
+        assert self._tap is not None
+        commits = cluster.commits(self._group)
+        topics = {partition.topic for partition in commits}
+        watched = {partition.topic for partition in self._last.topics.partitions}
+        if time.monotonic() - self._looked_s > TOPIC_EVERY_S or not topics <= watched:
+            self._tap.watch(self._look(cluster, commits))
+        found = self._tap.poll({partition: commit.offset for partition, commit in commits.items()})
+        if found.trouble is not None:  # its positions are not of these commits
+            raise RunError(found.trouble)
+        times = _times(commits)
+        return replace(self._last, topics=found, times=times, is_streams=self._last.is_streams or bool(times))
+
+    def _look(self, cluster: Cluster, commits: dict[TopicPartition, Commit]) -> list[str]:
+        """Look up members, tasks and topics; the group's topics that exist."""
+        members = self._members(cluster)
+        is_streams = self._last.is_streams or members.is_streams or bool(_times(commits))
+        if is_streams:
+            members = self._with_changelogs(cluster, members)
+        self._last = replace(self._last, members=members, is_streams=is_streams)
+        wanted = sorted({partition.topic for partition in commits} | members.topology.subtopologies.keys())
+        existing = cluster.topics(wanted)
+        self._looked_s = time.monotonic()
+        return [topic for topic in wanted if topic in existing]
+
+    def _members(self, cluster: Cluster) -> Members:
+        """The group's members and tasks; tasks that are not reported at the moment are those known before."""
+        before = self._last.members
+        if before.protocol != "streams" and (found := self._classic(cluster, before)) is not None:
+            return found
+        return self._streams(cluster, before) or self._listed(cluster, before)
+
+    def _listed(self, cluster: Cluster, before: Members) -> Members:
+        """A group that the broker does not describe: only what its list says."""
+        listed = cluster.listed_groups().get(self._group, {})
+        is_streams = str(listed.get("group_type", "")).lower() == "streams"
+        protocol = "streams" if is_streams else before.protocol
+        state = listed.get("group_state") or None
+        return replace(before, protocol=protocol, state=state, members=None, is_streams=is_streams)
+
+    def _classic(self, cluster: Cluster, before: Members) -> Members | None:
+        """A group of the classic protocol (or of consumers under the new one); None: not found under it."""
+        answer = cluster.ask_coordinator(self._group, DescribeGroupsRequest(groups=[self._group]))
+        found = answer.groups[0]
+        if found.error_code or found.group_state in ("", "Dead"):
+            return None
+        is_streams = found.protocol_data == "stream"
+        topology = self._topology(found.members) if is_streams else Topology()
+        return replace(
+            before,
+            protocol="classic",
+            state=found.group_state,
+            members=len(found.members),
+            is_streams=is_streams,
+            topology=topology if topology.subtopologies else before.topology,
+        )
+
+    def _topology(self, members: Iterable[Any]) -> Topology:
+        parts: dict[str, str] = {}
+        for member in members:
+            for partition, (part, _) in assigned_tasks(member.member_assignment).items():
+                parts[partition.topic] = str(part)
+        internal = frozenset(topic for topic in parts if self._is_internal(topic, _REPARTITION))
+        return Topology(subtopologies=parts, repartitions=internal)
+
+    def _streams(self, cluster: Cluster, before: Members) -> Members | None:
+        """A group of KIP-1071's protocol, which reports its topology; None: not found under it."""
+        request = StreamsGroupDescribeRequest(group_ids=[self._group], include_authorized_operations=False)
+        answer = cluster.ask_coordinator(self._group, request)
+        if answer is None or answer.groups[0].error_code:
+            return None
+        found: Any = answer.groups[0]
+        parts: list[Any] = (found.topology and found.topology.subtopologies) or []
+        topology = before.topology
+        if parts:
+            topology = Topology(
+                subtopologies={topic: part.subtopology_id for part in parts for topic in _read_by(part)},
+                repartitions=frozenset(topic.name for part in parts for topic in part.repartition_source_topics),
+                stateful=frozenset(part.subtopology_id for part in parts if part.state_changelog_topics),
+                suppressing=frozenset(
+                    part.subtopology_id
+                    for part in parts
+                    if any(_SUPPRESS in topic.name for topic in part.state_changelog_topics)
+                ),
+            )
+        changelogs = [topic.name for part in parts for topic in part.state_changelog_topics]
+        return Members(
+            protocol="streams",
+            state=found.group_state,
+            members=len(found.members),
+            is_streams=True,
+            topology=topology,
+            stores=frozenset(map(self._store, changelogs)) if parts else before.stores,
+        )
+
+    def _with_changelogs(self, cluster: Cluster, members: Members) -> Members:
+        """The members with the stores that changelogs name: under the classic protocol by the topics' names."""
+        if members.protocol == "streams":
+            return members
+        if time.monotonic() - self._named_s > NAMES_EVERY_S:
+            # A topic of the application `app-2` begins with `app-`, too.
+            longer = tuple(f"{group}-" for group in cluster.groups() if group.startswith(f"{self._group}-"))
+            names = cluster.topic_names()
+            self._changelogs = frozenset(
+                name for name in names if self._is_internal(name, _CHANGELOG) and not name.startswith(longer)
+            )
+            self._named_s = time.monotonic()
+        topology, parts = members.topology, set(members.topology.subtopologies.values())
+        if len(parts) == 1 and any(_SUPPRESS in name for name in self._changelogs):
+            topology = replace(topology, suppressing=frozenset(parts))
+        return replace(members, topology=topology, stores=frozenset(map(self._store, self._changelogs)))
+
+    def _is_internal(self, topic: str, ending: str) -> bool:
+        return topic.startswith(f"{self._group}-") and topic.endswith(ending)
+
+    def _store(self, changelog: str) -> str:
+        return changelog.removeprefix(f"{self._group}-").removesuffix(_CHANGELOG)
+
+
+def has_suppress(stores: Iterable[str]) -> bool:
+    """Whether a store's name shows that results are suppressed until windows close."""
+    return any(_SUPPRESS in store for store in stores)
+
+
+def _times(commits: dict[TopicPartition, Commit]) -> dict[TopicPartition, CommittedTime]:
+    decoded = {partition: decode_metadata(commit.metadata) for partition, commit in commits.items()}
+    return {partition: time for partition, time in decoded.items() if time is not None}
+
+
+def _read_by(part: Any) -> list[str]:
+    return [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]

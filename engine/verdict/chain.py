@@ -1,0 +1,224 @@
+"""The chain: where a pipeline of topics and jobs loses event time, hop by hop. Pure; times are epoch ms, losses ms.
+
+A topic's event time is that of its newest record, a job's is its watermark. What a hop loses is the event time at its
+input minus its own, so a hop that is late only because its input is late loses nothing. A hop whose event time is not
+known passes its input on: the next known hop's loss then includes it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..snapshot import Cause, Verdict
+from ..snapshot.chain import Chain, Edge, Hop, HopKind
+from ..snapshot.watermark import WORST_FIRST
+
+
+class Station(Struct, frozen=True, kw_only=True):
+    """A topic or a job at one moment; `event_ms` is a topic's newest event time, a job's watermark."""
+
+    kind: HopKind
+    name: str
+    """The topic, or the job's target."""
+    target: str | None = None
+    """The target that reports it; None: a topic that no target watches."""
+    event_ms: int | None = None
+    lateness_ms: int | None = None
+    """A job's max out-of-orderness or watermark delay, of which its loss consists at least; None: not known."""
+    partition: str | None = None
+    """The partition of a topic's newest record."""
+    channel: str | None = None
+    """The channel that holds back a job's watermark, and why."""
+    cause: Cause | None = None
+    reads: Mapping[str, Edge] = {}
+    """A job's topics, and how they are known."""
+    writes: Mapping[str, Edge] = {}
+    trouble: str | None = None
+    """Why its event time is not known, as far as that is known."""
+    verdict: Verdict | None = None
+    """The verdict on its target; None: no target watches it."""
+    guess: str | None = None
+    """The job that perhaps writes a topic whose writer is not known (`guessed_writer`)."""
+    critical: Sequence[str] = ()
+    """The codes of its target's critical findings."""
+
+
+def chain_of(stations: Sequence[Station]) -> Chain:
+    """The chain of jobs and topics; a topic that only a job names is added, with nothing known of it."""
+    nodes = {(station.kind, station.name): station for station in stations}
+    for station in stations:
+        for topic in (*station.reads, *station.writes):
+            nodes.setdefault(("topic", topic), Station(kind="topic", name=topic))
+    edges = _edges(nodes.values())
+    order, looping = _in_order(edges)
+    numbers = {node: number for number, node in enumerate(order)}
+    hops: list[Hop] = []
+    for node in order:
+        inputs: dict[int, Edge] = {numbers[source]: edge for source, edge in edges[node].items()}
+        hops.append(_hop(nodes[node], inputs, hops, looping=node in looping))
+    chain = _with_way(hops)
+    guesses = {place: numbers.get(("job", nodes[node].guess or "")) for place, node in enumerate(order)}
+    for place, writer in guesses.items():
+        if writer is not None and not hops[place].inputs:
+            hops[place] = replace(hops[place], inputs=[writer], edge="guessed")
+            if writer == chain.way[-1]:  # perhaps the way continues
+                chain = replace(chain, behind_at_least=chain.behind_ms is not None)
+    return replace(chain, verdict=_worst(nodes[order[number]].verdict for number in chain.joined))
+
+
+def _worst(verdicts: Iterable[Verdict | None]) -> Verdict:
+    """A hop behind one that is stalled gets no records, so its own verdict alone may sound harmless."""
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return min(known, key=lambda one: WORST_FIRST.index(one.verdict), default=Verdict())
+
+
+_Node = tuple[HopKind, str]
+
+
+def _edges(stations: Iterable[Station]) -> dict[_Node, dict[_Node, Edge]]:
+    """For each station the stations that it takes from."""
+    found = list(stations)
+    edges: dict[_Node, dict[_Node, Edge]] = {(station.kind, station.name): {} for station in found}
+    for station in found:
+        for topic, edge in station.reads.items():
+            edges[station.kind, station.name]["topic", topic] = edge
+        for topic, edge in station.writes.items():
+            edges["topic", topic][station.kind, station.name] = edge
+    return edges
+
+
+def _in_order(edges: Mapping[_Node, Mapping[_Node, Edge]]) -> tuple[list[_Node], set[_Node]]:
+    """The stations, inputs first, and those that are in a loop or behind one, which come last."""
+    order: list[_Node] = []
+    left = dict(edges)
+    while ready := sorted(node for node, inputs in left.items() if not inputs.keys() & left.keys()):
+        order += ready
+        left = {node: inputs for node, inputs in left.items() if node not in ready}
+    return [*order, *sorted(left)], set(left)
+
+
+def _hop(station: Station, inputs: Mapping[int, Edge], before: Sequence[Hop], *, looping: bool) -> Hop:
+    is_topic = station.kind == "topic"
+    hop = Hop(
+        kind=station.kind,
+        name=station.name,
+        target=station.target,
+        partition=station.partition,
+        event_ms=station.event_ms if is_topic else None,
+        watermark_ms=None if is_topic else station.event_ms,
+        cause=station.cause,
+        channel=station.channel,
+        lateness_ms=station.lateness_ms,
+        inputs=sorted(inputs),
+        edge=max(inputs.values(), key=get_args(Edge).index, default=None),
+        trouble=station.trouble,
+        looping=looping,
+        verdict=None if station.verdict is None else station.verdict.verdict,
+        critical=list(station.critical),
+    )
+    if looping or hop.own_ms is None:
+        return hop
+    at_input, includes = _at_input(hop, before)
+    if at_input is None:
+        return hop
+    lost = replace(hop, loss_ms=at_input - hop.own_ms, includes=includes)
+    return replace(lost, cause="lateness", channel=None) if _is_by_lateness(lost) else lost
+
+
+def _is_by_lateness(hop: Hop) -> bool:
+    """Whether at least half of the loss is its lateness, and nothing else says why: what is stalled has a cause."""
+    is_most = hop.loss_ms is not None and 0 < hop.loss_ms <= 2 * (hop.lateness_ms or 0)
+    return is_most and hop.cause != "lateness_raised" and hop.verdict != "stalled"
+
+
+def _at_input(hop: Hop, before: Sequence[Hop]) -> tuple[int | None, list[int]]:
+    """The event time that reaches a hop, and the hops without one of their own that it comes through.
+
+    A job waits for the lowest of its inputs; the newest record of a topic is from the writer that is furthest.
+    None if one that decides is not known.
+    """
+    found = [_sent(number, before) for number in hop.inputs]
+    times = [ms for ms, _ in found if ms is not None]
+    if not times or len(times) < len(found):
+        return None, []
+    decides = min(times) if hop.kind == "job" else max(times)
+    return decides, next(includes for ms, includes in found if ms == decides)
+
+
+def _sent(number: int, before: Sequence[Hop]) -> tuple[int | None, list[int]]:
+    """The event time that a hop passes on: its own, else what reaches it."""
+    hop = before[number]
+    if hop.looping:
+        return None, []
+    if hop.own_ms is not None:
+        return hop.own_ms, []
+    at_input, includes = _at_input(hop, before)
+    return at_input, [*includes, number]
+
+
+def _with_way(hops: list[Hop]) -> Chain:
+    """The way to the last hop that is most behind the first one on it."""
+    read = {number for hop in hops for number in hop.inputs}
+    ways = [_way(number, hops) for number, hop in enumerate(hops) if number not in read and not hop.looping]
+    if not ways:
+        return Chain(hops, [])
+    way = max(ways, key=lambda way: (_behind_ms(way, hops) or 0, len(way)))
+    losing = [number for number in way if (hops[number].loss_ms or 0) > 0]
+    worst = max(losing, key=lambda number: hops[number].loss_ms or 0, default=None)
+    ends = {end for each in ways for end in (each[0], each[-1])}
+    is_open = any(hop.looping for hop in hops) or any(hops[number].own_ms is None for number in ends)
+    return Chain(hops, way, behind := _behind_ms(way, hops), is_open and behind is not None, worst)
+
+
+def _way(last: int, hops: Sequence[Hop]) -> list[int]:
+    """The hops to `last`: of several inputs the one that is furthest behind, an unknown one before all."""
+    way = [last]
+    while inputs := hops[way[0]].inputs:
+        sent = {number: _sent(number, hops)[0] for number in inputs}
+        way.insert(0, min(inputs, key=lambda number: (sent[number] is not None, sent[number] or 0, number)))
+    return way
+
+
+def _behind_ms(way: Sequence[int], hops: Sequence[Hop]) -> int | None:
+    """How far its last known event time is behind its first one; None if fewer than two are known."""
+    known = [ms for number in way if (ms := hops[number].own_ms) is not None]
+    return known[0] - known[-1] if len(known) > 1 else None
+
+
+MIN_STEPS = 3
+"""A topic's advances on which a guess rests, at least."""
+_SHARPNESS = 4
+"""The constant of a guess is known to this part of the topic's shortest step."""
+
+
+def guessed_writer(topic: Sequence[tuple[int, int]], jobs: Mapping[str, Sequence[tuple[int, int]]]) -> str | None:
+    """The only job whose watermark passed a constant beyond each new event time of a topic just when it came.
+
+    All are looks as wall clock and event time, the oldest first. None: no job or several, or the topic advances at
+    every look, which proves nothing: event time advances everywhere.
+    """
+    fitting = [name for name, watermarks in jobs.items() if _follows(topic, watermarks)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _follows(topic: Sequence[tuple[int, int]], watermarks: Sequence[tuple[int, int]]) -> bool:
+    steps = [(before, after) for before, after in pairwise(topic) if after[1] > before[1]]
+    still = sum(after[1] > before[1] for before, after in pairwise(watermarks)) - len(steps)
+    if len(steps) < MIN_STEPS or still < len(steps):
+        return False
+    between = [(_at(watermarks, before[0]), _at(watermarks, after[0]), after[1]) for before, after in steps]
+    if any(None in each for each in between):
+        return False
+    least = max((low or 0) - event_ms for low, _, event_ms in between)
+    most = min((high or 0) - event_ms for _, high, event_ms in between)
+    shortest = min(after[1] - before[1] for before, after in steps)
+    return most >= 0 and 0 < most - least <= shortest / _SHARPNESS
+
+
+def _at(looks: Sequence[tuple[int, int]], wall_ms: int) -> int | None:
+    place = bisect_right(looks, wall_ms, key=lambda look: look[0])
+    return looks[place - 1][1] if place else None

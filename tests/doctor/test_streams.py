@@ -1,0 +1,126 @@
+"""Findings about Kafka Streams applications: what must be found of stuck tasks, and what must not be said."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor import Finding, accounts_for, diagnose, explain
+from wmtop.engine.snapshot import Clock, KafkaStreams, Snapshot
+
+from ..tui.attached import MINUTE, NOW, streams
+
+
+def found(snapshot: Snapshot, **reader: Any) -> dict[str, Finding]:
+    return {finding.code: finding for finding in diagnose(snapshot, (), **reader)}
+
+
+def changed(snapshot: Snapshot, task: str, **changes: Any) -> Snapshot:
+    """The application with another clock for that task, and a channel that fits it."""
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    clocks = [replace(one, **changes) if one.task == task else one for one in target.clocks]
+    channel = next(one.channels[0] for one in clocks if one.task == task)
+    at = changes.get("time_ms")
+    views = [
+        replace(view, watermark_ms=at, max_event_ms=at) if at is not None and view.channel == channel else view
+        for view in snapshot.channels
+    ]
+    return replace(snapshot, channels=views, target=replace(target, clocks=clocks))
+
+
+def test_a_healthy_application_has_no_findings() -> None:
+    assert found(streams(stuck=0)) == {}
+    assert found(streams(stuck=0, tasks=500)) == {}
+
+
+@pytest.mark.parametrize(("window_ms", "severity"), [(10_000, "critical"), (None, "warning")])
+def test_a_task_without_data_is_critical_only_where_windows_are_known_to_wait(
+    window_ms: int | None, severity: str
+) -> None:
+    snapshot = streams(window_ms=window_ms)
+    finding = found(snapshot)["stream-time-stuck"]
+    assert (finding.severity, finding.channels) == (severity, ("orders-2",))
+    assert accounts_for(finding, "waiting")
+    said = explain(finding, snapshot, None)
+    assert "0_2" in said.title
+    assert "orders-2" in said.title
+    assert any("kafka-console-producer" in fix for fix in said.fixes) == (window_ms is not None)
+
+
+def test_a_task_that_is_known_to_have_no_windows_holds_nothing() -> None:
+    without = changed(streams(window_ms=None), "0_2", has_windows=False)
+    assert "stream-time-stuck" not in found(without)
+
+
+def test_records_that_are_not_processed_are_the_application_s_and_no_producer_is_sent_for() -> None:
+    snapshot = streams(unread=44_000)
+    findings = found(snapshot)
+    said = explain(findings["stream-time-stuck"], snapshot, None)
+    assert "44,000" in said.title
+    assert accounts_for(findings["stream-time-stuck"], "stalled")
+    assert not any("producer" in fix for fix in said.fixes)
+    assert "starving-partition" not in findings
+
+
+def test_a_partition_is_starving_only_while_others_of_its_topic_or_task_have_data() -> None:
+    assert found(streams())["starving-partition"].channels == ("orders-2",)
+    assert "starving-partition" not in found(streams(stuck=3))
+    together = streams(stuck=2)
+    target = together.target
+    assert isinstance(target, KafkaStreams)
+    joined = Clock("0_0", ["orders-0", "orders-1"], target.clocks[0].time_ms, "moving", 0, downstream=False)
+    one_task = replace(together, target=replace(target, clocks=[joined]))
+    finding = found(one_task)["starving-partition"]
+    assert (finding.channels, finding.severity) == (("orders-1",), "info")
+
+
+def lagging(behind_ms: int, **more: Any) -> Snapshot:
+    """A source partition that reads its backlog, so far behind the tasks downstream of the repartition."""
+    snapshot = streams(stuck=0, **more)
+    slow = changed(snapshot, "0_1", time_ms=NOW - 4_000 - behind_ms)
+    views = [replace(view, backlog=900) if view.channel == "orders-1" else view for view in slow.channels]
+    return replace(slow, channels=views)
+
+
+@pytest.mark.parametrize(
+    ("behind_ms", "window_ms", "severity"),
+    [(13_000, 10_000, "warning"), (11_000, 10_000, None), (2 * MINUTE, None, "info"), (50_000, None, None)],
+)
+def test_what_a_repartition_drops_of_a_lagging_partition(
+    behind_ms: int, window_ms: int | None, severity: str | None
+) -> None:
+    """Windows of 10 s with a grace of 2 s: a record 12 s behind may still be counted."""
+    finding = found(lagging(behind_ms, window_ms=window_ms)).get("repartition-drops")
+    assert (None if finding is None else finding.severity) == severity
+    assert finding is None or finding.channels == ("orders-1",)
+
+
+def test_without_a_repartition_nothing_is_dropped_by_it() -> None:
+    snapshot = lagging(5 * MINUTE)
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    clocks = [replace(one, downstream=False) for one in target.clocks]
+    assert "repartition-drops" not in found(replace(snapshot, target=replace(target, clocks=clocks)))
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_found"), [(4 * MINUTE, False), (60 * MINUTE, True)])
+def test_a_stream_time_far_ahead_of_the_clock_closed_windows_early(ahead_ms: int, is_found: bool) -> None:
+    findings = found(changed(streams(stuck=0), "0_1", time_ms=NOW + ahead_ms, has_windows=True))
+    assert set(findings) == ({"future-stream-time"} if is_found else set())
+    if is_found:
+        finding = findings["future-stream-time"]
+        assert (finding.severity, finding.channels) == ("critical", ("orders-1",))
+
+
+def test_nothing_is_judged_of_an_application_that_is_lost() -> None:
+    assert "stream-time-stuck" not in found(streams(), lost="the broker is gone")
+    assert "stream-time-stuck" not in found(streams(state="stale"))
+
+
+def test_no_finding_speaks_of_a_watermark() -> None:
+    for snapshot in (streams(), streams(unread=7), lagging(60_000), streams(stuck=3, window_ms=None)):
+        for finding in diagnose(snapshot, ()):
+            said = explain(finding, snapshot, None)
+            text = " ".join([said.title, said.impact, said.cause, *said.evidence, *said.fixes])
+            assert "watermark" not in text
+            assert "idle timeout of" not in text

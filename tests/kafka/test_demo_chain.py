@@ -1,0 +1,243 @@
+"""The pipeline of `wmtop demo --chain`: each planted loss is named with its channel and cause, and every loss is the
+one that the records have, by a plain consumer and Spark's own offset files.
+"""
+
+import json
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
+from wmtop import sample_data
+from wmtop.engine.feed import run_directory
+from wmtop.engine.run.demo_pipeline import Pipeline
+from wmtop.engine.targets.fleet import Watcher
+from wmtop.engine.verdict.chain import Chain, Hop
+from wmtop.tui.cli.chain import members_of
+from wmtop.tui.cli.fleet import chain_now, watching
+from wmtop.tui.cli.options import parse_time
+
+pytestmark = pytest.mark.matrix
+
+START = "2013-07-10T11:00:00Z"
+SPEED = 120
+DELAY_MS = FLINK_DELAY_MS = 1_800_000
+PARTITIONS = {"flights": 3, "delays": 2, "reports": 1}
+TIMES = {"flights": "scheduled", "delays": "time", "reports": "time"}
+SAMPLE_MS = 4_000
+"""How old (wall clock) what the product shows may be: a refresh of it, one of Flink's metrics, and a busy machine."""
+RESTART_MS = 25_000
+"""How long (wall clock) Spark's query takes to restart, and to read each partition again."""
+NEVER = 2**62
+Bounds = tuple[int, int]
+
+
+class Truth(threading.Thread):
+    """What the records say: when each one came (wall clock), and the offsets at which Spark's batches began."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(daemon=True)
+        self._consumer: Any = KafkaConsumer(bootstrap_servers=pipeline.bootstrap, auto_offset_reset="earliest")
+        self._consumer.assign([TopicPartition(name, p) for name, count in PARTITIONS.items() for p in range(count)])
+        self._offsets = pipeline.checkpoint / "offsets"
+        self._came: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self._maxima: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self._batches: dict[int, tuple[int, list[int]]] = {}
+        self.delays = [(0, DELAY_MS)]
+        """Spark's delay, and from when on (wall clock)."""
+        self.restarts: list[int] = []
+        """When Spark's query was told to restart."""
+        self.held: dict[str, list[list[int]]] = defaultdict(list)
+        """When a hop was held, and until when."""
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            for place, records in self._consumer.poll(timeout_ms=100).items():
+                key, now_ms = (place.topic, place.partition), time.time_ns() // 1_000_000
+                for record in records:
+                    event_ms = time_of(json.loads(record.value)[TIMES[place.topic]])
+                    self._maxima[key].append(max([event_ms, *self._maxima[key][-1:]]))
+                    self._came[key].append(now_ms)
+            self._read_batches()
+        self._consumer.close()
+
+    def _read_batches(self) -> None:
+        for path in self._offsets.glob("[0-9]*"):
+            if int(path.name) not in self._batches:
+                with suppress(FileNotFoundError, json.JSONDecodeError):
+                    self._batches[int(path.name)] = path.stat().st_mtime_ns // 1_000_000, ends(path)
+
+    def bounds(self, name: str, at_ms: int) -> Bounds | None:
+        """Between which times the hop was in the sample that ends at that moment; None: it has none yet."""
+        first_ms, last_ms = at_ms - SAMPLE_MS, at_ms + 500
+        if name == "carrier-delays":
+            restarts = [ms for ms in self.restarts if at_ms - RESTART_MS < ms]
+            first_ms = min([first_ms, *(ms - SAMPLE_MS for ms in restarts)])
+            low, high = self._of_spark(first_ms, max), self._of_spark(last_ms, min)
+        else:
+            for since_ms, until_ms in self.held[name]:
+                first_ms = since_ms if since_ms < first_ms < until_ms else first_ms
+                last_ms = since_ms + 1_000 if since_ms + 1_000 < last_ms < until_ms else last_ms
+            low, high = self._of_records(name, first_ms), self._of_records(name, last_ms)
+        return None if low is None or high is None else (low, high)
+
+    def _of_records(self, name: str, at_ms: int) -> int | None:
+        if name in PARTITIONS:
+            return max(self._newest(name, at_ms), default=None)
+        return self._behind(*(("reports", at_ms, 1) if name == "board" else ("delays", at_ms, FLINK_DELAY_MS + 1)))
+
+    def _newest(self, topic: str, at_ms: int) -> list[int]:
+        counts = {p: bisect_right(self._came[topic, p], at_ms) for p in range(PARTITIONS[topic])}
+        return [self._maxima[topic, p][count - 1] for p, count in counts.items() if count]
+
+    def _behind(self, topic: str, at_ms: int, by_ms: int) -> int | None:
+        found = self._newest(topic, at_ms)
+        return min(found) - by_ms if len(found) == PARTITIONS[topic] else None
+
+    def _of_spark(self, at_ms: int, which: Callable[[Iterable[int]], int]) -> int | None:
+        """The watermark in force in the last batch: by what the batches before it had read, and it never goes back.
+
+        `which` of two delays counts while the query restarts with another one.
+        """
+        begun = sorted(number for number, (began_ms, _) in list(self._batches.items()) if began_ms <= at_ms)
+        reached: list[int] = []
+        for number in begun[:-1]:
+            began_ms, read = self._batches[number]
+            # A batch that a restart interrupts runs again, with the new delay.
+            delay_ms = which({self._delay_at(began_ms + apart) for apart in (-RESTART_MS, 0, RESTART_MS)})
+            if all(read):
+                reached.append(min(self._maxima["flights", p][count - 1] for p, count in enumerate(read)) - delay_ms)
+        return max(reached, default=None)
+
+    @property
+    def has_restarted(self) -> bool:
+        """Whether Spark's query has begun its second batch since it was last told to restart: it has reported one."""
+        since_ms = max(self.restarts, default=0)
+        return sum(began_ms > since_ms for began_ms, _ in list(self._batches.values())) > 1
+
+    def _delay_at(self, at_ms: int) -> int:
+        return next(delay for since_ms, delay in reversed(self.delays) if since_ms <= at_ms)
+
+
+def time_of(value: int | str) -> int:
+    return value if isinstance(value, int) else parse_time(value)
+
+
+def ends(path: Path) -> list[int]:
+    """The end offsets of the partitions of the flights in a batch, by Spark's file."""
+    sources = [json.loads(line) for line in path.read_text().splitlines()[2:]]
+    by_partition = {int(p): offset for source in sources for p, offset in source["flights"].items()}
+    return [by_partition[p] for p in range(3)]
+
+
+class Scene:
+    """The running pipeline, seen by the product and by the plain consumer."""
+
+    def __init__(self, pipeline: Pipeline, watcher: Watcher, truth: Truth) -> None:
+        self.pipeline, self.truth = pipeline, truth
+        self._watcher = watcher
+        self._members = {member.name: member for member in members_of(pipeline)}
+
+    def look(self) -> tuple[Chain, dict[str, Bounds]]:
+        """The chain now, and the bounds of each hop's loss by the records; every loss is compared with them."""
+        time.sleep(1)
+        chain, at_ms = chain_now(self._watcher, self._members)
+        time.sleep(0.7)  # the plain consumer has got what came until then
+        names = [chain.hops[number].name for number in chain.way]
+        known = {name: found for name in names if (found := self.truth.bounds(name, at_ms)) is not None}
+        losses: dict[str, Bounds] = {}
+        for number, before in zip(chain.way[1:], chain.way, strict=False):
+            hop, source = chain.hops[number], chain.hops[before].name
+            if hop.name in known and source in known:
+                (low, high), (source_low, source_high) = known[hop.name], known[source]
+                losses[hop.name] = low_loss, high_loss = source_low - high, source_high - low
+                if hop.loss_ms is not None:
+                    assert low_loss <= hop.loss_ms <= high_loss, (hop, known[hop.name], known[source])
+        return chain, losses
+
+    def until(self, hop: str | None) -> list[Hop]:
+        """Look until the records say, in three looks in a row, that this hop loses most, and more than twice its
+        lateness (None: until no hop loses much). Returns the worst hop by the product in the last two.
+        """
+        agreed = 0
+        worst: list[Hop] = []
+        for _ in range(300):
+            chain, losses = self.look()
+            if len(losses) < 5 or chain.worst is None or not self.truth.has_restarted:
+                continue
+            edges = {each.name: each.edge for each in chain.hops}
+            assert edges == {**dict.fromkeys(edges, "reported"), "flights": None, "reports": "configured"}
+            least = max(2 * DELAY_MS, *(high for name, (_, high) in losses.items() if name != hop))
+            agreed = agreed + 1 if hop is not None and losses[hop][0] > least else 0
+            worst = [*worst[-1:], chain.hops[chain.worst]]
+            if agreed == 3 or (hop is None and max(high for _, high in losses.values()) < 2 * 3_600_000):
+                return worst
+        pytest.fail(f"the records never said that {hop} loses most")
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    start_ms = parse_time(START)
+    pipeline = Pipeline(sample_data.flights(), speed=SPEED, start_ms=start_ms, lateness_ms=DELAY_MS)
+    patch = pytest.MonkeyPatch()
+    patch.setenv(run_directory.RUN_DIR_VARIABLE, f"/tmp/wmtop-test-{os.getpid()}")  # sockets need short paths
+    try:
+        pipeline.start()
+        while not pipeline.has_started:
+            assert pipeline.failed is None
+            time.sleep(1)
+        truth = Truth(pipeline)
+        truth.start()
+        with watching(lambda: members_of(pipeline)) as watcher:
+            yield Scene(pipeline, watcher, truth)
+        truth.stopping.set()
+        truth.join()
+    finally:
+        pipeline.close()
+        patch.undo()
+
+
+@pytest.mark.parametrize(
+    ("hold", "hop", "channels", "causes"),
+    [
+        ("flights", "carrier-delays", {"flights-1"}, {"quiet"}),
+        ("hourly-report", "hourly-report", {"delays-0", "delays-1"}, {"paused"}),
+        ("board", "board", {"0", "reports-0"}, {"no_member"}),
+        ("carrier-delays", "carrier-delays", {None}, {"trigger"}),
+        ("lateness", "carrier-delays", {None}, {"lateness_raised", "lateness"}),
+    ],
+)
+def test_a_planted_loss_is_the_worst_hop_with_its_channel_and_cause(
+    scene: Scene, hold: str, hop: str, channels: set[str | None], causes: set[str]
+) -> None:
+    scene.until(None)
+    plant(scene, hold)
+    found = scene.until(hop)
+    assert {each.name for each in found} == {hop}, found
+    # One look may be between Spark's report and the next sample.
+    assert any(each.channel in channels and each.cause in causes for each in found), [each.cause for each in found]
+    plant(scene, hold)
+
+
+def plant(scene: Scene, hold: str) -> None:
+    """Hold, or let go, and note when."""
+    truth, now_ms = scene.truth, time.time_ns() // 1_000_000
+    is_held = scene.pipeline.toggle(hold).startswith("held")
+    if hold in ("hourly-report", "board"):
+        if is_held:
+            truth.held[hold].append([now_ms, NEVER])
+        else:
+            truth.held[hold][-1][1] = now_ms
+    if hold in ("carrier-delays", "lateness"):
+        truth.restarts.append(now_ms)
+    if hold == "lateness":
+        truth.delays.append((now_ms, DELAY_MS * (10 if is_held else 1)))

@@ -1,0 +1,353 @@
+"""Servers that are no Spark, or a broken or hostile one: one line each, which names the server or the bound."""
+
+import io
+import json
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from wmtop.engine.system import rest
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.rest import RestError, RestSecurity
+from wmtop.engine.targets.open import open_target
+from wmtop.engine.targets.spark import history_server
+from wmtop.engine.targets.spark.driver import Listed, statuses_in, watermarks_in
+from wmtop.engine.targets.spark.history_server import Place, place_of, rest_at
+from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
+from wmtop.engine.targets.target import AttachedTarget
+
+from ...refusals import refused
+
+JSON, ZIP = "application/json", "application/octet-stream"
+APP = {"id": "app-1", "name": "shop", "attempts": [{"completed": False, "logSourceName": "file:/logs"}]}
+PROGRESS = {"id": "a", "runId": "b", "name": "orders", "batchId": 7, "timestamp": "2026-01-01T00:00:00.000Z"}
+EVENTS = (
+    "\n".join(
+        json.dumps(
+            {"Event": f"org.apache.spark.sql.streaming.StreamingQueryListener$Query{kind}", **values},
+            separators=(",", ":"),
+        )
+        for kind, values in (
+            ("StartedEvent", {"id": "a", "runId": "b", "name": "orders"}),
+            ("ProgressEvent", {"progress": PROGRESS}),
+        )
+    )
+    + "\n"
+)
+Answer = tuple[int, str, bytes] | Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server:
+    """Answers a GET of a path with what a test sets, of all others as a History Server with one application."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {
+            "/api/v1/applications": (200, JSON, json.dumps([APP]).encode()),
+            "/api/v1/applications/app-1": (200, JSON, json.dumps(APP).encode()),
+            "/api/v1/applications/app-1/logs": (200, ZIP, zipped({"app-1.inprogress": EVENTS})),
+        }
+        self.methods: set[str] = set()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.methods.add(self.command)
+                answer = server.answers.get(self.path, (404, "text/plain", b"no such app"))
+                if callable(answer):
+                    answer(self)
+                    return
+                self.send_response(answer[0])
+                self.send_header("Content-Type", answer[1])
+                self.send_header("Content-Length", str(len(answer[2])))
+                self.end_headers()
+                self.wfile.write(answer[2])
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.address = f"spark+http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def logs(self, answer: Answer) -> None:
+        self.answers["/api/v1/applications/app-1/logs"] = answer
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.http.shutdown()
+
+
+def zipped(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
+
+def dripping(piece: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
+    """An answer that never ends: the same piece again and again."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[")
+        try:
+            while True:
+                handler.wfile.write(piece)
+        except OSError:
+            pass
+
+    return answer
+
+
+def endless_header(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+    try:
+        while True:
+            handler.wfile.write(b"x" * 100)
+            threading.Event().wait(0.05)
+    except OSError:
+        pass
+
+
+def test_a_true_log_is_read(server: Server) -> None:
+    opened = open_target(f"{server.address}/app-1")
+    assert isinstance(opened, AttachedTarget)
+    opened.target.open()
+    assert opened.target.poll().run.progress.batch == 7
+    opened.target.close()
+    assert server.methods == {"GET"}
+
+
+def test_nothing_ages_in_a_log_until_it_is_fetched_again(server: Server) -> None:
+    """The next fetch of a large log may come a minute later: no stall and no silence follow from that."""
+    began_ms = time.time_ns() // 1_000_000
+    opened = open_target(f"{server.address}/app-1")
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        facts, later_ms = watch.poll(), time.time_ns() // 1_000_000 + 90_000
+        shown = watch.picture("orders", facts, later_ms)
+        assert began_ms <= (shown.now_ms or 0) <= later_ms - 90_000
+        assert shown.wall_ms == later_ms
+        server.answers["/api/v1/applications/app-1"] = (503, "text/html", b"")
+        assert watch.picture("orders", watch.poll(), later_ms).now_ms == later_ms  # it does not answer now
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ((500, "text/html", b"<html>"), "HTTP 500"),
+        ((200, "text/html", b"<html>sign in</html>"), "text/html"),
+        ((302, JSON, b""), "redirects"),
+        ((401, JSON, b""), "WMTOP_SPARK_TOKEN"),
+        ((200, JSON, b'{"id": 1}'), "Spark's REST API"),
+        ((200, JSON, b"[" * 100_000), "Spark's REST API"),
+        ((200, JSON, b'[{"id": "a", "attempts": [{"startTimeEpoch": ' + b"9" * 400 + b"}]}]"), "20 digits"),
+        ((200, JSON, b'[{"id": "a", "attempts": [{"startTimeEpoch": 1e400}]}]'), "Spark's REST API"),
+        ((200, JSON, b'[{"id": "\\ud800"}]'), "Spark's REST API"),
+        ((200, JSON, b"[]"), "no application"),
+    ],
+)
+def test_a_list_that_is_none(server: Server, answer: Answer, named: str) -> None:
+    server.answers["/api/v1/applications"] = answer
+    with refused(UsageError, "", named, "127.0.0.1"):
+        open_target(f"{server.address}/app-1")
+
+
+BIG_LIST = bytes(30) + b"PK\5\6" + bytes(4) + b"\1\0\1\0" + (1 << 30).to_bytes(4, "little") + bytes(6)
+
+
+def _bomb() -> bytes:
+    """Its list says that it unpacks to 3 GB."""
+    data = bytearray(zipped({"app-1": EVENTS}))
+    at = data.index(b"PK\1\2") + 24
+    data[at : at + 4] = (3 * 1024**3).to_bytes(4, "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"", "cut short"),
+        (b"PK\5\6" + bytes(18), "empty"),
+        (b"not a zip" * 100, "cut short"),
+        (zipped({"app-1": EVENTS})[:-30] + b"x" * 30, "cut short"),
+        (zipped({"app-1": EVENTS}).replace(b"PK\3\4", b"PK\3\5"), "no usable zip"),
+        (BIG_LIST, "8 MB"),
+        (zipped({"../../evil": EVENTS}), "evil"),
+        (zipped({"/tmp/evil": EVENTS}), "evil"),
+        (zipped({"..\\evil": EVENTS}), "evil"),
+        (zipped({"eventlog_v2_a/..": EVENTS}), ".."),
+        (zipped({"eventlog_v2_a/events_x": EVENTS}), "events_x"),
+        (zipped({"app-1_1": EVENTS, "app-1_2": EVENTS}), "2 event logs"),
+        (zipped({"app-1.lz4": EVENTS}), "lz4"),
+        (zipped({"app-1": "no events"}), "event log"),
+        (_bomb(), "2 GB"),
+    ],
+    ids=range(15),
+)  # fmt: skip
+def test_a_zip_that_is_no_log(server: Server, body: bytes, named: str, tmp_path: Path) -> None:
+    server.logs((200, ZIP, body))
+    with refused(UsageError, "", named):
+        open_target(f"{server.address}/app-1")
+    assert not Path("/tmp/evil").exists()
+
+
+def test_bounds_in_bytes_and_seconds(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "ANSWER_S", 1.0)
+    server.answers["/api/v1/applications"] = dripping(b" " * 65_536)
+    with refused(UsageError, "", "32 MB"):
+        open_target(f"{server.address}/app-1")
+    for answer in (dripping_slowly, endless_header):
+        server.answers["/api/v1/applications"] = answer
+        with refused(UsageError, "", "1s"):
+            open_target(f"{server.address}/app-1")
+    server.answers["/api/v1/applications"] = (200, JSON, json.dumps([APP]).encode())
+    monkeypatch.setattr(history_server, "LOG_LIMIT", 1 << 20)
+    server.logs((200, ZIP, bytes(2 << 20)))
+    with refused(UsageError, "", "1 MB"):
+        open_target(f"{server.address}/app-1")
+
+
+def dripping_slowly(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n[")
+    try:
+        while True:
+            handler.wfile.write(b" ")
+            threading.Event().wait(0.05)
+    except OSError:
+        pass
+
+
+def test_a_log_whose_name_has_just_changed_is_asked_for_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def once(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        handler.send_response(500)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        server.logs((200, ZIP, zipped({"app-1": EVENTS})))
+
+    server.logs(once)
+    assert open_target(f"{server.address}/app-1").name == "orders"
+    assert len(asked) == 1
+    monkeypatch.setattr(history_server, "RENAMED_S", 0.0)
+    server.logs((500, "text/html", b""))
+    with refused(UsageError, "", "500"):
+        open_target(f"{server.address}/app-1")
+
+
+def test_the_newest_attempt_is_read_or_the_wanted_one(server: Server) -> None:
+    attempts = [{"attemptId": str(n), "startTimeEpoch": n, "completed": n == 1} for n in (1, 2)]
+    server.answers["/api/v1/applications/app-1"] = (200, JSON, json.dumps({**APP, "attempts": attempts}).encode())
+    for n in (1, 2):
+        text = EVENTS.replace("orders", f"orders{n}")
+        server.answers[f"/api/v1/applications/app-1/{n}/logs"] = (200, ZIP, zipped({f"app-1_{n}": text}))
+    assert open_target(f"{server.address}/app-1").name == "orders2"
+    assert open_target(f"{server.address}/app-1/1").name == "orders1"
+    with refused(UsageError, "", "app-1/3", "2, 1"[:1]):
+        open_target(f"{server.address}/app-1/3")
+
+
+def test_rolled_files_are_read_by_their_number_and_followed(server: Server) -> None:
+    head, tail, _ = EVENTS.split("\n")
+    files = {f"eventlog_v2_a/events_{n}_a": "" for n in range(2, 11)}
+    files |= {"eventlog_v2_a/appstatus_a.inprogress": "", "eventlog_v2_a/events_1_a": head + "\n"}
+    server.logs((200, ZIP, zipped({**files, "eventlog_v2_a/events_10_a": tail[:50]})))
+    opened = open_target(f"{server.address}/app-1")
+    assert isinstance(opened, AttachedTarget)
+    opened.target.open()
+    assert opened.target.poll().run.progress is None
+    grown = {**APP, "attempts": [{"completed": True, "lastUpdatedEpoch": 1, "logSourceName": "x"}]}
+    server.answers["/api/v1/applications/app-1"] = (200, JSON, json.dumps(grown).encode())
+    server.logs(
+        (200, ZIP, zipped({**files, "eventlog_v2_a/events_1_a": head + "\n", "eventlog_v2_a/events_10_a": tail + "\n"}))
+    )
+    assert opened.target.poll().run.progress.batch == 7
+    server.logs((503, "text/html", b""))
+    assert opened.target.poll().report.trouble is None  # it has ended: it is not asked for again
+    server.answers["/api/v1/applications/app-1"] = (503, "text/html", b"")
+    assert "HTTP 503" in opened.target.poll().report.trouble
+    opened.target.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("spark+http://h:18080", Place("http://h:18080")),
+        ("spark+http://h:18080/", Place("http://h:18080")),
+        ("spark+http://h:18080/app-1", Place("http://h:18080", "app-1")),
+        ("spark+https://h/spark/prod/app-1/2", Place("https://h/spark/prod", "app-1", "2")),
+        ("spark+https://h/proxy/app-1/", Place("https://h/proxy/app-1")),
+        ("spark+http://h:1/x/history/app-1/2/jobs/", Place("http://h:1/x", "app-1", "2")),
+        ("spark+http://h:1/history/app-1/jobs/", Place("http://h:1", "app-1")),
+        ("spark+http://h:1/my%20job", Place("http://h:1", "my job")),
+    ],
+)
+def test_addresses(address: str, place: Place) -> None:
+    assert place_of(address) == place
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "spark+http://",
+        "spark+http://[::1",
+        "spark+http://h:x",
+        "spark+http://me:secret@h",
+        "spark+http://h:99999/" + "x" * 9,
+    ],
+)
+def test_addresses_that_are_none(address: str) -> None:
+    with refused(UsageError) as _:
+        open_target(address)
+
+
+@pytest.mark.parametrize("secret", ["a\nb", "a\x1bb", "tok\u2028en", "t\u00f6ken"])
+def test_a_secret_that_no_header_takes_is_never_printed(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
+    monkeypatch.setenv("WMTOP_SPARK_TOKEN", secret)
+    with pytest.raises(UsageError, match="WMTOP_SPARK_TOKEN") as error:
+        rest_at(Place("http://127.0.0.1:9"), RestSecurity())
+    assert secret not in str(error.value)
+    monkeypatch.setenv("WMTOP_SPARK_TOKEN", "abc\n")
+    with pytest.raises(RestError, match="refused") as refusal:
+        rest_at(Place("http://127.0.0.1:9"), RestSecurity()).read("/", JSON)
+    assert "abc" not in str(refusal.value)
+
+
+def test_pages_that_are_not_as_expected_say_nothing() -> None:
+    page = "var v7 = [{}];\ndrawTimeline('#watermark-gap-timeline', v7, 1, 2, 0.0, 49.0, 'seconds');"
+    assert watermarks_in(page.replace("{}", '{"x": 1795543656918, "y": 48.976}')) == [(1795543656918, 1795543607942)]
+    for points in ("{}", '{"x": "1", "y": 2}', '{"x": 1, "y": 1e999}', "x", '{"x": 1, "y": null}', "[" * 9_999):
+        assert watermarks_in(page.replace("{}", points)) == []
+    assert watermarks_in("") == watermarks_in(page.replace("v7,", "v8,")) == []
+    run = "6ccdfc29-bf79-4400-80f9-22d62c9a70f8"
+    link = f'<a href="/StreamingQuery/statistics?id={run}">{run}</a>'
+    row = f"<tr><td>n</td><td>FAILED</td><td>i</td><td>{link}</td><td>a &lt; b</td></tr>"
+    assert statuses_in(f"Active Streaming Queries (1){row}") == {run: Listed("i", "n", "FAILED", None, "a < b")}
+    for other in (row.replace("FAILED", "SLEEPS"), row.replace("<td>n</td>", "")):
+        assert statuses_in(f"Active Streaming Queries (1){other}") is None
+    assert statuses_in("<html>") is None
+
+
+def test_the_watermark_in_force_is_that_of_the_operators_next_to_the_sources() -> None:
+    def plan(upper: str, lower: str) -> str:
+        state = "state info [ checkpoint = file:/x/state, runId = 1, opId = 0, ver = 1] stateStoreCkptIds = None"
+        return (
+            "== Physical Plan ==\nWrite (3)\n+- StateStoreSave (2)\n   +- * StreamingDeduplicate (1)\n\n\n"
+            f"(1) StreamingDeduplicate [codegen id : 1]\nInput [1]: [a]\nArguments: [a], {state}, {lower}\n\n"
+            f"(2) StateStoreSave\nArguments: [a], {state}, {upper}\n\n(3) Write\nArguments: x\n\n"
+        )
+
+    assert in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", "3, 4"))) == 4
+    assert isinstance(in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", "x"))), type(in_force_of(())))

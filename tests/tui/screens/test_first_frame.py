@@ -1,0 +1,45 @@
+"""What a screen shows at once, and what a notice shows of a long message."""
+
+import asyncio
+
+from textual.app import App, ComposeResult
+from textual.strip import Strip
+from wmtop.tui.widgets.lines import TextLine
+from wmtop.tui.words.history import HolderChanged, event_words
+from wmtop.tui.words.spans import fitted, part
+
+
+class _Watched(TextLine):
+    """Keeps what it was painted as."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[str] = []
+
+    def render_line(self, y: int) -> Strip:
+        strip = super().render_line(y)
+        self.frames.append(strip.text.strip())
+        return strip
+
+
+class _OneLine(App[None]):
+    def compose(self) -> ComposeResult:
+        yield _Watched()
+
+    def on_mount(self) -> None:
+        self.query_one(_Watched).show([part(("MOVING", "good"))])
+
+
+def test_the_first_frame_has_its_text() -> None:
+    async def scenario() -> list[str]:
+        app = _OneLine()
+        async with app.run_test() as pilot:
+            await pilot.pause()
+            return app.query_one(_Watched).frames
+
+    assert asyncio.run(scenario())[0] == "MOVING"
+
+
+def test_an_event_names_the_cause_where_there_is_little_room() -> None:
+    began = event_words(HolderChanged(wall_ms=1, channel="WN", cause="quiet", before="VX", held_ms=60_000))
+    assert fitted(began.detail, 24) == "no data"

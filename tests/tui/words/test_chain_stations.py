@@ -1,0 +1,107 @@
+"""What the targets of a fleet tell about the hops of a chain."""
+
+import pytest
+from wmtop.engine.snapshot import FlinkJob, Snapshot
+from wmtop.engine.verdict.chain import Station, chain_of
+from wmtop.engine.verdict.history import history_point
+from wmtop.tui.words.chain import NOT_SET, SEVERAL_CLUSTERS, ChainMember, headline, stations_of
+
+from tests.snapshots import replace
+
+from ..attached import group
+
+NOW_MS = 1_767_268_800_000
+
+
+def at(snapshot: Snapshot, wall_ms: int, **changes: object) -> Snapshot:
+    return replace(snapshot, wall_ms=wall_ms, now_ms=wall_ms, **changes)
+
+
+def member(name: str, *snapshots: Snapshot, **more: object) -> ChainMember:
+    points = [point for snapshot in snapshots if (point := history_point(snapshot)) is not None]
+    return ChainMember(name, snapshots[-1] if snapshots else None, points=points, **more)  # type: ignore[arg-type]
+
+
+def topic(name: str, *, bootstrap: str = "a:9092", wall_ms: int = NOW_MS, is_timed: bool = True) -> ChainMember:
+    shown = at(group("topic"), wall_ms)
+    return member(name, shown, topic=name, bootstrap=bootstrap, is_timed=is_timed)
+
+
+def station(name: str, *members: ChainMember) -> Station:
+    return next(one for one in stations_of(members)[0] if one.target == name)
+
+
+def test_a_topic_has_its_newest_event_time_only_where_its_time_is_configured() -> None:
+    newest = max(view.max_event_ms or 0 for view in group("topic").channels)
+    assert station("orders", topic("orders")).event_ms == newest
+    untimed = station("orders", topic("orders", is_timed=False))
+    assert (untimed.event_ms, untimed.partition, untimed.trouble) == (None, None, NOT_SET)
+
+
+def test_a_topic_on_two_clusters_is_not_known() -> None:
+    here, there = topic("orders"), replace(topic("orders", bootstrap="b:9092"), name="other")
+    found = stations_of([here, there])[0]
+    assert [(one.event_ms, one.trouble) for one in found] == [(None, SEVERAL_CLUSTERS)] * 2
+
+
+def test_a_group_on_another_cluster_does_not_read_the_watched_topic() -> None:
+    read = set(station("g", member("g", at(group(), NOW_MS), bootstrap="a:9092"), topic("x")).reads)
+    [name] = read
+    watched = topic(name, bootstrap="a:9092")
+    same = station("g", member("g", at(group(), NOW_MS), bootstrap="a:9092"), watched)
+    other = station("g", member("g", at(group(), NOW_MS), bootstrap="b:9092"), watched)
+    assert (set(same.reads), set(other.reads)) == ({name}, {f"{name} at b:9092"})
+
+
+def test_one_cluster_under_two_addresses_is_one_and_two_with_the_same_topic_are_two() -> None:
+    """Its own id says which cluster it is, however it is addressed; an address that leads to a known one has its id."""
+    [name] = set(station("g", member("g", at(group(), NOW_MS), bootstrap="a:9092"), topic("x")).reads)
+    watched = replace(topic(name, bootstrap="a:9092"), cluster="one")
+    reader = member("g", at(group(), NOW_MS), bootstrap="b:9092", cluster="one")
+    assert set(station("g", reader, watched).reads) == {name}
+    assert set(station("g", replace(reader, bootstrap="a:9092", cluster=None), watched).reads) == {name}
+    assert set(station("g", replace(reader, cluster="two"), watched).reads) == {f"{name} at b:9092"}
+    twin = replace(watched, name="twin", bootstrap="c:9092")
+    assert station(name, watched, twin).event_ms is not None
+    assert station(name, watched, replace(twin, cluster="two")).trouble == SEVERAL_CLUSTERS
+
+
+def test_a_flink_metric_name_is_the_one_configured_topic_that_it_can_mean() -> None:
+    job = FlinkJob("c" * 32, "orders", "RUNNING", None, [], topics=["orders_eu"])
+    shown = at(replace(group(), flink=job), NOW_MS)
+    assert set(station("j", member("j", shown), topic("orders.eu")).reads) == {"orders.eu"}
+    both = station("j", member("j", shown), topic("orders.eu"), topic("orders_eu"))
+    assert set(both.reads) == {"orders.eu or orders_eu"}
+
+
+def test_all_stations_are_of_one_moment() -> None:
+    early, late = (replace(group().level, watermark_ms=ms) for ms in (1_000, 2_000))
+    job = member("j", at(group(), NOW_MS, level=early), at(group(), NOW_MS + 2_000, level=late))
+    stations, at_ms = stations_of([job, topic("orders", wall_ms=NOW_MS + 500)])
+    assert at_ms == NOW_MS + 500
+    assert stations[0].event_ms == 1_000
+
+
+@pytest.mark.parametrize("silent", ["lost", "stale", "old"])
+def test_a_target_that_does_not_answer_has_no_event_time(silent: str) -> None:
+    shown = at(group(), NOW_MS - (60_000 if silent == "old" else 0), state="stale" if silent == "stale" else "live")
+    job = member("j", shown, lost="no answer" if silent == "lost" else None)
+    found = station("j", job, topic("orders"))
+    assert found.event_ms is None
+    assert found.channel is None
+    assert found.trouble
+
+
+def test_a_loss_that_may_be_an_unknown_hop_s_blames_neither_alone() -> None:
+    orders = Station(kind="topic", name="orders", target="orders", event_ms=NOW_MS)
+    lost = Station(
+        kind="job", name="enrich", target="enrich", reads={"orders": "reported"}, writes={"out": "configured"}
+    )
+    out = Station(kind="topic", name="out", target="out", event_ms=NOW_MS - 7_200_000)
+    report = Station(
+        kind="job", name="report", target="report", event_ms=NOW_MS - 7_200_000, channel="0", cause="quiet",
+        reads={"out": "reported"},
+    )  # fmt: skip
+    assert headline(chain_of([orders, lost, out, report])) == "behind 2h: 2h are lost in enrich or topic out"
+    through = headline(chain_of([orders, lost, Station(kind="topic", name="out", target="out"), report]))
+    assert through == "behind 2h: 2h are lost in enrich or topic out or report"

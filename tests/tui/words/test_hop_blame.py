@@ -1,0 +1,79 @@
+"""Who is blamed for the loss of a job's hop, by what its kind of target reports."""
+
+import pytest
+from wmtop.engine.snapshot import FlinkJob, Note, Snapshot, SourcePosition, SparkProgress, WatermarkNode
+from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.tui.words.chain import Blame, blame_of
+
+from tests.snapshots import replace
+
+from ..attached import NOW, group, query
+
+
+def several(unread: int | None, holds: int | None = 1, **spark: object) -> Snapshot:
+    """A Spark query with an input for each partition, held back by that of one (None: not known which)."""
+    nodes = [WatermarkNode("scheduled", 1_800_000, holds=place == holds, sources=[place]) for place in range(3)]
+    sources = [
+        SourcePosition(f"source {place}: kafka flights, 1 partition", {f"flights/{place}": 9}, unread, None)
+        for place in range(3)
+    ]
+    return replace(query(), spark=SparkProgress(nodes=nodes, **spark), sources=sources)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "blame"),
+    [
+        (several(0), Blame("flights-1", "quiet")),
+        (several(7), Blame("flights-1", "backlog")),
+        (several(None), Blame("flights-1", None)),
+        (several(7, trigger_ms=30_000, batch_ms=900), Blame(None, "trigger")),
+        (several(0, trigger_ms=30_000, batch_ms=900), Blame("flights-1", "quiet")),
+        (several(7, trigger_ms=1_000, batch_ms=900), Blame("flights-1", "backlog")),
+        (several(7, trigger_ms=30_000), Blame("flights-1", "backlog")),
+        (several(7, frozen_ms=60_000), Blame(None, "lateness_raised")),
+        (several(7, holds=None), Blame()),
+    ],
+)
+def test_a_spark_query_is_held_back_by_its_delay_its_trigger_or_an_input(snapshot: Snapshot, blame: Blame) -> None:
+    assert blame_of(snapshot, []) == blame
+
+
+def held(snapshot: Snapshot) -> Snapshot:
+    """Held back by a channel with a backlog, of which nothing is read now."""
+    holder = replace(snapshot.level.holder, cause="backlog")
+    channels = [replace(view, rate=0.0) for view in snapshot.channels]
+    return replace(snapshot, level=replace(snapshot.level, holder=holder), channels=channels)
+
+
+def past(backlogs: list[int], busy: float = 0.1, moves_ms: int = 0) -> list[HistoryPoint]:
+    return [
+        HistoryPoint(NOW, NOW + place * moves_ms, 0, "0", 0, 0, NOW + place * 1_000, backlog=backlog, busy=busy)
+        for place, backlog in enumerate(backlogs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("points", "is_paused"),
+    [
+        (past([1, 1, 2, 3, 3, 5, 8, 9]), True),
+        (past([1, 1, 2, 3]), False),
+        (past([1, 1, 2, 3, 3, 5, 2, 9]), False),
+        (past([1, 1, 2, 3, 0, 5, 8, 9]), False),
+        (past([1, 1, 2, 3, 3, 5, 8, 9], moves_ms=1), False),
+        (past([1, 1, 2, 3, 3, 5, 8, 9], busy=0.9), False),
+        ([], False),
+    ],
+)
+def test_a_flink_source_that_is_free_and_reads_nothing_is_paused(points: list[HistoryPoint], is_paused: bool) -> None:
+    shown = replace(held(group()), flink=FlinkJob("c" * 32, "report", "RUNNING", None, []))
+    assert (blame_of(shown, points).cause == "paused") is is_paused
+
+
+def test_a_group_without_a_member_of_which_nothing_is_read_is_named_so() -> None:
+    shown = held(group())
+    alone = replace(shown, notes=[Note(NOW, "no_member", {"unread": 7})])
+    assert shown.level.holder is not None
+    assert blame_of(alone, []) == Blame(shown.level.holder.channel, "no_member")
+    reads = replace(alone, channels=[replace(view, rate=2.0) for view in alone.channels])
+    assert blame_of(reads, []).cause != "no_member"
+    assert blame_of(shown, []).cause != "no_member"

@@ -1,0 +1,434 @@
+"""The chain of a pipeline: what each target shows of its hop and who holds it back; the hops as lines of text. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import tzinfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from ...engine.doctor import diagnose
+from ...engine.snapshot import (
+    Cause,
+    ConsumerGroup,
+    FlinkJob,
+    KafkaStreams,
+    OwnRun,
+    Reason,
+    Snapshot,
+    SourcePosition,
+    SparkQuery,
+    Verdict,
+)
+from ...engine.text import formatting as f
+from ...engine.text.codes import BUSY, CAUSES
+from ...engine.verdict.chain import Chain, Edge, Hop, Station, guessed_writer
+from ...engine.verdict.history import HistoryPoint
+from ...engine.verdict.verdict import verdict_of
+from .fleet import held_back_by
+from .spans import Span, lay, part
+from .verdict import STYLES
+
+NOT_SET = "no time is configured"
+SEVERAL_CLUSTERS = "targets on several clusters have this topic"
+BESIDE = "not on this way:"
+SILENT_MS = 10_000
+"""How old (ms) the last look at a target may be until it counts no longer."""
+_NAME_CELLS, _TIME_CELLS, _LOSS_CELLS, _WHOLE = 32, 12, 12, 400
+NO_CHAIN = (
+    "No topic and no job is known here. Name them in the configuration, for example\n"
+    '  [targets.orders]  attach = "kafka://broker:9092/orders"  time = "timestamp"'
+)
+MAX_STAIRS = 12
+"""The height of the staircase, without the names below it."""
+_HOP_CELLS, _MAX_HOP_CELLS = 10, 24
+"""The width of a hop in the staircase."""
+_TIMED_CELLS = 76
+"""Least width of lines with times."""
+
+
+class ChainMember(Struct, frozen=True):
+    """A target of the fleet, with what the configuration says of it."""
+
+    name: str
+    snapshot: Snapshot | None
+    topic: str | None = None
+    """The topic that it is; None: a job."""
+    bootstrap: str | None = None
+    """The cluster of the topic, or of those that it reads, as given; None: not known."""
+    cluster: str | None = None
+    """The id that the cluster gives itself; None: not known."""
+    points: Sequence[HistoryPoint] = ()
+    lost: str | None = None
+    reads: Sequence[str] = ()
+    writes: Sequence[str] = ()
+    is_timed: bool = False
+    """The configuration says where a topic's records have their event time."""
+
+
+def stations_of(members: Sequence[ChainMember]) -> tuple[list[Station], int | None]:
+    """The stations of all targets at one moment, and that moment (wall clock, epoch ms): the newest at which all that
+    answer had been looked at. Clusters are distinguished by their own ids, as far as these are known, else by address.
+    """
+    heard = {member.name: member.points[-1].wall_ms for member in members if member.points and member.lost is None}
+    newest_ms = max(heard.values(), default=0)
+    at_ms = min((wall_ms for wall_ms in heard.values() if wall_ms > newest_ms - SILENT_MS), default=None)
+    ids = {member.bootstrap: member.cluster for member in members if member.cluster is not None}
+    members = [
+        replace(member, cluster=member.cluster or ids.get(member.bootstrap, member.bootstrap)) for member in members
+    ]
+    named = {
+        topic for member in members for topic in (member.topic, *member.reads, *member.writes) if topic is not None
+    }
+    topics = {topic: {member.cluster for member in members if member.topic == topic} for topic in named}
+    hops = [member for member in members if member.snapshot is None or not isinstance(member.snapshot.target, Chain)]
+    return _with_guesses([_station(member, at_ms, topics) for member in hops], hops), at_ms
+
+
+def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -> list[Station]:
+    """The same; a watched topic that no job is known to write has the job that seems to, of those that write none."""
+    written = {topic for station in stations for topic in station.writes}
+    looks = {
+        member.name: [(point.wall_ms, ms) for point in member.points if (ms := point.watermark_ms) is not None]
+        for member, station in zip(members, stations, strict=True)
+        if station.kind == "job" and not station.writes
+    }
+    guessed: list[Station] = []
+    for member, station in zip(members, stations, strict=True):
+        is_open = station.kind == "topic" and station.event_ms is not None and station.name not in written
+        others = {one.name for one in stations if station.name in one.reads}
+        jobs = {name: each for name, each in looks.items() if name not in others}
+        newest = [(point.wall_ms, ms) for point in member.points if (ms := point.max_event_ms) is not None]
+        guessed.append(replace(station, guess=guessed_writer(newest, jobs)) if is_open else station)
+    return guessed
+
+
+def _station(member: ChainMember, at_ms: int | None, topics: Mapping[str, set[str | None]]) -> Station:
+    snapshot, point = member.snapshot, _point_at(member, at_ms)
+    if member.topic is not None:
+        is_one = len(topics[member.topic]) == 1
+        is_known = member.is_timed and is_one
+        return Station(
+            kind="topic",
+            name=member.topic,
+            target=member.name,
+            event_ms=point.max_event_ms if point is not None and is_known else None,
+            partition=None if snapshot is None or not is_known else _newest(snapshot),
+            trouble=member.lost or (None if is_known else NOT_SET if is_one else SEVERAL_CLUSTERS),
+            verdict=_verdict(member, point),
+            critical=_critical(member),
+        )
+    blame = Blame() if snapshot is None or point is None else blame_of(snapshot, member.points)
+    # What a job's output has passed: Spark's next watermark shows in the output of the next batch only.
+    emitted_ms = None if point is None else point.watermark_ms if point.emitted_ms is None else point.emitted_ms
+    reads: dict[str, Edge] = dict.fromkeys(member.reads, "configured")
+    writes: dict[str, Edge] = dict.fromkeys(member.writes, "configured")
+    if snapshot is not None:
+        reads |= {_here(topic, member, topics): "reported" for topic in _reported(snapshot, topics)}
+        writes |= {_here(topic, member, topics): "reported" for topic in snapshot.spark.writes or ()}
+    return Station(
+        kind="job",
+        name=member.name,
+        target=member.name,
+        event_ms=emitted_ms,
+        lateness_ms=None if snapshot is None else snapshot.settings.lateness_ms,
+        channel=blame.channel,
+        cause=blame.cause,
+        reads=reads,
+        writes=writes,
+        trouble=member.lost or ("no answer yet" if snapshot is None else _why_unknown(snapshot, point)),
+        verdict=_verdict(member, point),
+        critical=_critical(member),
+    )
+
+
+def _verdict(member: ChainMember, point: HistoryPoint | None) -> Verdict:
+    """The target's own verdict; unknown if it does not answer now."""
+    if member.snapshot is None:
+        return Verdict("unknown", reason=Reason("starting"))
+    silent = "engine_lost" if member.lost is not None else "source_silent" if point is None else None
+    return verdict_of(member.snapshot, lost=silent)
+
+
+def _critical(member: ChainMember) -> list[str]:
+    if member.snapshot is None:
+        return []
+    found = diagnose(member.snapshot, member.points, lost=member.lost)
+    return [one.code for one in found if one.severity == "critical"]
+
+
+def _here(topic: str, job: ChainMember, topics: Mapping[str, set[str | None]]) -> str:
+    """The topic's name; with its cluster where the topic of that name that is watched is on another one."""
+    watched_at = topics.get(topic, set())
+    is_elsewhere = job.cluster is not None and bool(watched_at) and job.cluster not in watched_at
+    return f"{topic} at {job.bootstrap}" if is_elsewhere else topic
+
+
+def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None) -> str | None:
+    if isinstance(snapshot.target, KafkaStreams):
+        return "each task has its own clock"
+    if point is None:
+        return "it does not answer"
+    return "no watermark yet" if point.watermark_ms is None else None
+
+
+def _point_at(member: ChainMember, at_ms: int | None) -> HistoryPoint | None:
+    """The last look at a target up to that moment; None for one that is lost or does not answer: it may be
+    elsewhere by now."""
+    snapshot = member.snapshot
+    if member.lost is not None or at_ms is None or snapshot is None or snapshot.state in ("stale", "failed"):
+        return None
+    point = next((point for point in reversed(member.points) if point.wall_ms <= at_ms), None)
+    if point is None or point.wall_ms <= at_ms - SILENT_MS:
+        return None
+    # That of a Kafka Streams application is the time of one task, which perhaps has no data.
+    return replace(point, watermark_ms=None) if isinstance(snapshot.target, KafkaStreams) else point
+
+
+def _newest(snapshot: Snapshot) -> str | None:
+    """The partition with the newest record."""
+    timed = [view for view in snapshot.channels if view.max_event_ms is not None]
+    return max(timed, key=lambda view: view.max_event_ms or 0).channel if timed else None
+
+
+def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
+    """The topics that a job itself shows that it reads; `topics` are those known by name.
+
+    Flink's metrics spell `.` as `_`: a name that can mean several known topics stands for none of them.
+    """
+    target = snapshot.target
+    if isinstance(target, FlinkJob):
+        return {_real_name(name, topics) for name in target.topics}
+    if isinstance(target, KafkaStreams):
+        found = {view.channel.rpartition("-")[0] for view in snapshot.channels}
+        return {name for name in found if not _is_internal(name, target.streams.id)}
+    if isinstance(target, SparkQuery | ConsumerGroup):
+        offsets = [source.offsets for source in snapshot.sources or () if isinstance(source.offsets, dict)]
+        return {place.rpartition("/")[0] for places in offsets for place in places}
+    source = snapshot.source
+    if isinstance(target, OwnRun) and source is not None and source.kind == "kafka":
+        return set(source.description.removesuffix(f" at {source.bootstrap}").split(", "))
+    return set()
+
+
+def _real_name(metric: str, topics: Collection[str]) -> str:
+    return " or ".join(sorted(topic for topic in topics if topic.replace(".", "_") == metric)) or metric
+
+
+def _is_internal(topic: str, application: str) -> bool:
+    return topic.startswith(f"{application}-") and topic.endswith(("-repartition", "-changelog"))
+
+
+# Words
+
+
+def headline(chain: Chain) -> str:
+    """What is lost on the way that loses most, and where: `behind 2h04m: 1h50m are lost in enrich (…)`."""
+    if chain.behind_ms is None:
+        unknown = next((chain.hops[number] for number in chain.way if chain.hops[number].own_ms is None), None)
+        return "how far behind is not known" + ("" if unknown is None else f": {_titled(unknown)}: {why(unknown)}")
+    behind = f"behind {'≥ ' if chain.behind_at_least else ''}{f.duration(max(chain.behind_ms, 0))}"
+    if chain.worst is None:
+        return behind
+    hop = chain.hops[chain.worst]
+    places = " or ".join(_titled(each) for each in (*(chain.hops[over] for over in hop.includes), hop))
+    held = "" if hop.includes else held_words(chain, hop)  # the loss may be another hop's
+    return f"{behind}: {f.duration(hop.loss_ms or 0)} are lost in {places}{f' ({held})' if held else ''}"
+
+
+def chain_headline(snapshot: Snapshot) -> list[str]:
+    """The headline of a chain; nothing for any other target."""
+    return [headline(snapshot.target)] if isinstance(snapshot.target, Chain) else []
+
+
+def text_lines(chain: Chain, zone: tzinfo | None) -> Iterator[str]:
+    """The chain as lines of plain text, for the command line."""
+    yield headline(chain)
+    for number in chain.way:
+        yield _text(chain, number, zone)
+    if others := beside(chain):
+        yield BESIDE
+    for number in others:
+        yield _text(chain, number, zone)
+
+
+def beside(chain: Chain) -> list[int]:
+    """The hops that are not on the shown way."""
+    return [number for number in range(len(chain.hops)) if number not in chain.way]
+
+
+def _text(chain: Chain, number: int, zone: tzinfo | None) -> str:
+    return "".join(text for text, _ in hop_line(chain, number, zone, _WHOLE)).rstrip()
+
+
+def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list[Span]:
+    """A hop: its name, event time, loss, who holds it back, and what is not known of it."""
+    hop = chain.hops[number]
+    style = _style(chain, number)
+    names = max(cell_len(f.name(hop.name)) for hop in chain.hops)
+    cells = max(min(names, width // 3, _NAME_CELLS), 1)
+    newest = max((ms for each in chain.hops if (ms := each.own_ms) is not None), default=None)
+    time = "?" if hop.own_ms is None else f.near(hop.own_ms, zone, newest)
+    lost = "" if hop.loss_ms is None else f"loses {f.duration(hop.loss_ms)}" if hop.loss_ms > 0 else "no loss"
+    details = [
+        held_words(chain, hop) if (hop.loss_ms or 0) > 0 else "",
+        why(hop) if hop.own_ms is None or hop.looping else "",
+        f"with {', '.join(_titled(chain.hops[over]) for over in hop.includes)}" if hop.includes else "",
+        "configured" if hop.edge == "configured" else "",
+        f"guessed: perhaps written by {f.name(chain.hops[hop.inputs[0]].name)}" if hop.edge == "guessed" else "",
+    ]
+    parts = [
+        part((f" {'▸' if number == chain.worst else ' '} {hop.kind:<5}  ", "dim")),
+        part((f.pad(f.cut_middle(f.name(hop.name), cells), cells), style), gap=""),
+        *([part((f.pad(time, _TIME_CELLS), "text"), gap="  ")] if width >= _TIMED_CELLS else []),
+        part((f"{lost:<{_LOSS_CELLS}}", style), gap="  "),
+        *(part((text, "dim"), rank=place + 1, gap="  ") for place, text in enumerate(details) if text),
+    ]
+    return lay(parts, width)
+
+
+def _style(chain: Chain, number: int) -> str:
+    if number == chain.worst:
+        return STYLES["stalled"]
+    return "dim" if chain.hops[number].own_ms is None else "text"
+
+
+def staircase(chain: Chain, width: int, height: int) -> list[list[Span]]:
+    """The shown way as a descending staircase of event time: each hop is as far down as it is behind the first one.
+
+    What leads to a hop is dashed where it is only configured, a hop whose input is guessed thinly. Below are the names
+    and losses. Empty: nothing is known.
+    """
+    way = _in_view(chain, max(width // _HOP_CELLS, 1))
+    known = [ms for number in chain.way if (ms := chain.hops[number].own_ms) is not None]
+    if len(known) < 2 or height < 2:
+        return []
+    span = max(max(known) - min(known), 1)
+    cells = min(width // len(way), _MAX_HOP_CELLS)
+    rows: list[list[Span]] = [[] for _ in range(height)]
+    above = 0
+    for number in way:
+        own = chain.hops[number].own_ms
+        down = above if own is None else round((height - 1) * (max(known) - own) / span)
+        _draw_step(rows, chain, number, (above, down), cells)
+        above = down
+    hops = [(chain.hops[number], _style(chain, number)) for number in way]
+    names = [(f.pad(f.cut_middle(f.name(hop.name), cells - 1), cells), style) for hop, style in hops]
+    losses = [(f.pad(_loss(hop), cells), style) for hop, style in hops]
+    return [[(" ", "text"), *row] for row in (*rows, names, losses)]
+
+
+def _loss(hop: Hop) -> str:
+    if hop.loss_ms is None:
+        return "" if hop.own_ms is not None else "?"
+    return f"-{f.duration(hop.loss_ms)}" if hop.loss_ms > 0 else "0s"
+
+
+def _in_view(chain: Chain, most: int) -> list[int]:
+    """At most that many hops of the way, the worst one and its input among them."""
+    place = chain.way.index(chain.worst) if chain.worst is not None else len(chain.way) - 1
+    start = max(min(place - most // 2, len(chain.way) - most), 0)
+    return chain.way[start : start + most]
+
+
+def _draw_step(rows: list[list[Span]], chain: Chain, number: int, between: tuple[int, int], cells: int) -> None:
+    """Append a hop's columns: from the row above it down to its own (rows from the top), then straight on."""
+    hop, style = chain.hops[number], _style(chain, number)
+    (above, down), is_configured = between, hop.edge == "configured"
+    top, bottom = min(between), max(between)
+    level = "┄" if hop.own_ms is None else "╍" if is_configured else "╌" if hop.edge == "guessed" else "━"
+    for row, spans in enumerate(rows):
+        if row == down:
+            corner = level if above == down else "┗" if down > above else "┏"
+            spans.append((corner + level * (cells - 1), style))
+        elif row == above:
+            spans.append(("┓" if down > above else "┛", style))
+            spans.append((" " * (cells - 1), "text"))
+        elif top < row < bottom:
+            spans.append(("╏" if is_configured else "┃", style))
+            spans.append((" " * (cells - 1), "text"))
+        else:
+            spans.append((" " * cells, "text"))
+
+
+def held_words(chain: Chain, hop: Hop) -> str:
+    """Who holds back its watermark, and why; empty: neither is known."""
+    if hop.channel is None:
+        lateness = f" {f.duration(hop.lateness_ms)}" if hop.cause == "lateness" and hop.lateness_ms else ""
+        return "" if hop.cause is None else f"{CAUSES[hop.cause].short}{lateness}"
+    cause = "" if hop.cause is None else f": {CAUSES[hop.cause].short}"
+    return f"held back by {f.name(chain.holder_in(hop) or hop.channel)}{cause}"
+
+
+def why(hop: Hop) -> str:
+    """Why its event time or loss is not known."""
+    if hop.looping:
+        return "it is part of a loop"
+    if hop.target is None:
+        return "no target watches it"
+    return hop.trouble or "its event time is not known"
+
+
+def _titled(hop: Hop) -> str:
+    return f"topic {f.name(hop.name)}" if hop.kind == "topic" else f.name(hop.name)
+
+
+_PAUSED_MS = 5_000
+"""How long a source has read nothing before it counts as paused: longer than between two samples."""
+
+
+class Blame(Struct, frozen=True):
+    """The channel that holds back a job, and the cause; None: no channel does, or it is not known."""
+
+    channel: str | None = None
+    cause: Cause | None = None
+
+
+def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
+    """Who holds back the job of a snapshot, by what its kind of target reports; `points` are its history."""
+    target, holder, channel = snapshot.target, snapshot.level.holder, held_back_by(snapshot)
+    if isinstance(target, SparkQuery):
+        return _of_query(snapshot)
+    if holder is not None and holder.cause == "backlog":
+        if isinstance(target, FlinkJob) and _reads_nothing(points):
+            return Blame(holder.channel, "paused")
+        is_alone = any(note.code == "no_member" for note in snapshot.notes)
+        if is_alone and not any(view.rate for view in snapshot.channels):
+            return Blame(holder.channel, "no_member")
+    return Blame() if channel is None or holder is None else Blame(channel, holder.cause)
+
+
+def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:
+    """Whether the sources were not busy in the last seconds, and had unread records that became no fewer, while the
+    watermark did not move.
+    """
+    recent = [point for point in points if point.wall_ms >= points[-1].wall_ms - _PAUSED_MS]
+    unread = [point.backlog or 0 for point in recent]
+    is_still = len({point.watermark_ms for point in recent}) == 1 and unread == sorted(unread) and all(unread)
+    is_free = all(max(point.busy or 0, point.back_pressured or 0) < BUSY for point in recent)
+    return len(recent) < len(points) and is_still and is_free
+
+
+def _of_query(snapshot: Snapshot) -> Blame:
+    """The blame for an attached Spark query: a longer delay, its trigger, or the input with the lowest watermark."""
+    spark, sources = snapshot.spark, snapshot.sources or []
+    if spark.frozen_ms is not None:
+        return Blame(None, "lateness_raised")
+    nodes = spark.nodes or []
+    holding = next((node for node in nodes if node.holds), nodes[0] if len(nodes) == 1 else None)
+    if holding is None or holding.sources is None:
+        return Blame()
+    inputs = [sources[place] for place in holding.sources if place < len(sources)]
+    unread = _unread(inputs)
+    # Its batches take at most half of the time between two triggers.
+    if unread and spark.trigger_ms and spark.batch_ms is not None and 2 * spark.batch_ms <= spark.trigger_ms:
+        return Blame(None, "trigger")
+    cause: Cause | None = None if unread is None else "backlog" if unread else "quiet"
+    places = [place for one in inputs for place in (one.offsets if isinstance(one.offsets, dict) else ())]
+    channel = places[0].replace("/", "-") if len(places) == 1 else None
+    return Blame(channel, cause if channel is not None or cause == "backlog" else None)
+
+
+def _unread(inputs: Sequence[SourcePosition]) -> int | None:
+    known = [one.backlog for one in inputs if one.backlog is not None]
+    return sum(known) if inputs and len(known) == len(inputs) else None
