@@ -323,7 +323,7 @@ def _words(event: Event) -> EventWords:
         held = f"for {f.duration(event.held_ms)}"
         if event.channel is None:
             return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
-        does = [_HOLDS if event.cause is None else f"{CAUSES[event.cause].short}: {_HOLDS}"]
+        does = [_HOLDS if event.cause is None else f"holds back: {CAUSES[event.cause].short}"]
         if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
             does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
         after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []

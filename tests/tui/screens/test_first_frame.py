@@ -1,12 +1,11 @@
-"""What a screen shows at once, and what a notice shows of a long message."""
+"""What a screen shows at once."""
 
 import asyncio
 
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 from wmtop.tui.widgets.lines import TextLine
-from wmtop.tui.words.history import HolderChanged, event_words
-from wmtop.tui.words.spans import fitted, part
+from wmtop.tui.words.spans import part
 
 
 class _Watched(TextLine):
@@ -38,8 +37,3 @@ def test_the_first_frame_has_its_text() -> None:
             return app.query_one(_Watched).frames
 
     assert asyncio.run(scenario())[0] == "MOVING"
-
-
-def test_an_event_names_the_cause_where_there_is_little_room() -> None:
-    began = event_words(HolderChanged(wall_ms=1, channel="WN", cause="quiet", before="VX", held_ms=60_000))
-    assert fitted(began.detail, 24) == "no data"

@@ -94,6 +94,6 @@ def test_the_narrowest_list_of_events_has_whole_sentences() -> None:
     stall = VerdictChanged(wall_ms=1, verdict="stalled", before="moving", channel="F9", cause="quiet")
     assert fitted(event_words(stall).detail, 29) == "F9 holds back the watermark"
     takeover = HolderChanged(wall_ms=1, channel="F9", before="MQ", cause="quiet", held_ms=9)
-    assert fitted(event_words(takeover).detail, 29) == "holds back the watermark"
+    assert fitted(event_words(takeover).detail, 28) == "holds back: no data"
     burst = LateBurst(wall_ms=1, share=0.09, usual=0.005, late=108, records=1_200)
     assert fitted(event_words(burst).detail, 29) == "9.0 % late in the last minute"
