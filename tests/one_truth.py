@@ -131,6 +131,10 @@ def _compare(given: CheckInput, said: list[str]) -> None:
         assert not snapshot.blockers or level.holder.channel in snapshot.blockers[0].channels
         assert level.holder.channel in holder
 
+    silent = {channel for one in findings if one.code == "silent-channels" for channel in one.channels}
+    if level.holder is not None and level.holder.cause == "behind":
+        assert level.holder.channel not in silent, "one channel has one cause"
+
     if "no channel holds back" in holder:
         assert (row.held_back_by, result.held_back_by) == (None, None), level.holder
         assert not [one for one in findings if one.code == "watermark-stalled" and one.channels]

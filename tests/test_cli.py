@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -22,10 +23,9 @@ COMMAND = [sys.executable, "-m", "wmtop.tui.cli"]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory with one good file and several bad ones."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
     pq.write_table(pa.table({"scheduled": [1, 2], "carrier": ["a", "b"], "text": ["x", "y"]}), "good.parquet")
     Path("words.csv").write_text("at,c\nhello,a\n")
     Path("empty.parquet").touch()
@@ -33,7 +33,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("empty-dir").mkdir()
     Path("data").mkdir()
     Path("data/part.csv").write_text("t\n1\n")
-    return tmp_path
+    with tempfile.TemporaryDirectory(prefix="wmtop-", dir="/tmp") as runs:  # sockets need short paths
+        monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, runs)
+        yield tmp_path
 
 
 EXISTS = "already exists; choose another file or pass --force"

@@ -5,7 +5,7 @@ The rules judge groups: with two dead channels, idling one alone frees nothing; 
 
 from itertools import compress
 
-from ..snapshot import ChannelView, OpenWindow, WhatIfIdle
+from ..snapshot import ChannelView, Holder, OpenWindow, WhatIfIdle
 from ..text import formatting as f
 from ..verdict.preview import ProposedSetting, now_gain_ms
 from .finding import ADD_READERS, WAIT, Finding, Fix, Text, change_idle_timeout, check_channels, n, names, span, verb
@@ -109,13 +109,21 @@ def _split(facts: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
             idle_ms is None or (v.quiet_ms or 0) <= idle_ms if v.aligned is None else v.aligned for v in unseen
         ]
         views = [*compress(unseen, takes_part), *views]
-    unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
+    blamed = holder.channel if holder is not None and _has_another_cause(facts, holder) else None
     after_ms = facts.quiet_limit_ms / 2
     if facts.verdict == "stalled":
         after_ms = min(after_ms, facts.stall_ms / 2)  # no data for long enough to stall the watermark
     after_ms = max(MINUTE, after_ms)
-    silent = {view.channel: view for view in views if view.channel != unread and _is_silent(view, after_ms)}
+    silent = {view.channel: view for view in views if view.channel != blamed and _is_silent(view, after_ms)}
     return silent, {view.channel: view for view in views if view.channel not in silent}
+
+
+def _has_another_cause(facts: DiagnosisInput, holder: Holder) -> bool:
+    """Whether the holder is blamed for something else than having no data: one channel has one cause."""
+    if holder.cause == "behind":
+        quiet_ms = next((view.quiet_ms for view in facts.channels if view.channel == holder.channel), None) or 0
+        return facts.verdict != "stalled" or 2 * quiet_ms < facts.stall_ms
+    return holder.cause in ("backlog", "paused", "held_back")
 
 
 def _is_silent(view: ChannelView, after_ms: float) -> bool:

@@ -81,10 +81,17 @@ def cause_of_channel(monitor: Monitor, number: int, now: int, around: Around) ->
         return "future_elsewhere"
     if unread is not None and unread.may_be_of(channel.name) != 0:
         return "behind"
-    # A pause explains the lag if it has lasted for half of it, or for much longer than usual for the channel.
     quiet_ms = now - heard
+    if quiet_ms <= 0:
+        return "behind"
+    # A pause explains the lag if it has lasted for half of it, or for much longer than usual for the channel; and a
+    # stall if it has lasted for half of what makes one.
     usual_ms = (heard - channel.added_ms) // max(1, _times_heard(monitor, channel))
-    return "quiet" if quiet_ms > 0 and (2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_ms) else "behind"
+    if 2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_ms:
+        return "quiet"
+    patience = monitor.history.patience(monitor.settings)
+    is_frozen = now - monitor.history.frozen_since(now) > patience
+    return "quiet" if is_frozen and 2 * quiet_ms >= patience else "behind"
 
 
 def _times_heard(monitor: Monitor, channel: Channel) -> int:

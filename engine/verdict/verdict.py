@@ -71,7 +71,7 @@ def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -
     if history.verdict != name:
         history.verdict, history.verdict_since_ms = name, now
     gained = history.gained(now - patience) if name not in ("unknown", "ended") else None
-    frozen_since = _frozen_since(history, now)
+    frozen_since = history.frozen_since(now)
     return Verdict(
         verdict=name,
         since_ms=history.verdict_since_ms if began_ms is None else began_ms,
@@ -82,12 +82,6 @@ def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -
         speed=None if gained is None else gained / patience,
         reason=reason,
     )
-
-
-def _frozen_since(history: WatermarkHistory, now: int) -> int:
-    """When the watermark last advanced; when observation began if it never did."""
-    moved = history.moved_ms
-    return moved if moved is not None else now if history.began_ms is None else history.began_ms
 
 
 def _condition(
@@ -101,7 +95,7 @@ def _condition(
     observed = now - (now if history.began_ms is None else history.began_ms)
     if not history.has_advanced() and observed <= patience:
         return "unknown", Reason("too_short", ms=observed), None
-    frozen_since = _frozen_since(history, now)
+    frozen_since = history.frozen_since(now)
     if now - frozen_since > patience:
         name, reason = _not_advancing(snapshot, evidence, now, patience)
         return name, reason, None if name == "unknown" else frozen_since

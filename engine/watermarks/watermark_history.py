@@ -116,6 +116,10 @@ class WatermarkHistory(Struct):
         """Whether the watermark has advanced since observation began."""
         return self.moved_ms is not None and (self.began_ms is None or self.moved_ms >= self.began_ms)
 
+    def frozen_since(self, now: int) -> int:
+        """When the watermark last advanced; when observation began if it never did."""
+        return self.moved_ms if self.moved_ms is not None else now if self.began_ms is None else self.began_ms
+
     def pace(self) -> int | None:
         """How often the watermark usually advances (ms); None: not known yet."""
         return _percentile_90(self.gaps) if len(self.gaps) >= MIN_GAPS else None
