@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 from textual.screen import Screen
 
-from ...engine.feed.messages import Header
+from ...engine.feed.messages import Header, decode_from_engine, encode_line
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.recording_writer import UNBOUNDED, BackgroundWriter, RecordingWriter
 from ...engine.feed.redaction import Redaction
@@ -22,6 +22,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
 from ...engine.system.files import PrivateDirectory, check_outputs, create, written_whole
+from ...engine.system.zstd import Frames, compress
 from ...engine.verdict.history import HistoryPoint, history_point
 from ..words.history import brief_ms, log_of
 from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, markdown
@@ -35,8 +36,8 @@ CLIP_MS = 300_000
 """Length (ms of wall clock) of the recording before the moment."""
 MIN_SNAPSHOTS = 60
 """Snapshots in the recording, at least, if there are as many."""
-_MAX_CHANNELS = 200_000
-"""Channels in all snapshots kept for an incident, at most: about 100 MB."""
+MAX_BYTES = 32 << 20
+"""Memory (bytes, compressed) of all snapshots kept for an incident, at most: five minutes of 1,000 channels have 8 MB."""
 _SIZE = (120, 36)
 _GONE = "The engine is gone; this is its last snapshot"
 
@@ -94,32 +95,58 @@ class Incident(Struct, frozen=True, kw_only=True):
     redacted: bool = False
 
 
+class KeptSnapshots(Sequence[Snapshot]):
+    """Compressed lines of the stream, and a last snapshot as it is; each is decoded again whenever it is read."""
+
+    def __init__(self, lines: Sequence[bytes], last: Snapshot) -> None:
+        self._lines = lines
+        self._last = last
+
+    def __len__(self) -> int:
+        return len(self._lines) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Snapshot]: ...
+    def __getitem__(self, index: int | slice) -> Snapshot | list[Snapshot]:
+        places = range(len(self))[index]
+        return self._at(places) if isinstance(places, int) else [self._at(place) for place in places]
+
+    def _at(self, place: int) -> Snapshot:
+        if place == len(self._lines):
+            return self._last
+        snapshot = decode_from_engine(b"".join(Frames().feed(self._lines[place])))
+        assert isinstance(snapshot, Snapshot)
+        return snapshot
+
+
 class LastMinutes:
     """The snapshots of the last minutes, within bounds of time and memory."""
 
     def __init__(self) -> None:
-        self._snapshots: deque[Snapshot] = deque()
-        self._channels = 0
+        # With the time of each, and compressed: as objects they have twenty times the size, hundreds of MB.
+        self._lines: deque[tuple[int, bytes]] = deque()
+        self.size = 0
+        """The memory (bytes) of the compressed snapshots."""
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep one, and drop what is too old."""
         if snapshot.wall_ms is None or snapshot.state == "starting":
             return
-        kept = self._snapshots
-        kept.append(snapshot)
-        self._channels += len(snapshot.channels)
+        kept, line = self._lines, compress(encode_line(snapshot), 1)
+        kept.append((snapshot.wall_ms, line))
+        self.size += len(line)
         while len(kept) > 1 and self._is_too_much(snapshot.wall_ms):
-            self._channels -= len(kept.popleft().channels)
+            self.size -= len(kept.popleft()[1])
 
-    def until(self, snapshot: Snapshot) -> list[Snapshot]:
+    def until(self, snapshot: Snapshot) -> Sequence[Snapshot]:
         """The snapshots up to and including the given one."""
-        before = [kept for kept in self._snapshots if (kept.wall_ms or 0) < (snapshot.wall_ms or 0)]
-        return [*before, snapshot]
+        return KeptSnapshots([line for wall_ms, line in self._lines if wall_ms < (snapshot.wall_ms or 0)], snapshot)
 
     def _is_too_much(self, wall_ms: int) -> bool:
-        oldest = self._snapshots[0].wall_ms or 0
-        old = wall_ms - oldest > CLIP_MS and len(self._snapshots) > MIN_SNAPSHOTS
-        return old or self._channels > _MAX_CHANNELS
+        old = wall_ms - self._lines[0][0] > CLIP_MS and len(self._lines) > MIN_SNAPSHOTS
+        return old or self.size > MAX_BYTES
 
 
 def incident_of(reader: RecordingReader, number: int) -> Incident:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui import cli
+from wmtop.tui.screens import incident_report
 from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
 from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
 
@@ -88,6 +89,20 @@ def test_a_screen_keeps_the_last_minutes_within_bounds() -> None:
     last = live(wall_ms=WALL + 999_000)
     assert len(minutes.until(last)) == CLIP_MS // 1_000 + 1
     assert minutes.until(live(wall_ms=WALL + 900_000))[-1].wall_ms == WALL + 900_000
+    kept = minutes.until(last)
+    assert kept[:2] == [live(wall_ms=WALL + n * 1_000) for n in (699, 700)]
+    assert [one.wall_ms for one in kept] == [WALL + n * 1_000 for n in range(699, 1_000)]
+
+
+def test_the_minutes_that_a_screen_keeps_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incident_report, "MAX_BYTES", 20_000)
+    minutes = LastMinutes()
+    for n in range(100):
+        minutes.add(live(wall_ms=WALL + n * 1_000))
+    assert 10_000 < minutes.size <= 20_000
+    kept = minutes.until(live(wall_ms=WALL + 100_000))
+    assert 2 < len(kept) < 60
+    assert [one.wall_ms for one in kept] == [WALL + n * 1_000 for n in range(101 - len(kept), 101)]
 
 
 def test_redacted_there_is_no_name_in_any_part(here: Path) -> None:
