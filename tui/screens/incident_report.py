@@ -21,7 +21,7 @@ from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
-from ...engine.system.files import PrivateDirectory, check_outputs, create, written_whole
+from ...engine.system.files import PrivateDirectory, check_new, check_outputs, written_whole
 from ...engine.system.zstd import Frames, compress
 from ...engine.verdict.history import HistoryPoint, history_point
 from ..words.history import brief_ms, log_of
@@ -37,8 +37,9 @@ CLIP_MS = 300_000
 MIN_SNAPSHOTS = 60
 """Snapshots in the recording, at least, if there are as many."""
 MAX_BYTES = 32 << 20
-"""Memory (bytes, compressed) of all snapshots kept for an incident, at most: five minutes of 1,000 channels have 8 MB."""
+"""Memory (bytes, compressed) of all snapshots kept for an incident, at most; 300 of 1,000 channels have 8 MB."""
 _SIZE = (120, 36)
+_BESIDE = ".wmtop-incident-"
 _GONE = "The engine is gone; this is its last snapshot"
 
 
@@ -199,17 +200,21 @@ def check_target(out: Path, inputs: Sequence[Path], *, force: bool) -> None:
 def write_incident(
     incident: Incident, out: Path, *, force: bool = False, step: Callable[[str], object] = lambda text: None
 ) -> None:
-    """Write the incident to `out`: a zip, or a directory; `step` gets what is being done.
+    """Write the incident to `out`, a zip or a directory, which is whole or not there; `step` gets what is being done.
 
     Not from within an event loop. UsageError if it exists and `force` is not given; RunError where the disk is full.
     """
+    is_zip = out.suffix.lower() == ".zip"
     try:
-        files = PrivateDirectory("wmtop-incident-")
+        # A directory is made where it can be renamed to its place.
+        files = PrivateDirectory("wmtop-incident-") if is_zip else PrivateDirectory(_BESIDE, _same_disk(out))
         try:
-            _write_files(incident, files.path, step)
+            made = files.path / "report"  # with the permissions of a new directory
+            made.mkdir()
+            _write_files(incident, made, step)
             step("writing")
-            write = _write_zip if out.suffix.lower() == ".zip" else _write_directory
-            write(files.path, out, force=force)
+            write = _write_zip if is_zip else _move_directory
+            write(made, out, force=force)
         finally:
             files.remove()
     except OSError as error:
@@ -327,8 +332,15 @@ def _write_zip(files: Path, out: Path, *, force: bool) -> None:
             archive.write(path, f"{out.stem}/{path.name}")
 
 
-def _write_directory(files: Path, out: Path, *, force: bool) -> None:
-    out.mkdir(exist_ok=True)
+def _same_disk(out: Path) -> Path:
+    return out if out.is_dir() else out.absolute().parent
+
+
+def _move_directory(files: Path, out: Path, *, force: bool) -> None:
+    """Make the files `out`; where it exists, its other files stay, and each of these is replaced in one step."""
+    if not out.is_dir():
+        files.rename(out)
+        return
     for path in sorted(files.iterdir()):
-        with create(out / path.name, "-o", force=force) as file:
-            file.write(path.read_bytes())
+        check_new(out / path.name, "-o", force=force)
+        path.replace(out / path.name)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -119,6 +120,54 @@ def test_redacted_there_is_no_name_in_any_part(here: Path) -> None:
     holder = json.loads(everything[2])["level"]["holder"]["channel"]
     assert f" {holder}" in everything[0]  # the same name in all of them
     assert holder in everything[1]
+
+
+KILLED = """
+import os, sys
+from wmtop.tui import cli
+
+left, out = int(sys.argv.pop(1)), sys.argv[-1]
+
+def hook(event, arguments):
+    global left
+    if event in ("open", "os.mkdir", "os.rename") and any(str(one).startswith(out) for one in arguments[:2]):
+        left -= 1
+        if not left:
+            os._exit(9)
+
+sys.addaudithook(hook)
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("out", ["out.zip", "out"])
+def test_a_killed_report_is_whole_or_not_there(here: Path, out: str) -> None:
+    """Killed just before the n-th time that the process makes something at the report's name or in it."""
+    record(here / "a.rec", timeline(0))
+    codes: list[int] = []
+    while 0 not in codes:
+        assert not (here / out).exists()
+        command = [sys.executable, "-c", KILLED, str(len(codes) + 1), "report", "a.rec", "-o", str(here / out)]
+        codes.append(subprocess.run(command, check=False, cwd=here, stdin=subprocess.DEVNULL).returncode)
+    assert codes[0] == 9
+    assert set(codes) == {9, 0}
+    assert {path.name for path in here.iterdir()} == {"a.rec", out}  # what the killed ones left is gone
+    files = (
+        unpacked(here / out, here / "unpacked")
+        if out == "out.zip"
+        else {one.name: one for one in (here / out).iterdir()}
+    )
+    assert set(files) == NAMES
+
+
+def test_a_directory_keeps_its_other_files(here: Path) -> None:
+    record(here / "a.rec")
+    (here / "out").mkdir()
+    (here / "out" / "notes").write_text("mine")
+    (here / "out" / TEXT).write_text("old")
+    assert report("a.rec", "-o", "out", "--force") == 0
+    assert {path.name for path in (here / "out").iterdir()} == {*NAMES, "notes"}
+    assert (here / "out" / TEXT).read_text() != "old"
 
 
 @pytest.mark.parametrize("out", ["out.zip", "out"])
