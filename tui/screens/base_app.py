@@ -260,8 +260,7 @@ class BaseApp(App[Result]):
     def __init__(self, preferences_file: Path | None) -> None:
         prepare_terminal()
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
-        # As Textual's driver has it: Rich assumes another size where the terminal has none, and Textual would lay the
-        # screen out in both in turn, for ever.
+        # Where the terminal has no size Rich assumes another one than Textual's driver, which lays out both for ever.
         self.console.size = shutil.get_terminal_size()
         self._engine_name = ""
         self._preferences_file = preferences_file

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +39,6 @@ MIN_SNAPSHOTS = 60
 MAX_BYTES = 32 << 20
 """Memory (bytes, compressed) of all snapshots kept for an incident, at most; 300 of 1,000 channels have 8 MB."""
 _SIZE = (120, 36)
-_BESIDE = ".wmtop-incident-"
 _GONE = "The engine is gone; this is its last snapshot"
 
 
@@ -96,40 +95,13 @@ class Incident(Struct, frozen=True, kw_only=True):
     redacted: bool = False
 
 
-class KeptSnapshots(Sequence[Snapshot]):
-    """Compressed lines of the stream, and a last snapshot as it is; each is decoded again whenever it is read."""
-
-    def __init__(self, lines: Sequence[bytes], last: Snapshot) -> None:
-        self._lines = lines
-        self._last = last
-
-    def __len__(self) -> int:
-        return len(self._lines) + 1
-
-    @overload
-    def __getitem__(self, index: int) -> Snapshot: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Snapshot]: ...
-    def __getitem__(self, index: int | slice) -> Snapshot | list[Snapshot]:
-        places = range(len(self))[index]
-        return self._at(places) if isinstance(places, int) else [self._at(place) for place in places]
-
-    def _at(self, place: int) -> Snapshot:
-        if place == len(self._lines):
-            return self._last
-        snapshot = decode_from_engine(b"".join(Frames().feed(self._lines[place])))
-        assert isinstance(snapshot, Snapshot)
-        return snapshot
-
-
 class LastMinutes:
     """The snapshots of the last minutes, within bounds of time and memory."""
 
     def __init__(self) -> None:
         # With the time of each, and compressed: as objects they have twenty times the size, hundreds of MB.
         self._lines: deque[tuple[int, bytes]] = deque()
-        self.size = 0
-        """The memory (bytes) of the compressed snapshots."""
+        self._size = 0
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep one, and drop what is too old."""
@@ -137,17 +109,19 @@ class LastMinutes:
             return
         kept, line = self._lines, compress(encode_line(snapshot), 1)
         kept.append((snapshot.wall_ms, line))
-        self.size += len(line)
+        self._size += len(line)
         while len(kept) > 1 and self._is_too_much(snapshot.wall_ms):
-            self.size -= len(kept.popleft()[1])
+            self._size -= len(kept.popleft()[1])
 
-    def until(self, snapshot: Snapshot) -> Sequence[Snapshot]:
-        """The snapshots up to and including the given one."""
-        return KeptSnapshots([line for wall_ms, line in self._lines if wall_ms < (snapshot.wall_ms or 0)], snapshot)
+    def until(self, snapshot: Snapshot) -> list[Snapshot]:
+        """The snapshots up to and including the given one; thread-safe, as decoding them takes a while."""
+        lines = [line for wall_ms, line in list(self._lines) if wall_ms < (snapshot.wall_ms or 0)]
+        before = (decode_from_engine(b"".join(Frames().feed(line))) for line in lines)
+        return [*(one for one in before if isinstance(one, Snapshot)), snapshot]
 
     def _is_too_much(self, wall_ms: int) -> bool:
         old = wall_ms - self._lines[0][0] > CLIP_MS and len(self._lines) > MIN_SNAPSHOTS
-        return old or self.size > MAX_BYTES
+        return old or self._size > MAX_BYTES
 
 
 def incident_of(reader: RecordingReader, number: int) -> Incident:
@@ -207,7 +181,8 @@ def write_incident(
     is_zip = out.suffix.lower() == ".zip"
     try:
         # A directory is made where it can be renamed to its place.
-        files = PrivateDirectory("wmtop-incident-") if is_zip else PrivateDirectory(_BESIDE, _same_disk(out))
+        where = None if is_zip else out if out.is_dir() else out.absolute().parent
+        files = PrivateDirectory(".wmtop-incident-", where)
         try:
             made = files.path / "report"  # with the permissions of a new directory
             made.mkdir()
@@ -330,10 +305,6 @@ def _write_zip(files: Path, out: Path, *, force: bool) -> None:
     with written_whole(out, "-o", force=force) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(files.iterdir()):
             archive.write(path, f"{out.stem}/{path.name}")
-
-
-def _same_disk(out: Path) -> Path:
-    return out if out.is_dir() else out.absolute().parent
 
 
 def _move_directory(files: Path, out: Path, *, force: bool) -> None:
