@@ -75,16 +75,17 @@ def read_small(path: Path, limit: int = 1 << 20) -> bytes:
 class PrivateDirectory:
     """A temporary directory that only this user may open (mode 0700), held by a lock until `remove`.
 
-    First, those of the same `prefix` whose processes ended without doing so are removed. OSError if none can be made.
+    It is in `parent` (None: where temporary files are). First, those of the same `prefix` whose processes ended without
+    doing so are removed. OSError if none can be made.
     """
 
-    def __init__(self, prefix: str) -> None:
-        parent = Path(tempfile.gettempdir())
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        parent = Path(tempfile.gettempdir()) if parent is None else parent
         for left in parent.glob(f"{prefix}*"):
             with suppress(OSError):  # another user's, or removed at this moment
                 self._remove_left(left)
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             self._held = os.open(self.path, os.O_RDONLY)
             with suppress(OSError):  # a file system without locks, where none is ever removed as left
                 lock_file(self._held)

@@ -38,6 +38,8 @@ KEYS = ("w", "l", "t", "o", "g", "d", "h", "e", "?", "\x1b", "\x1b", "\x1b", "j"
 """What is typed at the screen: further screens, back, up and down, another order."""
 BOUNDS = {"memory": (8.0, 0.05), "heap": (4.0, 0.10), "threads": (2.0, 0.0), "descriptors": (3.0, 0.0)}
 """What a measure may grow by over the last two thirds: so much, or so large a share of its mean."""
+WARM_UP_S = 900.0
+"""What comes before is not judged: screens fill the 15 minutes that they show, the JVM needs 13 for its heap."""
 UNITS = {"memory": "resident memory, MB", "heap": "heap after a full collection, MB"}
 
 
@@ -240,7 +242,7 @@ def fits(samples: Iterable[Sample]) -> dict[tuple[str, str], Fit]:
         (measure, who): found
         for measure, series in measures(samples).items()
         for who, points in series.items()
-        if (found := fit(points, *BOUNDS[measure])) is not None
+        if (found := fit([point for point in points if point[0] >= WARM_UP_S], *BOUNDS[measure])) is not None
     }
 
 

@@ -118,7 +118,7 @@ class ReplayApp(WmtopApp):
         if isinstance(event.content, Snapshot):
             self._show()
 
-    def _incident(self) -> Incident | None:
+    async def _incident(self) -> Incident | None:
         return incident_of(self._recording, self._replay.playback.number)
 
     def _look_for_silence(self) -> None:

@@ -337,7 +337,7 @@ class WmtopApp(BaseApp[Answer]):
 
     async def action_export_incident(self) -> None:
         """Write the present state, and the minutes before it, to a zip in wmtop's start directory."""
-        incident = self._incident()
+        incident = await self._incident()
         if incident is None:
             return
         self.notify("writing an incident report …", timeout=3)
@@ -348,15 +348,15 @@ class WmtopApp(BaseApp[Answer]):
         else:
             self.notify(f"wrote {path}", markup=False, timeout=8)
 
-    def _incident(self) -> Incident | None:
+    async def _incident(self) -> Incident | None:
         """The incident at the shown snapshot; None before there is one."""
         if self._header is None or self._main is None:
             return None
         shown = self._main.shown.snapshot
         return Incident(
             header=self._header,
-            snapshots=self._minutes.until(shown),
-            points=self._recent.until(shown),
+            snapshots=await asyncio.to_thread(self._minutes.until, shown),
+            points=list(self._recent.until(shown)),
             lost=None if self._lost is None else self._lost.text,
         )
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -259,6 +260,8 @@ class BaseApp(App[Result]):
     def __init__(self, preferences_file: Path | None) -> None:
         prepare_terminal()
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        # Where the terminal has no size Rich assumes another one than Textual's driver, which lays out both for ever.
+        self.console.size = shutil.get_terminal_size()
         self._engine_name = ""
         self._preferences_file = preferences_file
         self.preferences = Preferences() if preferences_file is None else read_preferences(preferences_file)
@@ -387,7 +390,7 @@ class BaseApp(App[Result]):
     def on_load(self) -> None:
         if not self.is_headless and _has_terminal():
             threading.Thread(target=_end_with_terminal, name="wmtop-terminal", daemon=True).start()
-            # Not by the event loop, which a terminal without a size keeps from its other work.
+            # Not by the event loop, which may be busy.
             signal.signal(signal.SIGTERM, self._die_of)
 
     def _die_of(self, number: int, _frame: object) -> None:

@@ -14,14 +14,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 from textual.screen import Screen
 
-from ...engine.feed.messages import Header
+from ...engine.feed.messages import Header, decode_from_engine, encode_line
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.recording_writer import UNBOUNDED, BackgroundWriter, RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
-from ...engine.system.files import PrivateDirectory, check_outputs, create, written_whole
+from ...engine.system.files import PrivateDirectory, check_new, check_outputs, written_whole
+from ...engine.system.zstd import Frames, compress
 from ...engine.verdict.history import HistoryPoint, history_point
 from ..words.history import brief_ms, log_of
 from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, markdown
@@ -35,8 +36,8 @@ CLIP_MS = 300_000
 """Length (ms of wall clock) of the recording before the moment."""
 MIN_SNAPSHOTS = 60
 """Snapshots in the recording, at least, if there are as many."""
-_MAX_CHANNELS = 200_000
-"""Channels in all snapshots kept for an incident, at most: about 100 MB."""
+MAX_BYTES = 32 << 20
+"""Memory (bytes, compressed) of all snapshots kept for an incident, at most; 300 of 1,000 channels have 8 MB."""
 _SIZE = (120, 36)
 _GONE = "The engine is gone; this is its last snapshot"
 
@@ -98,28 +99,29 @@ class LastMinutes:
     """The snapshots of the last minutes, within bounds of time and memory."""
 
     def __init__(self) -> None:
-        self._snapshots: deque[Snapshot] = deque()
-        self._channels = 0
+        # With the time of each, and compressed: as objects they have twenty times the size, hundreds of MB.
+        self._lines: deque[tuple[int, bytes]] = deque()
+        self._size = 0
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep one, and drop what is too old."""
         if snapshot.wall_ms is None or snapshot.state == "starting":
             return
-        kept = self._snapshots
-        kept.append(snapshot)
-        self._channels += len(snapshot.channels)
+        kept, line = self._lines, compress(encode_line(snapshot), 1)
+        kept.append((snapshot.wall_ms, line))
+        self._size += len(line)
         while len(kept) > 1 and self._is_too_much(snapshot.wall_ms):
-            self._channels -= len(kept.popleft().channels)
+            self._size -= len(kept.popleft()[1])
 
     def until(self, snapshot: Snapshot) -> list[Snapshot]:
-        """The snapshots up to and including the given one."""
-        before = [kept for kept in self._snapshots if (kept.wall_ms or 0) < (snapshot.wall_ms or 0)]
-        return [*before, snapshot]
+        """The snapshots up to and including the given one; thread-safe, as decoding them takes a while."""
+        lines = [line for wall_ms, line in list(self._lines) if wall_ms < (snapshot.wall_ms or 0)]
+        before = (decode_from_engine(b"".join(Frames().feed(line))) for line in lines)
+        return [*(one for one in before if isinstance(one, Snapshot)), snapshot]
 
     def _is_too_much(self, wall_ms: int) -> bool:
-        oldest = self._snapshots[0].wall_ms or 0
-        old = wall_ms - oldest > CLIP_MS and len(self._snapshots) > MIN_SNAPSHOTS
-        return old or self._channels > _MAX_CHANNELS
+        old = wall_ms - self._lines[0][0] > CLIP_MS and len(self._lines) > MIN_SNAPSHOTS
+        return old or self._size > MAX_BYTES
 
 
 def incident_of(reader: RecordingReader, number: int) -> Incident:
@@ -172,17 +174,22 @@ def check_target(out: Path, inputs: Sequence[Path], *, force: bool) -> None:
 def write_incident(
     incident: Incident, out: Path, *, force: bool = False, step: Callable[[str], object] = lambda text: None
 ) -> None:
-    """Write the incident to `out`: a zip, or a directory; `step` gets what is being done.
+    """Write the incident to `out`, a zip or a directory, which is whole or not there; `step` gets what is being done.
 
     Not from within an event loop. UsageError if it exists and `force` is not given; RunError where the disk is full.
     """
+    is_zip = out.suffix.lower() == ".zip"
     try:
-        files = PrivateDirectory("wmtop-incident-")
+        # A directory is made where it can be renamed to its place.
+        where = None if is_zip else out if out.is_dir() else out.absolute().parent
+        files = PrivateDirectory(".wmtop-incident-", where)
         try:
-            _write_files(incident, files.path, step)
+            made = files.path / "report"  # with the permissions of a new directory
+            made.mkdir()
+            _write_files(incident, made, step)
             step("writing")
-            write = _write_zip if out.suffix.lower() == ".zip" else _write_directory
-            write(files.path, out, force=force)
+            write = _write_zip if is_zip else _move_directory
+            write(made, out, force=force)
         finally:
             files.remove()
     except OSError as error:
@@ -300,8 +307,11 @@ def _write_zip(files: Path, out: Path, *, force: bool) -> None:
             archive.write(path, f"{out.stem}/{path.name}")
 
 
-def _write_directory(files: Path, out: Path, *, force: bool) -> None:
-    out.mkdir(exist_ok=True)
+def _move_directory(files: Path, out: Path, *, force: bool) -> None:
+    """Make the files `out`; where it exists, its other files stay, and each of these is replaced in one step."""
+    if not out.is_dir():
+        files.rename(out)
+        return
     for path in sorted(files.iterdir()):
-        with create(out / path.name, "-o", force=force) as file:
-            file.write(path.read_bytes())
+        check_new(out / path.name, "-o", force=force)
+        path.replace(out / path.name)

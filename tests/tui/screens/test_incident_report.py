@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui import cli
+from wmtop.tui.screens import incident_report
 from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
 from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
 
@@ -88,6 +90,19 @@ def test_a_screen_keeps_the_last_minutes_within_bounds() -> None:
     last = live(wall_ms=WALL + 999_000)
     assert len(minutes.until(last)) == CLIP_MS // 1_000 + 1
     assert minutes.until(live(wall_ms=WALL + 900_000))[-1].wall_ms == WALL + 900_000
+    kept = minutes.until(last)
+    assert kept[:2] == [live(wall_ms=WALL + n * 1_000) for n in (699, 700)]
+    assert [one.wall_ms for one in kept] == [WALL + n * 1_000 for n in range(699, 1_000)]
+
+
+def test_the_minutes_that_a_screen_keeps_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incident_report, "MAX_BYTES", 20_000)
+    minutes = LastMinutes()
+    for n in range(100):
+        minutes.add(live(wall_ms=WALL + n * 1_000))
+    kept = minutes.until(live(wall_ms=WALL + 100_000))
+    assert 2 < len(kept) < MIN_SNAPSHOTS
+    assert [one.wall_ms for one in kept] == [WALL + n * 1_000 for n in range(101 - len(kept), 101)]
 
 
 def test_redacted_there_is_no_name_in_any_part(here: Path) -> None:
@@ -104,6 +119,54 @@ def test_redacted_there_is_no_name_in_any_part(here: Path) -> None:
     holder = json.loads(everything[2])["level"]["holder"]["channel"]
     assert f" {holder}" in everything[0]  # the same name in all of them
     assert holder in everything[1]
+
+
+KILLED = """
+import os, sys
+from wmtop.tui import cli
+
+left, out = int(sys.argv.pop(1)), sys.argv[-1]
+
+def hook(event, arguments):
+    global left
+    if event in ("open", "os.mkdir", "os.rename") and any(str(one).startswith(out) for one in arguments[:2]):
+        left -= 1
+        if not left:
+            os._exit(9)
+
+sys.addaudithook(hook)
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("out", ["out.zip", "out"])
+def test_a_killed_report_is_whole_or_not_there(here: Path, out: str) -> None:
+    """Killed just before the n-th time that the process makes something at the report's name or in it."""
+    record(here / "a.rec", timeline(0))
+    codes: list[int] = []
+    while 0 not in codes:
+        assert not (here / out).exists()
+        command = [sys.executable, "-c", KILLED, str(len(codes) + 1), "report", "a.rec", "-o", str(here / out)]
+        codes.append(subprocess.run(command, check=False, cwd=here, stdin=subprocess.DEVNULL).returncode)
+    assert codes[0] == 9
+    assert set(codes) == {9, 0}
+    assert {path.name for path in here.iterdir()} == {"a.rec", out}  # what the killed ones left is gone
+    files = (
+        unpacked(here / out, here / "unpacked")
+        if out == "out.zip"
+        else {one.name: one for one in (here / out).iterdir()}
+    )
+    assert set(files) == NAMES
+
+
+def test_a_directory_keeps_its_other_files(here: Path) -> None:
+    record(here / "a.rec")
+    (here / "out").mkdir()
+    (here / "out" / "notes").write_text("mine")
+    (here / "out" / TEXT).write_text("old")
+    assert report("a.rec", "-o", "out", "--force") == 0
+    assert {path.name for path in (here / "out").iterdir()} == {*NAMES, "notes"}
+    assert (here / "out" / TEXT).read_text() != "old"
 
 
 @pytest.mark.parametrize("out", ["out.zip", "out"])

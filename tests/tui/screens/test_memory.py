@@ -1,0 +1,48 @@
+"""What a screen that is open for hours must not keep: past snapshots as objects, and screens that were closed."""
+
+import gc
+
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+from wmtop.engine.snapshot import Snapshot
+from wmtop.tui.words.keys import LINKS
+
+from ..canned import WALL, live, reported
+from ..drive import Driven, drive
+
+
+def alive(kind: type[object]) -> int:
+    """How many there are, once what nobody refers to is gone."""
+    gc.collect()
+    return sum(issubclass(type(one), kind) for one in gc.get_objects())
+
+
+def test_past_snapshots_are_not_kept_as_objects() -> None:
+    """300 of 100 channels are 42 MB: five minutes at one a second; a fast run has four a second."""
+
+    async def scenario(it: Driven) -> None:
+        await it.push(live(wall_ms=WALL))
+        before = alive(Snapshot)
+        for second in range(1, 21):
+            await it.push(live(wall_ms=WALL + 1_000 * second))
+        assert alive(Snapshot) <= before + 3
+
+    drive(scenario, *reported(live()))
+
+
+def test_closed_screens_are_gone() -> None:
+    async def scenario(it: Driven) -> None:
+        async def cycle() -> tuple[int, ...]:
+            for link in LINKS:
+                await it.press(link.key)
+            await it.press("question_mark", "escape", "escape")
+            await it.until(lambda: it.app.screen is it.app.screen_stack[1])
+            return alive(Screen), alive(Widget), alive(Timer)
+
+        first = await cycle()
+        for _ in range(3):
+            last = await cycle()
+        assert all(now <= then for then, now in zip(first, last, strict=True)), (first, last)
+
+    drive(scenario, *reported(live()))
