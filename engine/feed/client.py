@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -91,6 +92,11 @@ class Client:
             self._writer = None
         if not self._closed:
             await self._raise_if_dead(0.0 if over else _GRACE_S)
+            if header is None and self._path.exists():  # an engine that ends removes it first
+                raise RunError(
+                    f"{self._name} closed the connection at once; it may have too many viewers: close one of them",
+                    code="refused",
+                )
             if not over and self._alive is None and header is not None:
                 await self._raise_lost(header)
 
@@ -128,8 +134,8 @@ class Client:
         deadline = clock() + self._timeout_s
         while not self._closed:
             try:
-                return await asyncio.open_unix_connection(self._path, limit=_CHUNK)
-            except (FileNotFoundError, ConnectionRefusedError) as error:
+                return await asyncio.open_unix_connection(sock=_connection(self._path), limit=_CHUNK)
+            except (FileNotFoundError, ConnectionRefusedError, BlockingIOError) as error:
                 await self._raise_if_dead(0.0)
                 if self._alive is None and clock() >= deadline:
                     raise _no_answer(self._path, self._timeout_s) from error
@@ -252,6 +258,21 @@ def first_snapshot(path: Path, timeout_s: float = 10.0, *, run_id: str | None = 
         raise RunError(f"engine {path.stem!r} closed the connection without a snapshot", code="ended_early")
 
     return _within(ask, path, timeout_s)
+
+
+def _connection(path: Path) -> socket.socket:
+    """A connected socket; BlockingIOError while more connections wait for the engine than its queue takes.
+
+    Not by asyncio, which takes that error of a Unix socket for a connection that is under way.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:

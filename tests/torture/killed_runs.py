@@ -30,7 +30,7 @@ class Runs:
         self.file = emptied(directory / "source") / "records.parquet"
         records(self.file)
         run = emptied(directory / "undisturbed")
-        self._expected: Outcome = finish(self.file, run)
+        self.expected: Outcome = finish(self.file, run)
         self._batches = applied_results(run / "run.rec")
 
     def round(self, chance: random.Random, counts: Counter[str]) -> None:
@@ -48,7 +48,7 @@ class Runs:
         except AssertionError as error:
             expect(False, f"run, {what}: {error}")
             raise
-        expect(outcome == self._expected, f"run, {what}: {difference(outcome, self._expected)}")
+        expect(outcome == self.expected, f"run, {what}: {difference(outcome, self.expected)}")
         recorded = applied_results(run / "run.rec")
         wrong = [batch for batch, result in recorded.items() if result != self._batches.get(batch, result)]
         expect(not wrong and BATCHES - 1 in recorded, f"run, {what}: batches {wrong} of {sorted(recorded)} differ")
