@@ -22,6 +22,9 @@ CONNECTIONS = 1_200
 """What the hoarder opens; more descriptors than a process usually may have (1,024)."""
 
 
+Act = Callable[[Path, random.Random, Event, Counter[str]], None]
+
+
 class Watched:
     """What the viewers that read have seen of one engine."""
 
@@ -30,6 +33,8 @@ class Watched:
         self.delay_s = 0.0
         self.snapshots = 0
         self.visits = 0
+        self.staying = 0
+        """Viewers that stay, and have seen a snapshot."""
 
 
 async def watch(path: Path, watched: Watched, *, at_most: int | None = None) -> Snapshot | None:
@@ -48,6 +53,7 @@ async def watch(path: Path, watched: Watched, *, at_most: int | None = None) -> 
             expect(read >= before, f"a snapshot of {read} records after one of {before}, state {message.state}")
             if last is not None and message.wall_ms is not None:  # the first one may be from before this viewer came
                 watched.delay_s = max(watched.delay_s, time.time() - message.wall_ms / 1_000)
+            watched.staying += last is None and at_most is None
             last, seen = message, seen + 1
             watched.records = max(watched.records, read)
             watched.snapshots += 1
@@ -155,9 +161,7 @@ FLOODS = (noise, short_lines, wrong_commands, deep)
 
 
 @contextmanager
-def crowd(
-    path: Path, acts: list[Callable[[Path, random.Random, Event, Counter[str]], None]], chance: random.Random
-) -> Generator[Counter[str]]:
+def crowd(path: Path, acts: list[Act], chance: random.Random) -> Generator[Counter[str]]:
     """Those that misbehave, each on a thread of its own, and what they did."""
     over, counts = Event(), Counter[str]()
     threads = [
