@@ -42,15 +42,16 @@ async def watch(path: Path, watched: Watched, *, at_most: int | None = None) -> 
 
     RunError if the stream ends without the engine's `End`.
     """
-    newest_before, last, seen = watched.records, None, 0
+    last: Snapshot | None = None
+    before, seen = watched.records, 0
     watched.visits += 1
     async with aclosing(Client(path, read_only=True).messages()) as messages:
         async for message in messages:
             if not isinstance(message, Snapshot) or message.state == "starting":
                 continue
-            read = message.totals.records
-            before = newest_before if last is None else last.totals.records
+            read = message.totals.records or 0
             expect(read >= before, f"a snapshot of {read} records after one of {before}, state {message.state}")
+            before = read
             if last is not None and message.wall_ms is not None:  # the first one may be from before this viewer came
                 watched.delay_s = max(watched.delay_s, time.time() - message.wall_ms / 1_000)
             watched.staying += last is None and at_most is None

@@ -58,7 +58,7 @@ RUN_EVERY = 2
 """One round of so many is a run with Spark."""
 TABS = 3
 """That read; each is a process of 100 MB."""
-DRAWN_WITHIN_S = 120.0
+DRAWN_WITHIN_S = 240.0
 TAB = "/ws?width=100&height=30"
 
 
@@ -271,17 +271,21 @@ async def use_tab(session: aiohttp.ClientSession, address: str, what: str) -> No
     async with session.ws_connect(address + TAB) as tab:
         await expect_drawn(tab, b"WATERMARK", what)
         await tab.send_json(["stdin", "?"])
-        await expect_drawn(tab, b"shortest", what)
+        await expect_drawn(tab, b"Esc closes", what)
 
 
 async def expect_drawn(tab: aiohttp.ClientWebSocketResponse, text: bytes, what: str) -> None:
     """Read what a tab draws until it has a text."""
     drawn = b""
-    while text not in drawn:
-        message = await tab.receive(timeout=DRAWN_WITHIN_S)
-        data = message.data
-        expect(isinstance(data, bytes | str), f"{what}: a tab got {message.type.name} after {drawn[-300:]!r}")
-        drawn += data if isinstance(data, bytes) else str(data).encode()
+    try:
+        async with asyncio.timeout(DRAWN_WITHIN_S):
+            while text not in drawn:
+                message = await tab.receive()
+                data = message.data
+                expect(isinstance(data, bytes | str), f"{what}: a tab got {message.type.name} after {drawn[-300:]!r}")
+                drawn += data if isinstance(data, bytes) else str(data).encode()
+    except TimeoutError:
+        expect(False, f"{what}: a tab does not show {text!r}: {drawn[-1_500:]!r}")
 
 
 def keys(chance: random.Random) -> str:
