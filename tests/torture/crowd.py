@@ -90,7 +90,7 @@ def floods(path: Path, chance: random.Random, over: Event, counts: Counter[str])
             flood.settimeout(0.2)
             while not over.is_set():
                 try:
-                    counts["MB sent by floods (1/1000)"] += flood.send(data) // 1_000
+                    counts["kB sent by floods"] += flood.send(data) // 1_000
                 except TimeoutError:
                     if not reads:
                         continue
