@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import socket
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import TypeVar
@@ -91,6 +92,9 @@ class Client:
             self._writer = None
         if not self._closed:
             await self._raise_if_dead(0.0 if over else _GRACE_S)
+            if header is None and self._path.exists():  # an engine that ends removes it first
+                text = f"{self._name} closed the connection at once; it may have too many viewers: close one of them"
+                raise RunError(text, code="refused")
             if not over and self._alive is None and header is not None:
                 await self._raise_lost(header)
 
@@ -127,13 +131,19 @@ class Client:
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._timeout_s
         while not self._closed:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.setblocking(False)
             try:
-                return await asyncio.open_unix_connection(self._path, limit=_CHUNK)
-            except (FileNotFoundError, ConnectionRefusedError) as error:
+                # Not by asyncio: it takes the error of a full queue (BlockingIOError) for a connection under way.
+                connection.connect(str(self._path))
+                return await asyncio.open_unix_connection(sock=connection, limit=_CHUNK)
+            except (FileNotFoundError, ConnectionRefusedError, BlockingIOError) as error:
+                connection.close()
                 await self._raise_if_dead(0.0)
                 if self._alive is None and clock() >= deadline:
                     raise _no_answer(self._path, self._timeout_s) from error
             except OSError as error:
+                connection.close()
                 raise RunError(f"cannot connect to {self._path}: {error.strerror or error}") from error
             await asyncio.sleep(_RETRY_S)
         return None
@@ -228,30 +238,37 @@ def is_running(pid: int) -> bool:
 def request(path: Path, command: ToEngine, timeout_s: float = 10.0, *, run_id: str | None = None) -> Reply:
     """Send one command and wait for its Reply; RunError if none comes. Must not be called in an event loop."""
 
-    async def ask() -> Reply:
-        client = Client(path, timeout_s=timeout_s, run_id=run_id)
-        async with aclosing(client.messages()) as messages:
-            async for message in messages:
-                if isinstance(message, Reply) and message.id == command.id:
-                    return message
-                if isinstance(message, Header):
-                    await client.send(command)
-        raise RunError(f"engine {path.stem!r} closed the connection without an answer", code="ended_early")
+    def answer(message: FromEngine) -> Reply | None:
+        return message if isinstance(message, Reply) and message.id == command.id else None
 
-    return _within(ask, path, timeout_s)
+    return _first(path, timeout_s, run_id, answer, "an answer", command)
 
 
 def first_snapshot(path: Path, timeout_s: float = 10.0, *, run_id: str | None = None) -> Snapshot:
     """The engine's newest snapshot; RunError if none comes. Must not be called in an event loop."""
+    return _first(path, timeout_s, run_id, lambda m: m if isinstance(m, Snapshot) else None, "a snapshot")
 
-    async def ask() -> Snapshot:
-        async with aclosing(Client(path, timeout_s=timeout_s, run_id=run_id).messages()) as messages:
+
+def _first(
+    path: Path, timeout_s: float, run_id: str | None, wanted: Callable[[FromEngine], _T | None], what: str,
+    command: ToEngine | None = None,
+) -> _T:  # fmt: skip
+    """What `wanted` finds first in the messages, after a command if there is one."""
+
+    async def ask() -> _T:
+        client = Client(path, timeout_s=timeout_s, run_id=run_id)
+        async with asyncio.timeout(timeout_s), aclosing(client.messages()) as messages:
             async for message in messages:
-                if isinstance(message, Snapshot):
-                    return message
-        raise RunError(f"engine {path.stem!r} closed the connection without a snapshot", code="ended_early")
+                if (found := wanted(message)) is not None:
+                    return found
+                if command is not None and isinstance(message, Header):
+                    await client.send(command)
+        raise RunError(f"engine {path.stem!r} closed the connection without {what}", code="ended_early")
 
-    return _within(ask, path, timeout_s)
+    try:
+        return asyncio.run(ask())
+    except TimeoutError as error:
+        raise _no_answer(path, timeout_s) from error
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
@@ -259,17 +276,6 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
         return await reader.read(_CHUNK)
     except ConnectionError:
         return b""
-
-
-def _within(ask: Callable[[], Awaitable[_T]], path: Path, timeout_s: float) -> _T:
-    async def run() -> _T:
-        async with asyncio.timeout(timeout_s):
-            return await ask()
-
-    try:
-        return asyncio.run(run())
-    except TimeoutError as error:
-        raise _no_answer(path, timeout_s) from error
 
 
 def _no_answer(path: Path, timeout_s: float) -> RunError:

@@ -21,6 +21,8 @@ from ..watermarks.counts import PointSample
 from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
 
 HISTORY_LIMIT = 600
+MAX_VIEWERS = 256
+"""Connections at once, at most: each needs a descriptor, and an engine without one cannot save its state."""
 _log = logging.getLogger(__name__)
 
 TOO_LONG = "the line is too long for a command"
@@ -157,6 +159,9 @@ class Publisher:
 
     def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         viewer = _Viewer(writer)
+        if len(self._viewers) >= MAX_VIEWERS:
+            viewer.hang_up()
+            return
         self._viewers.add(viewer)
         viewer.task = asyncio.create_task(self._attend(reader, viewer))
 

@@ -90,6 +90,27 @@ def test_an_engine_that_died_before_its_socket(path: Path) -> None:
         run(collect(Client(path, alive=lambda: next(answers))))
 
 
+def test_a_full_queue_of_connections_is_waited_for(path: Path, header: Header) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(path))
+        listener.listen(0)
+        first.connect(str(path))
+
+        async def watch() -> None:
+            watching = asyncio.create_task(collect(Client(path)))
+            await asyncio.sleep(0.2)
+            assert not watching.done()
+            accepted = [listener.accept()[0]]
+            listener.setblocking(False)
+            accepted.append((await asyncio.get_running_loop().sock_accept(listener))[0])
+            accepted[1].sendall(encode_line(header) + encode_line(End(reason="ended")))
+            for connection in accepted:
+                connection.close()
+            assert await watching == [header]
+
+        run(watch())
+
+
 def test_a_dead_engines_socket_is_no_engine(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))

@@ -7,9 +7,11 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from wmtop.engine.feed import publisher as feed_publisher
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import (
     COMMAND_LIMIT,
@@ -118,6 +120,28 @@ def test_header_then_newest_then_each(
     assert late.read() == snapshot(2)
     publisher.publish(snapshot(3))
     assert early.read() == late.read() == snapshot(3)
+
+
+def test_a_viewer_beyond_the_limit_is_refused_until_another_leaves(
+    path: Path,
+    publisher: Publisher,
+    connect: Connect,
+    header: Header,
+    snapshot: MakeSnapshot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(feed_publisher, "MAX_VIEWERS", 2)
+    first, second = connect(), connect()
+    assert first.read() == second.read() == header
+    assert connect().rest() == []
+    with refused(RunError, "refused", "flights"):
+        first_snapshot(path)
+    second.close()
+    publisher.publish(snapshot(1))
+    while True:  # until the engine has noticed
+        with suppress(RunError):
+            assert first_snapshot(path) == snapshot(1)
+            return
 
 
 def test_header_has_settings_and_source_as_they_are_now(

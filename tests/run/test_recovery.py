@@ -63,7 +63,12 @@ def finish(file: Path, directory: Path) -> Outcome:
     """Run to the end; the last snapshot's results, and the firings."""
     done = subprocess.run(command(file, directory), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    snapshot = json.loads(done.stdout)
+    return outcome(done.stdout, directory)
+
+
+def outcome(printed: str, directory: Path) -> Outcome:
+    """What a run that ended has printed and written."""
+    snapshot = json.loads(printed)
     names = ("batch", "now_ms", "ended", "level", "totals", "windows", "whatif", "whatif_idle", "explain")
     results = {name: snapshot[name] for name in names}
     results["channels"] = [{k: v for k, v in channel.items() if k != "rate"} for channel in snapshot["channels"]]

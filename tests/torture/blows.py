@@ -84,9 +84,17 @@ def struck(
             if blow.after_s is None
             else _at_moment(command, blow, meanwhile)
         )
-        if ended_after_s is not None and not command.wait(ended_after_s, meanwhile):
+
+        def go_on() -> None:
+            """After STOP comes CONT, also if the fault point is reached later than was waited for."""
+            meanwhile()
+            if blow.kind == signal.SIGSTOP and state_of(command.process.pid) == "T":
+                command.process.send_signal(signal.SIGCONT)
+
+        if ended_after_s is not None and not command.wait(ended_after_s, go_on):
             command.process.send_signal(signal.SIGTERM)
-        ended = command.wait(ENDS_WITHIN_S, meanwhile)
+        ended = command.wait(ENDS_WITHIN_S, go_on)
+        fell = fell or reached.exists()
         expect(ended, f"{command}: it does not end after {blow}\n{command.said()[-1_500:]}")
     finally:
         command.end()

@@ -27,11 +27,9 @@ from .killed_runs import Runs, end_group, ends
 from .kills import LOG, READERS, RECORD_ALL, SOURCE, normal
 from .processes import ENDS_WITHIN_S, Command, home
 from .record_all import snapshots_of
-from .rounds import expect
+from .rounds import RUN_EVERY, Attack, attack, expect
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
-RUN_EVERY = 10
-"""One round of so many is a run with Spark."""
 STEPS_S = (-86_400.0, -3_600.0, -1.0, 1.0, 3_600.0, 86_400.0, 400 * 86_400.0)
 
 
@@ -49,19 +47,14 @@ class Torture:
 
     def round(self, chance: random.Random, counts: Counter[str]) -> None:
         """One command on a bad disk, or with a bad clock."""
-        attacks = {
-            "recording writer": self._record,
-            "report or redacted copy": self._write,
-            "attach": self._attach,
-            "state cut at every byte": self._cut,
-            "reader with a clock that jumps": self._read,
+        attacks: dict[str, tuple[int, Attack]] = {
+            "recording writer": (4, self._record),
+            "report or redacted copy": (3, self._write),
+            "attach": (2, self._attach),
+            "state cut at every byte": (2, self._cut),
+            "reader with a clock that jumps": (2, self._read),
         }
-        if chance.randrange(RUN_EVERY) == 0:
-            self.run(chance, counts)
-            return
-        name = chance.choices(list(attacks), (4, 3, 2, 2, 2))[0]
-        attacks[name](chance, counts)
-        counts[f"rounds of: {name}"] += 1
+        attack(chance, counts, attacks, self.run, RUN_EVERY)
 
     def _record(self, chance: random.Random, counts: Counter[str]) -> None:
         """All that was acknowledged is there; after the failure the recording is continued."""
@@ -225,7 +218,6 @@ class Torture:
         if chance.random() < 0.3 and applied(run) < BATCHES - 1:
             self._cut_and_refuse(run, chance, f"{what}, cut", counts)
         self._runs.expect_as_undisturbed(run, what)
-        counts["rounds of: run"] += 1
 
     def _cut_and_refuse(self, run: Path, chance: random.Random, what: str, counts: Counter[str]) -> None:
         """The state of a real run, cut: it is refused; then it is as it was again."""

@@ -96,3 +96,10 @@ def fill_at(limit: int) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def few_descriptors(number: int) -> None:
+    """Let this process have so many descriptors; those that it starts may ask for more."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -48,10 +48,14 @@ class Runs:
         except AssertionError as error:
             expect(False, f"run, {what}: {error}")
             raise
-        expect(outcome == self._expected, f"run, {what}: {difference(outcome, self._expected)}")
+        self.expect_same(outcome, run, f"run, {what}")
+
+    def expect_same(self, outcome: Outcome, run: Path, what: str) -> None:
+        """Results, and the recording of a run that has ended, are as in the undisturbed one."""
+        expect(outcome == self._expected, f"{what}: {difference(outcome, self._expected)}")
         recorded = applied_results(run / "run.rec")
         wrong = [batch for batch, result in recorded.items() if result != self._batches.get(batch, result)]
-        expect(not wrong and BATCHES - 1 in recorded, f"run, {what}: batches {wrong} of {sorted(recorded)} differ")
+        expect(not wrong and BATCHES - 1 in recorded, f"{what}: batches {wrong} of {sorted(recorded)} differ")
 
     def _strike(self, chance: random.Random, run: Path, counts: Counter[str]) -> str:
         """Start the run, strike once, and wait until it has ended; what was done."""

@@ -26,7 +26,7 @@ from .blows import drawn, emptied, struck
 from .killed_runs import Runs
 from .processes import ENDS_WITHIN_S, WMTOP, Command, home
 from .record_all import snapshots_of
-from .rounds import expect
+from .rounds import RUN_EVERY, Attack, attack, expect
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "doctor" / "flights-lateness-30m.rec"
@@ -43,8 +43,6 @@ READERS = {
     "preview": "preview REC --lateness 1h --json",
 }
 WRITERS = {"report": "report REC -o OUT.zip", "redact": "replay REC --redact OUT.rec"}
-RUN_EVERY = 10
-"""One round of so many is a run with Spark."""
 
 
 class Torture:
@@ -61,25 +59,19 @@ class Torture:
 
     def round(self, chance: random.Random, counts: Counter[str]) -> None:
         """One command and its blows."""
-        attacks = {
-            "recording writer": self.record,
-            "reader": self._read,
-            "writer of a file": self._write,
-            "screen": self._show,
-            "attach": self._attach,
+        attacks: dict[str, tuple[int, Attack]] = {
+            "recording writer": (6, self.record),
+            "reader": (4, self._read),
+            "writer of a file": (4, self._write),
+            "screen": (2, self._show),
+            "attach": (2, self._attach),
         }
-        if chance.randrange(RUN_EVERY) == 0:
-            return self.run(chance, counts)
-        name = chance.choices(list(attacks), (6, 4, 4, 2, 2))[0]
-        attacks[name](chance, counts)
-        counts[f"rounds of: {name}"] += 1
-        return None
+        attack(chance, counts, attacks, self.run, RUN_EVERY)
 
     def run(self, chance: random.Random, counts: Counter[str]) -> None:
         """A run with Spark, hit once or more."""
         self._runs = self._runs or Runs(self._directory / "runs")
         self._runs.round(chance, counts)
-        counts["rounds of: run"] += 1
 
     def record(self, chance: random.Random, counts: Counter[str]) -> None:
         """The recording writer, killed and continued once or more."""

@@ -4,7 +4,7 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 
@@ -16,6 +16,24 @@ def expect(holds: object, seen: str) -> None:
     """TortureError with what was seen, unless it holds; unlike an assertion it is also there under `python -O`."""
     if not holds:
         raise TortureError(seen)
+
+
+Attack = Callable[[random.Random, Counter[str]], None]
+RUN_EVERY = 10
+"""One round of so many is a run with Spark."""
+
+
+def attack(
+    chance: random.Random, counts: Counter[str], attacks: Mapping[str, tuple[int, Attack]], run: Attack, run_every: int
+) -> None:
+    """One of the attacks, by their weights; one time of `run_every` it is `run`."""
+    if chance.randrange(run_every) == 0:
+        name, chosen = "run", run
+    else:
+        name = chance.choices(list(attacks), [weight for weight, _ in attacks.values()])[0]
+        chosen = attacks[name][1]
+    chosen(chance, counts)
+    counts[f"rounds of: {name}"] += 1
 
 
 class Part(Protocol):

@@ -2,6 +2,7 @@
 
 import random
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,22 @@ def test_a_stopped_process_goes_on(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     blow = Blow(signal.SIGSTOP, None, 1, True, 0.05)
     command, fell = struck(blow, tmp_path, [], home(tmp_path), then="os.replace('a', 'b'); print('went on')")
+    assert (command.code, fell, command.said()) == (0, True, "went on\n")
+
+
+def test_a_process_that_is_stopped_after_its_term_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    ready = tmp_path / "ready"
+    then = (
+        "signal.signal(15, signal.SIG_IGN); open('ready', 'w'); time.sleep(1); os.replace('a', 'b'); print('went on')"
+    )
+
+    def until_ready() -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+
+    blow = Blow(signal.SIGSTOP, None, 1, True, 0.05)
+    command, fell = struck(blow, tmp_path, [], home(tmp_path), then=then, meanwhile=until_ready, ended_after_s=0.1)
     assert (command.code, fell, command.said()) == (0, True, "went on\n")
 
 
