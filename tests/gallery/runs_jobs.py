@@ -22,6 +22,16 @@ def restart_longer_delay(job: Job) -> Truth:
 
 
 @job
+def restart_with_older_rows(job: Job) -> Truth:
+    """With the same delay; the first rows of the second run are older than the last ones of the first."""
+    job.run(by_window(job.late(STEADY)))
+    rows = [(58, "a"), (61, "c")]
+    job.write([rows])
+    shown = job.run(by_window(job.late()))
+    return shown | {"watermark_ms": ms(54), "open": windows([*ALL, *rows], 10, after=54), "delay_ms": 10_000}
+
+
+@job
 def restart_shorter_delay(job: Job) -> Truth:
     job.run(by_window(job.late(STEADY)))
     job.write([[(66, "a")]])

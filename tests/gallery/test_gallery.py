@@ -211,7 +211,9 @@ def test_the_doctor_finds_nothing_in_what_is_fine(gallery: Gallery, job: str) ->
         assert not {finding.code for finding in diagnose(attach(gallery, job, tap), [])} & WRONG
 
 
-@pytest.mark.parametrize("job", ["tumbling_late", "session_append", "join_min", "tumbling_complete"])
+@pytest.mark.parametrize(
+    "job", ["tumbling_late", "session_append", "join_min", "tumbling_complete", "restart_with_older_rows"]
+)
 def test_nothing_wrong_is_said_of_a_job_that_is_fine(gallery: Gallery, job: str) -> None:
     truth_of(gallery, job)
     wrong: set[NoteCode] = {"watermark_pinned", "watermark_unmoved", "watermark_frozen", "no_watermark"}

@@ -197,3 +197,13 @@ def test_a_restarted_query_keeps_the_topics_it_writes_until_its_own_plan_is_know
     assert written(started, last=seen) == ["delays"]
     assert written(replace(started, id="another"), last=seen) is None
     assert written(replace(started, plan=PLAN), last=seen) is None
+
+
+def test_a_run_of_a_finished_log_knows_the_runs_before_it_alone() -> None:
+    """A finished log becomes a recording, run by run, when all runs are known."""
+    runs = [replace(LAST, run_id=f"{n}", plan=replace(PLAN, writes=(f"topic-{n}",))) for n in range(3)]
+    log = Application(app="a", alive=False, queries=(*runs, replace(LAST, id="another", run_id="4")))
+    for place, one in enumerate(runs):
+        report = report_of("event log", log, one)
+        assert report.writes == (f"topic-{place}",)
+        assert [plan.writes for plan in report.plans_before] == [(f"topic-{n}",) for n in reversed(range(place))]
