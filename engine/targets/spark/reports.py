@@ -6,7 +6,7 @@ lock on the file that is there: without one the job is gone.
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
@@ -161,7 +161,7 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         heard_ms=application.written_ms,
         checkpoint=checkpoint_of(application.queries, run),
         writes=_writes_of(application.queries, run),
-        plans_before=_plans_before(application.queries, run),
+        plans=_plans_of(application.queries, run),
     )
 
 
@@ -303,24 +303,11 @@ def _writes_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[str, ...
     return next((plan.writes for plan in _plans_of(runs, run)), None)
 
 
-def _plans_before(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[PlanFacts, ...]:
-    """The plans of the same query's runs before this one."""
-    earlier = [other for other in _up_to(runs, run) if run is not None and other.run_id != run.run_id]
-    return tuple(other.plan for other in earlier if other.plan is not None)
-
-
-def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> Iterator[PlanFacts]:
+def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[PlanFacts, ...]:
     """The plans of a run and of those of the same query before it, the newest first."""
-    return (other.plan for other in _up_to(runs, run) if other.plan is not None)
-
-
-def _up_to(runs: Sequence[QueryRun], run: QueryRun | None) -> Iterator[QueryRun]:
-    """A run and those of the same query before it, the newest first."""
-    if run is None:
-        return iter(())
     # A finished log that becomes a recording has later runs, too.
-    last = next((place for place, other in enumerate(runs, 1) if other.run_id == run.run_id), 0)
-    return (other for other in reversed(runs[:last]) if other.id == run.id)
+    last = next((place for place, other in enumerate(runs, 1) if run is not None and other.run_id == run.run_id), 0)
+    return tuple(other.plan for other in reversed(runs[:last]) if other.id == runs[last - 1].id and other.plan)
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:

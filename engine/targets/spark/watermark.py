@@ -140,7 +140,7 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
                 above=node.above,
                 after_state=node.after_state,
                 filtered_taps=node.filtered_taps or plan.slowest_clock,
-                raised=facts.is_raised(place),
+                raised=facts.is_raised(place, node, len(plan.nodes)),
             )
         )
     return tuple(nodes)

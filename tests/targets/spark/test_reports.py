@@ -206,4 +206,4 @@ def test_a_run_of_a_finished_log_knows_the_runs_before_it_alone() -> None:
     for place, one in enumerate(runs):
         report = report_of("event log", log, one)
         assert report.writes == (f"topic-{place}",)
-        assert [plan.writes for plan in report.plans_before] == [(f"topic-{n}",) for n in reversed(range(place))]
+        assert [plan.writes for plan in report.plans] == [(f"topic-{n}",) for n in reversed(range(place + 1))]

@@ -133,7 +133,7 @@ def test_only_a_longer_delay_freezes_the_watermark(
     plan = PlanFacts((PlannedWatermark("ts", 30_000, ("orders",)),))
     before = tuple(PlanFacts((PlannedWatermark("ts", delay_ms),)) for delay_ms in earlier)
     stored = () if first is None else (WatermarkDelay(first, "window", windowed=True, operator=0),)
-    report = Report(tap="publish", run=run(ORDERS, plan=plan), alive=True, trouble=None, plans_before=before)
+    report = Report(tap="publish", run=run(ORDERS, plan=plan), alive=True, trouble=None, plans=(plan, *before))
     nodes = nodes_of(QueryFacts(checkpoint=CheckpointFacts(delays=stored), report=report))
     assert frozen_ms(nodes, 70_000) == missing_ms
 
