@@ -20,6 +20,7 @@ from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import choose, report_of, sure_of
 from wmtop.engine.verdict.verdict import verdict_of
+from wmtop.tui.words.notes import note_text
 
 from tests.snapshots import replace
 
@@ -122,6 +123,23 @@ def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
     assert picture(replace(quiet, pause_ms=200_000)).state == "partial"
     assert picture(replace(quiet, pause_ms=10_000)).state == "stale"  # it has reported to be idle before
     assert picture(replace(quiet, last_event_ms=NOW - 25 * 3_600_000)).state == "stale"
+
+
+def test_a_query_that_its_driver_lists_as_running_is_never_stale() -> None:
+    """A driver does not say that a query is idle: a source without new data is no reason to call it stuck."""
+    quiet = replace(LAST, last_event_ms=NOW - 60_000, pause_ms=10_000)
+    report = report_of("driver", Application(app="a", alive=True, queries=(quiet,)), quiet)
+    source = SourceView(kind="driver", description="a")
+
+    def seen(alive: bool | None) -> Snapshot:
+        facts = QueryFacts(report=replace(report, alive=alive))
+        return snapshot_of_query(facts, name="q", source=source, now_ms=NOW)
+
+    shown = seen(True)
+    assert (shown.state, shown.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 60_000, "alive": 1}))
+    assert [finding.code for finding in diagnose(shown, []) if finding.severity == "critical"] == []
+    assert note_text(shown.notes[0]).endswith("is idle, or is stuck in its source")
+    assert seen(None).state == "stale"
 
 
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
