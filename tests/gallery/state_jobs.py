@@ -128,13 +128,6 @@ def new_formats(job: Job) -> Truth:
 
 
 @job
-@since("4.0")
-def avro_state(job: Job) -> Truth:
-    shown = job.run(by_window(job.late(STEADY)), stateStore_encodingFormat="avro", stateStore_providerClass=ROCKSDB)
-    return shown | {"watermark_ms": ms(54), "open": None}
-
-
-@job
 def dedup_within_watermark_late(job: Job) -> Truth:
     files = [*STEADY, [(1, "x"), (2, "x"), (2, "y"), (80, "a")]]
     shown = job.run(job.late(files).dropDuplicatesWithinWatermark(["key"]))
