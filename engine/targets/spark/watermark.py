@@ -284,6 +284,8 @@ def _level(
 def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
     history, run = facts.history, facts.run
+    if facts.checkpoint is None and all(batch.watermark_ms == watermark_ms for batch in history):
+        return None  # reports have one run alone: the run before may have left it there
     other = (batch.begin_ms for batch in reversed(history) if batch.watermark_ms != watermark_ms)
     times = [next(other, history[0].begin_ms)] if history else []
     if run is not None and run.progress is not None and run.progress.watermark_ms == watermark_ms:
@@ -326,16 +328,14 @@ def _times_and_holder(nodes: Nodes, watermark_ms: int | None) -> tuple[list[int 
         if (watermark_ms >= first) if nodes.policy == "min" else (watermark_ms <= first):
             return times, None
     candidates = [
-        place for place in unknown if nodes.policy == "max" or not _is_above(nodes.nodes[place], watermark_ms)
+        place
+        for place in unknown
+        if nodes.policy == "max" or (nodes.nodes[place].at_least_ms or watermark_ms) <= watermark_ms
     ]
     if len(candidates) != 1:
         return times, None
     times[candidates[0]] = watermark_ms
     return times, candidates[0]
-
-
-def _is_above(node: Node, watermark_ms: int) -> bool:
-    return node.at_least_ms is not None and node.at_least_ms > watermark_ms
 
 
 def _view(

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.system.errors import UsageError
@@ -19,7 +20,8 @@ from wmtop.engine.targets.spark.facts import (
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import choose, report_of, sure_of
-from wmtop.engine.verdict.verdict import verdict_of
+from wmtop.engine.targets.spark.watch import past_of
+from wmtop.engine.verdict.verdict import SnapshotJudge, verdict_of
 from wmtop.tui.words.notes import note_text
 
 from tests.snapshots import replace
@@ -140,6 +142,19 @@ def test_a_query_that_its_driver_lists_as_running_is_never_stale() -> None:
     assert [finding.code for finding in diagnose(shown, []) if finding.severity == "critical"] == []
     assert note_text(shown.notes[0]).endswith("is idle, or is stuck in its source")
     assert seen(None).state == "stale"
+
+
+@pytest.mark.parametrize(("first_ms", "verdict"), [(50_000, "moving"), (60_000, "unknown")])
+def test_a_watermark_that_no_batch_of_its_run_has_moved_is_not_called_moving(first_ms: int, verdict: str) -> None:
+    """By a driver or a server, after a restart: the watermark may be as the run before left it."""
+    history = tuple(RecordedBatch(n, NOW - 20_000 + 10_000 * n, (first_ms, 60_000)[n], NOW - 15_000) for n in (0, 1))
+    progress = BatchProgress("i", "r", 1, event_time={"watermark": "1970-01-01T00:01:00.000Z"})
+    restarted = replace(LAST, history=history, progress=progress, moved_ms=history[0].begin_ms)
+    facts = QueryFacts(report=report_of("driver", Application(app="a", queries=(restarted,)), restarted))
+    shown = snapshot_of_query(facts, name="q", source=SourceView("driver", "a"), now_ms=NOW)
+    judge = SnapshotJudge()
+    judge.remember(past_of(facts, shown.level.watermark_ms, NOW), shown)
+    assert (shown.level.watermark_ms, judge.judge(shown).verdict.verdict) == (60_000, verdict)
 
 
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
