@@ -132,7 +132,7 @@ NoteCode = Literal[
     "query_idle",
     "no_batch_ended",  # silent_ms: since the query started
     "continuous",  # its trigger: no batches and no watermark are reported
-    "pause_unknown",  # silent_ms: longer than usual, but the trigger's interval is not known
+    "pause_unknown",  # silent_ms: longer than usual, but the trigger's interval is not known; alive: it runs
     "waits_for_trigger",  # trigger_ms: its interval, silent_ms
     "no_batch",
     "no_new_batch",

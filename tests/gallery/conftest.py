@@ -23,7 +23,7 @@ QUICK = (
     "chained_second_watermark", "watermark_overwritten", "filter_empties_an_input", "no_watermark",
     "restart_longer_delay", "failed_query", "failed_in_its_first_batch", "failed_sibling", "rerun_without_data",
     "windows_of_a_join", "totals_update", "rocksdb", "self_join_with_two_delays", "join_restarted_with_another_delay",
-    "event_time_inside_json",
+    "event_time_inside_json", "restart_with_older_rows", "late_rows_of_one_key",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
 MATRIX = (

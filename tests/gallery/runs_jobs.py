@@ -22,6 +22,16 @@ def restart_longer_delay(job: Job) -> Truth:
 
 
 @job
+def restart_with_older_rows(job: Job) -> Truth:
+    """With the same delay; the first rows of the second run are older than the last ones of the first."""
+    job.run(by_window(job.late(STEADY)))
+    rows = [(58, "a"), (61, "c")]
+    job.write([rows])
+    shown = job.run(by_window(job.late()))
+    return shown | {"watermark_ms": ms(54), "open": windows([*ALL, *rows], 10, after=54), "delay_ms": 10_000}
+
+
+@job
 def restart_shorter_delay(job: Job) -> Truth:
     job.run(by_window(job.late(STEADY)))
     job.write([[(66, "a")]])
@@ -99,6 +109,19 @@ def rate_source(job: Job) -> Truth:
 def foreach_batch(job: Job) -> Truth:
     shown = job.run(by_window(job.late(STEADY)), each=lambda batch, number: batch.count())
     return shown | {"watermark_ms": ms(54), "open": windows(ALL, 10, after=54)}
+
+
+@job
+def foreach_batch_twice(job: Job) -> Truth:
+    """Each use of the rows computes them again, and counts late ones again."""
+
+    def twice(batch: DataFrame, number: int) -> None:
+        batch.count()
+        batch.count()
+
+    files = [*STEADY, [(1, "a"), (2, "b"), (3, "c"), (70, "a")]]
+    shown = job.run(by_window(job.late(files)), each=twice)
+    return shown | {"watermark_ms": ms(60), "open": [[ms(60), ms(70), 1], [ms(70), ms(80), 1]], "late": 3}
 
 
 @job

@@ -129,8 +129,9 @@ def new_formats(job: Job) -> Truth:
 
 @job
 def dedup_within_watermark_late(job: Job) -> Truth:
-    files = [*STEADY, [(1, "x"), (2, "y"), (80, "a")]]
-    return job.run(job.late(files).dropDuplicatesWithinWatermark(["key"])) | {"watermark_ms": ms(70), "open": None}
+    files = [*STEADY, [(1, "x"), (2, "x"), (2, "y"), (80, "a")]]
+    shown = job.run(job.late(files).dropDuplicatesWithinWatermark(["key"]))
+    return shown | {"watermark_ms": ms(70), "open": None, "late": 3}
 
 
 @job

@@ -204,6 +204,33 @@ def test_check_reads_the_state_and_gives_a_reason_for_its_own_verdict(
         assert "failed" not in said["reason"]  # a sibling of it has, which is another matter
 
 
+COUNTED = {"tumbling_late": 3, "late_rows_of_one_key": 1, "dedup_within_watermark_late": 3, "foreach_batch_twice": 6}
+"""What Spark counts of three late rows."""
+
+
+@pytest.mark.parametrize("job", COUNTED)
+def test_dropped_rows_are_what_spark_counts_and_exact_where_nothing_is_aggregated(gallery: Gallery, job: str) -> None:
+    truth = truth_of(gallery, job)
+    spark = attach(gallery, job, "event log").spark
+    assert (spark.dropped_at_least, truth["late"]) == (COUNTED[job], 3)
+    assert spark.dropped_exact == ("dedup" in job)
+
+
+@pytest.mark.parametrize("job", ["tumbling_late", "rocksdb", "rerun_without_data"])
+def test_a_look_changes_nothing(gallery: Gallery, job: str) -> None:
+    truth_of(gallery, job)
+
+    def files() -> dict[str, tuple[int, int]]:
+        places = (gallery.checkpoint(job), gallery.log)
+        stats = {path: path.stat() for place in places for path in place.rglob("*")}
+        return {str(path): (stat.st_mtime_ns, stat.st_size) for path, stat in stats.items()}
+
+    before = files()
+    for tap in TAPS:
+        attach(gallery, job, tap)
+    assert files() == before
+
+
 @pytest.mark.parametrize("job", FINE)
 def test_the_doctor_finds_nothing_in_what_is_fine(gallery: Gallery, job: str) -> None:
     truth_of(gallery, job)
@@ -211,7 +238,9 @@ def test_the_doctor_finds_nothing_in_what_is_fine(gallery: Gallery, job: str) ->
         assert not {finding.code for finding in diagnose(attach(gallery, job, tap), [])} & WRONG
 
 
-@pytest.mark.parametrize("job", ["tumbling_late", "session_append", "join_min", "tumbling_complete"])
+@pytest.mark.parametrize(
+    "job", ["tumbling_late", "session_append", "join_min", "tumbling_complete", "restart_with_older_rows"]
+)
 def test_nothing_wrong_is_said_of_a_job_that_is_fine(gallery: Gallery, job: str) -> None:
     truth_of(gallery, job)
     wrong: set[NoteCode] = {"watermark_pinned", "watermark_unmoved", "watermark_frozen", "no_watermark"}

@@ -15,7 +15,10 @@ from .conftest import Gallery
 from .jobs import JOBS
 from .test_gallery import FINE, WRONG, truth_of, windows_of
 
-OF_LATER_RUNS = ("restart_longer_delay", "restart_shorter_delay", "failed_then_restarted", "rerun_without_data")
+OF_LATER_RUNS = (
+    "restart_longer_delay", "restart_shorter_delay", "restart_with_older_rows", "failed_then_restarted",
+    "rerun_without_data",
+)  # fmt: skip
 """A tap counts since the start of a run; the files have what earlier runs read, too."""
 UNREAD = ("failed_query", "failed_sibling", "failed_in_its_first_batch")
 """Not all of the files were read."""

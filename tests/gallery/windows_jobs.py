@@ -24,6 +24,13 @@ def tumbling_late(job: Job) -> Truth:
 
 
 @job
+def late_rows_of_one_key(job: Job) -> Truth:
+    """Spark counts them after they were aggregated: three rows are one."""
+    shown = job.run(by_window(job.late([*STEADY, [(1, "a"), (2, "a"), (3, "a"), (70, "a")]])))
+    return shown | {"watermark_ms": ms(60), "open": [[ms(60), ms(70), 1], [ms(70), ms(80), 1]], "late": 3}
+
+
+@job
 def sliding_append(job: Job) -> Truth:
     shown = job.run(by_window(job.late(STEADY), "20 seconds", "10 seconds"))
     return shown | {"watermark_ms": ms(54), "open": windows(ALL, 20, 10, after=54)}
@@ -33,6 +40,15 @@ def sliding_append(job: Job) -> Truth:
 def several_aggregates(job: Job) -> Truth:
     df = job.late(STEADY).groupBy(F.window("ts", "10 seconds")).agg(F.sum(F.length("key")), F.max("key"))
     opened = [[start, end, None] for start, end, _ in windows(ALL, 10, after=54)]
+    return job.run(df) | {"watermark_ms": ms(54), "open": opened}
+
+
+@job
+def count_of_a_column(job: Job) -> Truth:
+    """It leaves out the rows without a value there."""
+    df = job.late(STEADY).groupBy(F.window("ts", "10 seconds")).agg(F.count(F.when(F.col("key") == "b", 1)))
+    counts = {start: number for start, _, number in windows([row for row in ALL if row[1] == "b"], 10)}
+    opened = [[start, end, counts.get(start, 0)] for start, end, _ in windows(ALL, 10, after=54)]
     return job.run(df) | {"watermark_ms": ms(54), "open": opened}
 
 

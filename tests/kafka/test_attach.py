@@ -183,6 +183,29 @@ def test_a_group_is_where_it_has_committed(
     assert channels(later)["0"].rate is not None
 
 
+def test_a_look_joins_no_group(
+    broker: LocalBroker,
+    topic: str,
+    produce: Produce,
+    commit: Callable[..., None],
+    look: Callable[..., Look],
+    now_ms: int,
+) -> None:
+    from kafka.admin import KafkaAdminClient
+
+    produce(topic, [Record(timestamp_ms=now_ms)])
+    commit("looked-at", topic, {0: 1})
+    admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        groups = {group["group_id"] for group in admin.list_groups()}
+        it = look(topic, group="looked-at")
+        assert it.picture().level.watermark_ms == now_ms - 1
+        assert {group["group_id"] for group in admin.list_groups()} == groups
+        assert admin.describe_groups(["looked-at"])["looked-at"]["members"] == []
+    finally:
+        admin.close()
+
+
 def test_before_the_position_may_be_what_is_no_record(
     topic: str,
     produce: Produce,
@@ -328,6 +351,24 @@ def test_a_query_that_reads_from_kafka_shows_its_partitions(
     assert (reported["sources"][0]["backlog"], reported["origin"]["channels"]) == (3, "broker")
     wrong = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "ts", "--once")
     assert wrong.returncode == 0  # no record has a value to look into
+
+
+def test_a_partition_that_the_query_does_not_read_is_no_channel(
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    now_ms: int,
+    wmtop: Callable[..., Ended],
+) -> None:
+    """As with `assign`: of three partitions it has offsets of two."""
+    topic = create_topic(3)
+    produce(topic, [Record(partition=p, timestamp_ms=now_ms - 60_000) for p in range(3)])
+    path = checkpoint(tmp_path / "q", {topic: {"0": 1, "2": 0}}, now_ms - 90_000, now_ms)
+    done = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "timestamp", "--once", "--json")
+    reported = json.loads(done.stdout)
+    assert [(c["channel"], c["backlog"]) for c in reported["channels"]] == [("0", 0), ("2", 1)]
+    assert reported["sources"][0]["backlog"] == 1
 
 
 def test_record_timestamps_are_no_event_times_by_default(

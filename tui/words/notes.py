@@ -138,7 +138,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "pause_unknown": lambda args: (
         f"No batch{_if(args, 'silent_ms', _SILENT)}: it waits for its trigger, whose interval is not known from here, "
-        "is idle, or has stopped"
+        f"is idle, or {'is stuck in its source' if args.get('alive') else 'has stopped'}"
     ),
     "waits_for_trigger": lambda args: (
         f"The query waits for its trigger{_if(args, 'trigger_ms', ': every {trigger_ms!d}')}"

@@ -18,7 +18,7 @@ from ..topic import TopicFacts
 from .checkpoint import CheckpointFacts, RecordedBatch
 from .files import Int64, UnreadableError, decode_json, time_ms
 from .open_windows import OpenWindows
-from .plan import PlanFacts
+from .plan import PlanFacts, PlannedWatermark
 from .tapped import Count, InputFacts
 
 VERSION = 2
@@ -317,6 +317,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """The query's checkpoint directory by this run or an earlier one of the same query."""
     writes: tuple[str, ...] | None = None
     """The same for the topics that it writes."""
+    plans: tuple[PlanFacts, ...] = ()
+    """The plans of this run and of the query's runs before it in the same application."""
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
@@ -375,6 +377,15 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     def is_real_time(self) -> bool:
         """Whether the query runs in real-time mode; a checkpoint alone does not show it."""
         return self.plan is not None and self.plan.real_time_ms is not None
+
+    def is_raised(self, place: int, own: PlannedWatermark, of: int) -> bool:
+        """Whether the delay of one of the plan's `of` watermarks was shorter in an earlier run in this application, or
+        at the query's first start, whose delays its state has.
+        """
+        plans = self.report.plans if self.report is not None else ()
+        stored = self.checkpoint.delays if self.checkpoint is not None else ()
+        first = max((one.delay_ms for one in stored if of == 1 or one.column == own.column), default=own.delay_ms)
+        return min([first, *(plan.nodes[place].delay_ms for plan in plans if len(plan.nodes) == of)]) < own.delay_ms
 
     @property
     def is_slowest_clock(self) -> bool:

@@ -112,8 +112,10 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
     if trigger_ms is not None and silent_ms <= trigger_ms + usual_ms:
         return _with_note("live", "waits_for_trigger", trigger_ms=trigger_ms, silent_ms=silent_ms)
     max_pause_ms = MAX_TRIGGER_MS if run.pause_ms is None else _MAX_PAUSE_RATIO * run.pause_ms
-    if trigger_ms is None and run.progress is not None and silent_ms <= max_pause_ms:
-        return _with_note("partial", "pause_unknown", silent_ms=silent_ms)
+    # A driver's page says that it runs, and never that it is idle.
+    args = {"alive": 1} if facts.is_by_driver and is_alive else {}
+    if trigger_ms is None and run.progress is not None and (args or silent_ms <= max_pause_ms):
+        return _with_note("partial", "pause_unknown", silent_ms=silent_ms, **args)
     return _with_note("stale", "query_silent", alive=1 if is_alive else None)
 
 

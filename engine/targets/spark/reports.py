@@ -6,7 +6,7 @@ lock on the file that is there: without one the job is gone.
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
@@ -161,6 +161,7 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         heard_ms=application.written_ms,
         checkpoint=checkpoint_of(application.queries, run),
         writes=_writes_of(application.queries, run),
+        plans=_plans_of(application.queries, run),
     )
 
 
@@ -302,11 +303,11 @@ def _writes_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[str, ...
     return next((plan.writes for plan in _plans_of(runs, run)), None)
 
 
-def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> Iterator[PlanFacts]:
+def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[PlanFacts, ...]:
     """The plans of a run and of those of the same query before it, the newest first."""
-    for other in reversed(runs):
-        if run is not None and other.id == run.id and other.plan is not None:
-            yield other.plan
+    # A finished log that becomes a recording has later runs, too.
+    last = next((place for place, other in enumerate(runs, 1) if run is not None and other.run_id == run.run_id), 0)
+    return tuple(other.plan for other in reversed(runs[:last]) if other.id == runs[last - 1].id and other.plan)
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:

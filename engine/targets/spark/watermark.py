@@ -42,6 +42,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """Not every row of its taps reaches it."""
     alone: bool = True
     """The known watermarks are all that the query has; the state shows only one of several united inputs."""
+    raised: bool = False
+    """Its delay was shorter before a restart."""
 
     @property
     def spark_ms(self) -> int | None:
@@ -109,11 +111,11 @@ def nodes_of(facts: QueryFacts) -> Nodes:
     kept = _POLICIES.get(checkpoint.watermark_policy if checkpoint is not None else None)
     policy = kept or _POLICIES.get(run.watermark_policy if run is not None else None)
     if run is not None and run.plan is not None:
-        return Nodes(_nodes_of_plan(run, run.plan), policy)
+        return Nodes(_nodes_of_plan(facts, run, run.plan), policy)
     return Nodes(() if checkpoint is None else _nodes_of_state(checkpoint), policy)
 
 
-def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
+def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
     taps = {tap.name: tap for tap in run.inputs}
     reported = len(run.progress.sources) if run.progress is not None else None
     is_mapped = reported == 1 or plan.leaves == reported  # joined tables are leaves, too: then the order is not clear
@@ -138,6 +140,7 @@ def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
                 above=node.above,
                 after_state=node.after_state,
                 filtered_taps=node.filtered_taps or plan.slowest_clock,
+                raised=facts.is_raised(place, node, len(plan.nodes)),
             )
         )
     return tuple(nodes)
@@ -281,6 +284,8 @@ def _level(
 def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
     history, run = facts.history, facts.run
+    if facts.checkpoint is None and all(batch.watermark_ms == watermark_ms for batch in history):
+        return None  # reports have one run alone: the run before may have left it there
     other = (batch.begin_ms for batch in reversed(history) if batch.watermark_ms != watermark_ms)
     times = [next(other, history[0].begin_ms)] if history else []
     if run is not None and run.progress is not None and run.progress.watermark_ms == watermark_ms:
@@ -323,16 +328,14 @@ def _times_and_holder(nodes: Nodes, watermark_ms: int | None) -> tuple[list[int 
         if (watermark_ms >= first) if nodes.policy == "min" else (watermark_ms <= first):
             return times, None
     candidates = [
-        place for place in unknown if nodes.policy == "max" or not _is_above(nodes.nodes[place], watermark_ms)
+        place
+        for place in unknown
+        if nodes.policy == "max" or (nodes.nodes[place].at_least_ms or watermark_ms) <= watermark_ms
     ]
     if len(candidates) != 1:
         return times, None
     times[candidates[0]] = watermark_ms
     return times, candidates[0]
-
-
-def _is_above(node: Node, watermark_ms: int) -> bool:
-    return node.at_least_ms is not None and node.at_least_ms > watermark_ms
 
 
 def _view(
@@ -363,18 +366,16 @@ def _pinned(nodes: Nodes, watermark_ms: int | None) -> dict[int, PinnedReason]:
 
 
 def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
-    """The event time (ms) missing until the watermark moves again, if it is above what its records give.
-
-    None if it is not, or that is not known. Only a restart with a longer delay causes it.
+    """The event time (ms) missing until the watermark moves again, if a longer delay since a restart put it above what
+    its records give. None if that is not known: the first records of a new run may just be older than those before.
     """
     times = [node.spark_ms for node in nodes.nodes]
     known = [time for time in times if time is not None]
-    if watermark_ms is None or not known:
+    if watermark_ms is None or not known or (nodes.policy == "max" and len(known) < len(times)):
         return None
-    if len(times) > 1 and nodes.policy == "max" and len(known) < len(times):
-        return None
-    missing_ms = watermark_ms - (max(known) if nodes.policy == "max" else min(known))
-    return missing_ms if missing_ms > 0 else None
+    first_ms = max(known) if nodes.policy == "max" else min(known)
+    is_raised = any(node.raised and node.spark_ms == first_ms for node in nodes.nodes)
+    return watermark_ms - first_ms if is_raised and first_ms < watermark_ms else None
 
 
 def _is_settled(facts: QueryFacts) -> bool:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.system.errors import UsageError
@@ -19,7 +20,9 @@ from wmtop.engine.targets.spark.facts import (
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import choose, report_of, sure_of
-from wmtop.engine.verdict.verdict import verdict_of
+from wmtop.engine.targets.spark.watch import past_of
+from wmtop.engine.verdict.verdict import SnapshotJudge, verdict_of
+from wmtop.tui.words.notes import note_text
 
 from tests.snapshots import replace
 
@@ -124,6 +127,36 @@ def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
     assert picture(replace(quiet, last_event_ms=NOW - 25 * 3_600_000)).state == "stale"
 
 
+def test_a_query_that_its_driver_lists_as_running_is_never_stale() -> None:
+    """A driver does not say that a query is idle: a source without new data is no reason to call it stuck."""
+    quiet = replace(LAST, last_event_ms=NOW - 60_000, pause_ms=10_000)
+    report = report_of("driver", Application(app="a", alive=True, queries=(quiet,)), quiet)
+    source = SourceView(kind="driver", description="a")
+
+    def seen(alive: bool | None) -> Snapshot:
+        facts = QueryFacts(report=replace(report, alive=alive))
+        return snapshot_of_query(facts, name="q", source=source, now_ms=NOW)
+
+    shown = seen(True)
+    assert (shown.state, shown.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 60_000, "alive": 1}))
+    assert [finding.code for finding in diagnose(shown, []) if finding.severity == "critical"] == []
+    assert note_text(shown.notes[0]).endswith("is idle, or is stuck in its source")
+    assert seen(None).state == "stale"
+
+
+@pytest.mark.parametrize(("first_ms", "verdict"), [(50_000, "moving"), (60_000, "unknown")])
+def test_a_watermark_that_no_batch_of_its_run_has_moved_is_not_called_moving(first_ms: int, verdict: str) -> None:
+    """By a driver or a server, after a restart: the watermark may be as the run before left it."""
+    history = tuple(RecordedBatch(n, NOW - 20_000 + 10_000 * n, (first_ms, 60_000)[n], NOW - 15_000) for n in (0, 1))
+    progress = BatchProgress("i", "r", 1, event_time={"watermark": "1970-01-01T00:01:00.000Z"})
+    restarted = replace(LAST, history=history, progress=progress, moved_ms=history[0].begin_ms)
+    facts = QueryFacts(report=report_of("driver", Application(app="a", queries=(restarted,)), restarted))
+    shown = snapshot_of_query(facts, name="q", source=SourceView("driver", "a"), now_ms=NOW)
+    judge = SnapshotJudge()
+    judge.remember(past_of(facts, shown.level.watermark_ms, NOW), shown)
+    assert (shown.level.watermark_ms, judge.judge(shown).verdict.verdict) == (60_000, verdict)
+
+
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
     fresh = replace(LAST, progress=None, history=(), last_event_ms=NOW - 90_000)
     first = picture(fresh)
@@ -197,3 +230,13 @@ def test_a_restarted_query_keeps_the_topics_it_writes_until_its_own_plan_is_know
     assert written(started, last=seen) == ["delays"]
     assert written(replace(started, id="another"), last=seen) is None
     assert written(replace(started, plan=PLAN), last=seen) is None
+
+
+def test_a_run_of_a_finished_log_knows_the_runs_before_it_alone() -> None:
+    """A finished log becomes a recording, run by run, when all runs are known."""
+    runs = [replace(LAST, run_id=f"{n}", plan=replace(PLAN, writes=(f"topic-{n}",))) for n in range(3)]
+    log = Application(app="a", alive=False, queries=(*runs, replace(LAST, id="another", run_id="4")))
+    for place, one in enumerate(runs):
+        report = report_of("event log", log, one)
+        assert report.writes == (f"topic-{place}",)
+        assert [plan.writes for plan in report.plans] == [(f"topic-{n}",) for n in reversed(range(place + 1))]

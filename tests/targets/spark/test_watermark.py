@@ -20,6 +20,7 @@ from wmtop.engine.targets.spark.watermark import (
     Policy,
     barrel_rule,
     barrel_watermark,
+    frozen_ms,
     nodes_of,
     views_of,
 )
@@ -71,7 +72,7 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
     assert nodes_of(QueryFacts(checkpoint=checkpoint)) == Nodes(stored)
     assert nodes_of(replace(reported(run()), checkpoint=checkpoint)) == Nodes(stored, "min")
     assert nodes_of(replace(reported(run(ORDERS, plan=PLAN)), checkpoint=checkpoint)).nodes == (
-        Node(column="ts", delay_ms=30_000, taps=(ORDERS,)),
+        Node(column="ts", delay_ms=30_000, taps=(ORDERS,), raised=True),
         Node(column="at", delay_ms=5_000),
     )
     assert nodes_of(QueryFacts()) == Nodes()
@@ -111,6 +112,30 @@ def test_the_barrels_level_needs_every_channel() -> None:
     assert barrel_watermark(planned(ORDERS)) is None
     sampled = tap("returns", {"x": 70_000}, barrel_ms=None, sampled=Sampled(1, 900))
     assert barrel_watermark(planned(ORDERS, sampled)) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "first", "missing_ms"),
+    [
+        ((), None, None),  # nothing shows a delay from before the restart
+        ((30_000,), None, None),  # the same: the first rows are older than those before
+        ((60_000,), None, None),
+        ((10_000,), None, 10_000),
+        ((30_000, 10_000), None, 10_000),  # it was restarted again while it waits
+        ((), 30_000, None),
+        ((), 10_000, 10_000),  # in another application: the state has the delay of the first start
+    ],
+)
+def test_only_a_longer_delay_freezes_the_watermark(
+    earlier: tuple[int, ...], first: int | None, missing_ms: int | None
+) -> None:
+    """The watermark was at 70 s before the restart, and the rows since then give 60 s."""
+    plan = PlanFacts((PlannedWatermark("ts", 30_000, ("orders",)),))
+    before = tuple(PlanFacts((PlannedWatermark("ts", delay_ms),)) for delay_ms in earlier)
+    stored = () if first is None else (WatermarkDelay(first, "window", windowed=True, operator=0),)
+    report = Report(tap="publish", run=run(ORDERS, plan=plan), alive=True, trouble=None, plans=(plan, *before))
+    nodes = nodes_of(QueryFacts(checkpoint=CheckpointFacts(delays=stored), report=report))
+    assert frozen_ms(nodes, 70_000) == missing_ms
 
 
 def test_channels_bear_their_inputs_name_where_there_are_several() -> None:
