@@ -243,16 +243,23 @@ def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
         last = part((f"all windows closed; the last watermark was {time}", "dim"), rank=1)
         return [part(label, ("ended", "level")), last]
     parts = [part(label, (time, "level"))]
-    if level.behind_fastest_ms is not None:
+    clock_ms = clock_distance_ms(snapshot)
+    if level.behind_fastest_ms or (level.behind_fastest_ms == 0 and clock_ms is None):
         text = f.duration(level.behind_fastest_ms)
         parts.append(part((text, "strong"), (" behind fastest", "dim"), rank=2))
-    if level.behind_clock_ms is not None:
-        text = f.duration(abs(level.behind_clock_ms))
-        side = " behind clock" if level.behind_clock_ms >= 0 else " ahead of clock"
+    if clock_ms is not None:
+        text = f.duration(abs(clock_ms))
+        side = " behind clock" if clock_ms >= 0 else " ahead of clock"
         parts.append(part((text, "strong"), (side, "dim"), rank=3, gap=" · " if parts[1:] else "   "))
     if (ago := moved(snapshot)) is not None:
-        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · "))
+        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · " if parts[1:] else "   "))
     return parts
+
+
+def clock_distance_ms(snapshot: Snapshot) -> int | None:
+    """How far the watermark is behind the clock (ms); None: not known, or the data are too old for that to matter."""
+    behind = snapshot.level.behind_clock_ms
+    return None if behind is None or behind >= f.YEAR else behind
 
 
 def late_drops(snapshot: Snapshot) -> str:
