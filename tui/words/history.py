@@ -317,8 +317,8 @@ def _words(event: Event) -> EventWords:
     if isinstance(event, EngineLost):
         if event.why is not None:
             return EventWords("×", "failed", "bad", f.first_line(event.why))
-        silent = "no newer ones come" if event.silent_ms is None else f"none for {f.duration(event.silent_ms)}"
-        return EventWords("×", "no snapshots", "bad", silent)
+        since = "since then" if event.silent_ms is None else f"for {f.duration(event.silent_ms)}"
+        return EventWords("×", "stale", "bad", f"no snapshot {since}")
     if isinstance(event, EngineBack):
         return EventWords("×", "live again", "good", "snapshots come again")
     if isinstance(event, HolderChanged):
