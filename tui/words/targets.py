@@ -236,7 +236,8 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
         return [part((f" {cause(snapshot)}", "text"))]
     since, (why, comma, more) = held_for(snapshot), cause(snapshot).partition(", ")
     return [
-        part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder")),
+        part((" held back by ", "dim"), (name(holder.channel), "holder")),
+        part((since, "holder"), rank=1, gap=""),
         part((": ", "dim"), (why, "text"), rank=1, gap=""),
         part((comma + more, "text"), rank=2, gap=""),
         *short_staircase(snapshot),
