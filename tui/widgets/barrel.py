@@ -42,6 +42,10 @@ class _StaveColumn(Struct):
     folded: bool = False
 
 
+_RULE = 8
+"""The cells that the rule has around both titles."""
+
+
 class Barrel(Canvas[Sequence[Stave]]):
     """Draws the staves of `shown` in their order, in letters where there are no colours.
 
@@ -120,7 +124,10 @@ class Barrel(Canvas[Sequence[Stave]]):
             time = f.NO_DATA if at is None else f.clock(at, view.zone, snapshot.now_ms)
             title += [(" ─ ", "frame"), (f" {f.name(chosen.channel)} ", "selected"), (f" {time}", "text")]
         if preview is not None:
-            return Heading(0, title, [("┈ ", "preview"), (preview_title(preview), "preview")], firm=True)
+            right: list[Span] = [("┈ ", "preview"), (preview_title(preview), "preview")]
+            while title[1:] and cells([*title, *right]) + _RULE > self.size.width:
+                title.pop()
+            return Heading(0, title, right, firm=True)
         words = _legend({stave.kind for stave in staves})
         if view.heat:
             words = [("how far behind the fastest, over time", "dim")]

@@ -49,7 +49,10 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
         if kept[worst].short:
             kept[worst] = replace(kept[worst], spans=kept[worst].short, short=())
         elif kept[worst].rank:
+            indent = worst == 0 and kept[0].spans[0][0].startswith(" ")
             del kept[worst]
+            if indent and kept and not kept[0].right:  # the line begins where it would with that part
+                kept[0] = replace(kept[0], spans=((" ", style), *kept[0].spans))
         else:
             break
     if spare < 0 and len(left) == 1 and not right:

@@ -72,3 +72,8 @@ def test_what_is_in_parentheses_goes_before_what_is_said() -> None:
 def test_a_line_of_one_text_ends_with_a_clause() -> None:
     text = "No new batch: the query is idle or has stopped; a checkpoint does not show which"
     assert lay([part((text, "stale"))], 60) == [("No new batch: the query is idle or has stopped", "stale")]
+
+
+def test_a_line_without_its_first_part_begins_where_it_would_with_it() -> None:
+    line = [part((" lateness 30m", "text"), rank=2), part(("idle after 2h", "text"))]
+    assert "".join(text for text, _ in lay(line, 20)) == " idle after 2h      "
