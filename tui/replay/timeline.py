@@ -16,7 +16,6 @@ from ...engine.verdict.history import HistoryPoint, is_burst
 from ..widgets.canvas import Canvas, Picked, bindings
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
-from ..words.progress import lag_by
 from ..words.spans import Span, part, spark
 
 Kind = Literal["late", "holder", "stall"]
@@ -150,8 +149,8 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
         self._points, self._play_ms, self._found = points, play_ms, found
         known = [point for point in points if point is not None]
         self._ends_ms = (known[0].now_ms, known[-1].now_ms) if known else None
-        self._lag = lag_by(known)
-        self._greatest = max((lag for lag in map(self._lag, known) if lag is not None), default=None)
+        lags = [point.behind_fastest_ms for point in known if point.behind_fastest_ms is not None]
+        self._greatest = max(lags, default=None)
         self._left = 0
         self._room: int = 0
         self._lags: list[int | None] = []
@@ -207,7 +206,7 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
         lags: list[int | None] = [None] * room
         filled = 0
         for number, point in enumerate(self._points):
-            cell, lag = self._cell(number), None if point is None else self._lag(point)
+            cell, lag = self._cell(number), point.behind_fastest_ms if point is not None else None
             for empty in range(filled, cell):
                 lags[empty] = lags[empty - 1] if empty else None
             if lag is not None:

@@ -113,11 +113,8 @@ class OperatorsScreen(DetailScreen):
         many = snapshot.instances is not None
 
         def time(row: Row) -> str:
-            return (
-                f.NO_DATA
-                if row.watermark_ms is None
-                else f.near(row.watermark_ms, self.zone, self._near_ms).partition(".")[0]
-            )
+            at = row.watermark_ms
+            return f.NO_DATA if at is None else f.near(at, self.zone, self._near_ms).partition(".")[0]
 
         def channels(row: Row) -> str:
             return "" if row.channels is None else f"{row.channels:,}"

@@ -42,15 +42,8 @@ class _StaveColumn(Struct):
     folded: bool = False
 
 
-_RULE = 8
-"""The cells that the rule has around both titles."""
-
-
 class Barrel(Canvas[Sequence[Stave]]):
-    """Draws the staves of `shown` in their order, in letters where there are no colours.
-
-    Says `Picked` with a stave's key.
-    """
+    """Draws the staves of `shown` in order, in letters without colours; says `Picked` with a stave's key."""
 
     content: Sequence[Stave] = ()
 
@@ -125,7 +118,7 @@ class Barrel(Canvas[Sequence[Stave]]):
             title += [(" ─ ", "frame"), (f" {f.name(chosen.channel)} ", "selected"), (f" {time}", "text")]
         if preview is not None:
             right: list[Span] = [("┈ ", "preview"), (preview_title(preview), "preview")]
-            while title[1:] and cells([*title, *right]) + _RULE > self.size.width:
+            while title[1:] and cells([*title, *right]) + 8 > self.size.width:  # the rule's own
                 title.pop()
             return Heading(0, title, right, firm=True)
         words = _legend({stave.kind for stave in staves})
@@ -206,8 +199,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         air = rows - 1 - (water or 0) // 8
         texts, beside, room = empty.splitlines(), max(inner - 4, 20), max(air - 1, 1)
         lines = [part for line in texts for part in wrap(line, beside)]
-        if len(lines) > room:
-            lines = [fitted(line, beside) for line in texts][:room]
+        lines = lines if len(lines) <= room else [fitted(line, beside) for line in texts][:room]
         for place, line in enumerate(lines, max((air - len(lines)) // 2, 0)):
             text = f.cut(line, inner)
             left = (inner - cell_len(text)) // 2
@@ -330,9 +322,7 @@ def _legend(kinds: set[Kind]) -> list[Span]:
 
 def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
     """The height of a time in eighths of a row, None if the time is not known; at most the full height."""
-    if time_ms is None:
-        return None
-    return max(min(floor(scale.height(time_ms) * 8), rows * 8), -1)
+    return None if time_ms is None else max(min(floor(scale.height(time_ms) * 8), rows * 8), -1)
 
 
 def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) -> str:

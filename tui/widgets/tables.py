@@ -69,12 +69,8 @@ class ChannelTable(Rows):
     def heading(self, *, focused: bool) -> Heading:
         """The title: sort order and filter."""
         snapshot, view = self._shown.snapshot, self._shown.view
-        order: list[Span] = [
-            (" ─ ", "frame"),
-            ("sort: ", "dim"),
-            (f"{view.sort} {'▴' if view.reverse else '▾'}", "text"),
-        ]
-        title = [_title("Channels", focused)]
+        title, arrow = [_title("Channels", focused)], "▴" if view.reverse else "▾"
+        order: list[Span] = [(" ─ ", "frame"), ("sort: ", "dim"), (f"{view.sort} {arrow}", "text")]
         if view.pattern is not None:
             title += view.pattern.spans(len(self._shown.entries), len(snapshot.channels))
         return Heading(0, [*title, *order] if cells([*title, *order]) + _RULE <= self.size.width else title)

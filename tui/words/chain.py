@@ -173,8 +173,7 @@ def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None) -> str | None:
 
 
 def _point_at(member: ChainMember, at_ms: int | None) -> HistoryPoint | None:
-    """The last look at a target up to that moment; None for one that is lost or does not answer: it may be
-    elsewhere by now."""
+    """The last look at a target up to that moment; None for one that is lost or does not answer."""
     snapshot = member.snapshot
     if member.lost is not None or at_ms is None or snapshot is None or snapshot.state in ("stale", "failed"):
         return None

@@ -100,10 +100,8 @@ def _reason(given: CheckInput) -> str:
     if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
     critical = next((one for one in given.findings if one.severity == "critical"), None)
-    if critical is not None and given.verdict not in BAD:
-        return critical.title
-    if given.verdict not in (*BAD, "unknown", "waiting"):
-        return ""
+    if given.verdict not in BAD and (critical is not None or given.verdict not in ("unknown", "waiting")):
+        return "" if critical is None else critical.title
     found = next((one for one in given.findings if accounts_for(one, given.verdict)), critical)
     return "" if found is None else found.title
 

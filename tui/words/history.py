@@ -315,10 +315,9 @@ def _words(event: Event) -> EventWords:
     if isinstance(event, LateBurstEnded):
         return EventWords("!", "late burst over", "good", _late(event))
     if isinstance(event, EngineLost):
-        if event.why is not None:
-            return EventWords("×", "failed", "bad", f.first_line(event.why))
         since = "since then" if event.silent_ms is None else f"for {f.duration(event.silent_ms)}"
-        return EventWords("×", "stale", "bad", f"no snapshot {since}")
+        detail = f"no snapshot {since}" if event.why is None else f.first_line(event.why)
+        return EventWords("×", "stale" if event.why is None else "failed", "bad", detail)
     if isinstance(event, EngineBack):
         return EventWords("×", "live again", "good", "snapshots come again")
     if isinstance(event, HolderChanged):

@@ -1,6 +1,6 @@
 """Progress over the kept history as columns to draw, how far a bounded source is read, a replay's position. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from msgspec import Struct
@@ -123,21 +123,16 @@ def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list
 
 def lags_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list[int | None]:
     """The greatest lag (ms) in each of the last `columns` stretches of `cell_ms`."""
-    lag = lag_by(points)
-    lags = [[lag(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
+    lags = [[_lag(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
     return [max((lag for lag in cell if lag is not None), default=None) for cell in lags]
 
 
-def lag_by(points: Iterable[HistoryPoint]) -> Callable[[HistoryPoint], int | None]:
-    """The lag (ms) of each point: behind the fastest channel; behind the clock where no channel is ever behind."""
-    if any(point.behind_fastest_ms or point.holder is not None for point in points):
-        return lambda point: point.behind_fastest_ms
-    return _behind_clock
-
-
-def _behind_clock(point: HistoryPoint) -> int | None:
-    behind = None if point.watermark_ms is None else max(point.now_ms - point.watermark_ms, 0)
-    return None if behind is None or behind >= f.YEAR else behind  # old data: the clock does not matter
+def _lag(point: HistoryPoint) -> int | None:
+    """Behind the fastest channel; behind the clock where no channel is, and the data are not old."""
+    if point.behind_fastest_ms or point.holder is not None or point.watermark_ms is None:
+        return point.behind_fastest_ms
+    behind = max(point.now_ms - point.watermark_ms, 0)
+    return behind if behind < f.YEAR else None
 
 
 def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:

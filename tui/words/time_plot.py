@@ -27,8 +27,6 @@ _FAR = 4
 """A diagonal farther away than this many pictures is not drawn to scale."""
 _SAME = (0.8, 1.34)
 """The scale is kept while a column's width is within these multiples of the ideal one: a calm picture."""
-_STEEPEST = 4
-"""The part of the processing time that the event time shown is at least."""
 _GRID_ROWS = 2
 """Window ends closer together than this are not drawn."""
 
@@ -146,7 +144,7 @@ def _event_span(data: Data, left: int, right: int) -> tuple[int, int]:
     low = min([*times[few : few + 1], *levels[:1]])
     high = max([*times[len(times) - 1 - few : len(times) - few], *levels[-1:]])
     reach = _FAR * max(right - left, high - low)
-    least = low + (right - left) // _STEEPEST  # a watermark that is stuck has no milliseconds to show
+    least = low + (right - left) // 4  # a watermark that is stuck has no milliseconds to show
     return (low, max(high, end if abs(end - high) <= reach else least))
 
 

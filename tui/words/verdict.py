@@ -31,8 +31,6 @@ WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST}
 STYLES: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
-
-
 FEW_SECONDS_MS = 12_000
 """Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
 SLOW_SPEED = 0.8
@@ -185,9 +183,7 @@ def blame(snapshot: Snapshot) -> str | None:
     if stuck is not None and not steps:  # a task of Kafka Streams; one that is slow only by its name
         is_slow, is_fine = stuck.verdict == "slow", stuck.verdict in ("moving", "unknown", "ended")
         return clock_name(stuck) if is_slow else None if is_fine else stuck_title(snapshot, stuck)
-    if not steps:
-        return None
-    if snapshot.verdict.reason.code == "lateness_raised":
+    if not steps or snapshot.verdict.reason.code == "lateness_raised":
         return None
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
