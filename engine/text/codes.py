@@ -121,7 +121,7 @@ CAUSES: dict[Cause, CauseWords] = {
     "quiet": CauseWords("no data", "has no data", "have no data", "no data{quiet}{all_read}"),
     "never_seen": CauseWords("never seen", "has never had data", "have never had data", "no record since the start"),
     "backlog": CauseWords("backlog", "has a backlog", "have a backlog", "backlog{backlog}{lag}", "reading its backlog"),
-    "behind": CauseWords("lagging", "is lagging", "are lagging", "lagging: {behind} behind in event time"),
+    "behind": CauseWords("lagging", "is lagging", "are lagging", "lagging, {behind} behind in event time"),
     "future_elsewhere": CauseWords(
         "future timestamp elsewhere",
         "waits: a future timestamp elsewhere",
@@ -133,7 +133,7 @@ CAUSES: dict[Cause, CauseWords] = {
         "slow clock",
         "is ahead of the clock",
         "are ahead of the clock",
-        "slow clock: all timestamps are ahead of the clock here",
+        "slow clock, all timestamps are ahead of the clock here",
         "a correct clock: all timestamps are ahead of the one here",
     ),
     "held_back": CauseWords(

@@ -97,7 +97,7 @@ class HistoryScreen(DetailScreen):
             return max((until_ms if hold is now else hold.until_ms) - hold.since_ms, 0)
 
         def held(hold: Hold) -> str:
-            return f.duration(held_ms(hold)) + ("…" if hold is now else " ")
+            return ("≥" if hold is now else "") + f.duration(held_ms(hold))
 
         def style(hold: Hold) -> str:
             return "holder" if hold is now else "text"

@@ -179,9 +179,7 @@ class LatenessScreen(DetailScreen):
         return span
 
     def _cursor(self, curve: words.Curve) -> int:
-        """The cursor's position: on the preview if there is one, else where it was put, else on the present
-        lateness.
-        """
+        """The cursor's position: on the preview, else where it was put, else on the present lateness."""
         snapshot, preview = self.snapshot, self.preview
         if isinstance(preview, LatenessPreview):
             return words.place_of(curve.edges, preview.lateness_ms)

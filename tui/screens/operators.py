@@ -72,7 +72,7 @@ class OperatorsScreen(DetailScreen):
 
     def _time(self, stage: Stage) -> str:
         near_ms = self.snapshot.now_ms
-        return stage.instead if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
+        return stage.instead if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms).partition(".")[0]
 
     def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Span]:
         names, times = least
@@ -83,7 +83,8 @@ class OperatorsScreen(DetailScreen):
         if time:
             head.append((f.pad(time, max(times, len(time))) + "  ", style))
         alarm: list[Span] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
-        return [*head, *alarm, (fitted(stage.what, width - cells([*head, *alarm])), "dim")]
+        what = fitted(stage.what, width - cells([*head, *alarm]))
+        return [*head, *alarm, (what if what in stage.what or what.endswith(" …") else "", "dim")]
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if not channels_known(snapshot):
@@ -112,7 +113,8 @@ class OperatorsScreen(DetailScreen):
         many = snapshot.instances is not None
 
         def time(row: Row) -> str:
-            return f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self._near_ms)
+            at = row.watermark_ms
+            return f.NO_DATA if at is None else f.near(at, self.zone, self._near_ms).partition(".")[0]
 
         def channels(row: Row) -> str:
             return "" if row.channels is None else f"{row.channels:,}"

@@ -15,7 +15,7 @@ from ..words.channels import stave_of
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import preview_title
-from ..words.spans import EIGHTHS, Part, Span, cells, joined
+from ..words.spans import EIGHTHS, Part, Span, cells, fitted, joined
 from ..words.texts import BY_DISTANCE
 from .canvas import Canvas, Picked, centered
 from .lines import Heading
@@ -43,10 +43,7 @@ class _StaveColumn(Struct):
 
 
 class Barrel(Canvas[Sequence[Stave]]):
-    """Draws the staves of `shown` in their order, in letters where there are no colours.
-
-    Says `Picked` with a stave's key.
-    """
+    """Draws the staves of `shown` in order, in letters without colours; says `Picked` with a stave's key."""
 
     content: Sequence[Stave] = ()
 
@@ -120,7 +117,10 @@ class Barrel(Canvas[Sequence[Stave]]):
             time = f.NO_DATA if at is None else f.clock(at, view.zone, snapshot.now_ms)
             title += [(" ─ ", "frame"), (f" {f.name(chosen.channel)} ", "selected"), (f" {time}", "text")]
         if preview is not None:
-            return Heading(0, title, [("┈ ", "preview"), (preview_title(preview), "preview")], firm=True)
+            right: list[Span] = [("┈ ", "preview"), (preview_title(preview), "preview")]
+            while title[1:] and cells([*title, *right]) + 8 > self.size.width:  # the rule's own
+                title.pop()
+            return Heading(0, title, right, firm=True)
         words = _legend({stave.kind for stave in staves})
         if view.heat:
             words = [("how far behind the fastest, over time", "dim")]
@@ -187,7 +187,8 @@ class Barrel(Canvas[Sequence[Stave]]):
 
     def _still(self, level_ms: int, clock_ms: int, empty: str, width: int, rows: int) -> list[list[Span]]:
         """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
-        heights = [level_ms, max(clock_ms, level_ms + f.SECOND)]
+        is_old = clock_ms - level_ms >= f.YEAR  # up to the clock there would be years, and nothing in them
+        heights = [level_ms, level_ms + f.MINUTE if is_old else max(clock_ms, level_ms + f.SECOND)]
         heights += [] if self._preview_ms is None else [self._preview_ms]
         scale = self._axis = scales.follow(self._axis, min(heights), max(heights), f.SECOND, rows)
         gutter = self._axis_cells(scale, rows)
@@ -196,8 +197,9 @@ class Barrel(Canvas[Sequence[Stave]]):
         drawn = self._level_lines(scale)
         out = [gutter[row] + _row([], row, inner, water, drawn, self.plain) for row in range(rows - 1, -1, -1)]
         air = rows - 1 - (water or 0) // 8
-        lines = [part for line in empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
-        lines = lines[: max(air - 1, 1)]
+        texts, beside, room = empty.splitlines(), max(inner - 4, 20), max(air - 1, 1)
+        lines = [part for line in texts for part in wrap(line, beside)]
+        lines = lines if len(lines) <= room else [fitted(line, beside) for line in texts][:room]
         for place, line in enumerate(lines, max((air - len(lines)) // 2, 0)):
             text = f.cut(line, inner)
             left = (inner - cell_len(text)) // 2
@@ -320,9 +322,7 @@ def _legend(kinds: set[Kind]) -> list[Span]:
 
 def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
     """The height of a time in eighths of a row, None if the time is not known; at most the full height."""
-    if time_ms is None:
-        return None
-    return max(min(floor(scale.height(time_ms) * 8), rows * 8), -1)
+    return None if time_ms is None else max(min(floor(scale.height(time_ms) * 8), rows * 8), -1)
 
 
 def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) -> str:

@@ -167,9 +167,7 @@ class _Drawing:
         lines: list[list[Span]] = []
         for row in range(self._rows):
             label = {0: "100 %", 1: "10 %", 2: "1 %", 3: "0.1 %", 4: "≤0.01 %"}[names[row]] if row in names else ""
-            right = ""
-            if known:
-                right = duration(high) if not row else duration(low) if row == self._rows - 1 else ""
+            right = "" if not known else duration(high) if not row else duration(low) if row == self._rows - 1 else ""
             left: list[Span] = [(pad(label, _LEFT - 1, right=True), "dim"), ("┤" if label else "│", "frame")]
             lines.append([*left, *dots.row(row, self._ground()), (f" {right}", "level")])
         return lines

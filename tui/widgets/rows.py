@@ -419,7 +419,7 @@ def _section_lines(sections: Sequence[Section], width: int) -> list[list[Span]]:
 def _wrapped(line: str, section: Section, width: int) -> list[list[Span]]:
     hang = " " * (3 if section.title else 1)
     room = max(min(width - 2, _WIDEST) - len(hang) - len(section.sign), 10)
-    parts = wrap(line, room) or [""]
+    parts = wrap(line, room, break_on_hyphens=False) or [""]
     first: Span = (hang + section.sign, "dim")
     rest: Span = (" " * (len(hang) + len(section.sign)), "dim")
     return [clip([first if not place else rest, (part, section.style)], width) for place, part in enumerate(parts)]

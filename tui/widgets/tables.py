@@ -69,11 +69,11 @@ class ChannelTable(Rows):
     def heading(self, *, focused: bool) -> Heading:
         """The title: sort order and filter."""
         snapshot, view = self._shown.snapshot, self._shown.view
-        order = f"{view.sort} {'▴' if view.reverse else '▾'}"
-        title: list[Span] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
+        title, arrow = [_title("Channels", focused)], "▴" if view.reverse else "▾"
+        order: list[Span] = [(" ─ ", "frame"), ("sort: ", "dim"), (f"{view.sort} {arrow}", "text")]
         if view.pattern is not None:
             title += view.pattern.spans(len(self._shown.entries), len(snapshot.channels))
-        return Heading(0, title)
+        return Heading(0, [*title, *order] if cells([*title, *order]) + _RULE <= self.size.width else title)
 
     def move(self, by: int) -> None:
         entries = self._shown.entries
@@ -154,7 +154,7 @@ def _style(title: str, text: str, entry: ChannelRow) -> str:
 
 def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
     time: int | None = getattr(entry.view, field)
-    return f.NO_DATA if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
+    return "none yet" if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
 
 
 def _to_the_second(text: Callable[[_Channel], str]) -> Callable[[_Channel], str]:

@@ -31,7 +31,7 @@ from .verdict import STYLES
 
 NOT_SET = "no time is configured"
 SEVERAL_CLUSTERS = "targets on several clusters have this topic"
-BESIDE = "not on this way:"
+BESIDE = "not on this path:"
 SILENT_MS = 10_000
 """How old (ms) the last look at a target may be until it counts no longer."""
 _NAME_CELLS, _TIME_CELLS, _LOSS_CELLS, _WHOLE = 32, 12, 12, 400
@@ -173,8 +173,7 @@ def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None) -> str | None:
 
 
 def _point_at(member: ChainMember, at_ms: int | None) -> HistoryPoint | None:
-    """The last look at a target up to that moment; None for one that is lost or does not answer: it may be
-    elsewhere by now."""
+    """The last look at a target up to that moment; None for one that is lost or does not answer."""
     snapshot = member.snapshot
     if member.lost is not None or at_ms is None or snapshot is None or snapshot.state in ("stale", "failed"):
         return None
@@ -268,21 +267,21 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
     names = max(cell_len(f.name(hop.name)) for hop in chain.hops)
     cells = max(min(names, width // 3, _NAME_CELLS), 1)
     newest = max((ms for each in chain.hops if (ms := each.own_ms) is not None), default=None)
-    time = "?" if hop.own_ms is None else f.near(hop.own_ms, zone, newest)
+    time = "?" if hop.own_ms is None else f.near(hop.own_ms, zone, newest).partition(".")[0]
     lost = "" if hop.loss_ms is None else f"loses {f.duration(hop.loss_ms)}" if hop.loss_ms > 0 else "no loss"
     details = [
         held_words(chain, hop) if (hop.loss_ms or 0) > 0 else "",
         why(hop) if hop.own_ms is None or hop.looping else "",
         f"with {', '.join(_titled(chain.hops[over]) for over in hop.includes)}" if hop.includes else "",
-        "configured" if hop.edge == "configured" else "",
-        f"guessed: perhaps written by {f.name(chain.hops[hop.inputs[0]].name)}" if hop.edge == "guessed" else "",
+        "configured link" if hop.edge == "configured" else "",
+        f"guessed link: perhaps written by {f.name(chain.hops[hop.inputs[0]].name)}" if hop.edge == "guessed" else "",
     ]
     parts = [
         part((f" {'▸' if number == chain.worst else ' '} {hop.kind:<5}  ", "dim")),
         part((f.pad(f.cut_middle(f.name(hop.name), cells), cells), style), gap=""),
         *([part((f.pad(time, _TIME_CELLS), "text"), gap="  ")] if width >= _TIMED_CELLS else []),
         part((f"{lost:<{_LOSS_CELLS}}", style), gap="  "),
-        *(part((text, "dim"), rank=place + 1, gap="  ") for place, text in enumerate(details) if text),
+        *(part((text, "dim"), rank=n + 1, gap=" · " if n else "  ") for n, text in enumerate(filter(None, details))),
     ]
     return lay(parts, width)
 
@@ -321,7 +320,7 @@ def staircase(chain: Chain, width: int, height: int) -> list[list[Span]]:
 def _loss(hop: Hop) -> str:
     if hop.loss_ms is None:
         return "" if hop.own_ms is not None else "?"
-    return f"-{f.duration(hop.loss_ms)}" if hop.loss_ms > 0 else "0s"
+    return f.signed(-hop.loss_ms) if hop.loss_ms > 0 else "0s"
 
 
 def _in_view(chain: Chain, most: int) -> list[int]:

@@ -206,7 +206,7 @@ class KafkaStreamsWords(Presenter):
             return [part((f" {EACH_ITS_OWN}" if worst else f" {self.no('barrel')}", "dim"))]
         if worst.waiting is not None and worst.verdict == "waiting":
             record, _, rest = said[-1].partition(" frees")
-            return [part((f" {record}", "holder")), part((f"frees{rest}", "text"), rank=1, gap=" ")]
+            return [part((f" {record}", "holder"), rank=1), part((f"frees{rest}", "text"), rank=1, gap=" ")]
         if worst.verdict == "stalled":
             return [part((f" {said[0]}", "holder")), part((f": {_CHECK}", "text"), rank=1, gap="")]
         newer = f" only a newer record in {named(worst.channels, 0)} advances it"

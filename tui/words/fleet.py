@@ -16,7 +16,7 @@ from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
 from .columns import Column, laid, length, sized
 from .progress import lags_of
-from .spans import Part, Span, part, spark
+from .spans import Part, Span, fitted, part, spark
 from .texts import Filter
 from .verdict import STYLES, WORDS, WORST, blame, style_of
 from .watermark import is_close, lag_ms, worst_clock
@@ -74,7 +74,7 @@ def fleet_row(
         verdict=given.verdict,
         reason=gone or failed or _reason(given),
         watermark_ms=level.watermark_ms if worst is None else worst.time_ms,
-        behind_fastest_ms=level.behind_fastest_ms,
+        behind_fastest_ms=None if snapshot.one_clock else level.behind_fastest_ms,
         behind_clock_ms=lag_ms(snapshot),
         held_back_by=held_back_by(snapshot),
         late_share_recent=late if isinstance(late, float) else None,
@@ -100,7 +100,7 @@ def _reason(given: CheckInput) -> str:
     if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
     critical = next((one for one in given.findings if one.severity == "critical"), None)
-    if given.verdict not in (*BAD, "unknown", "waiting"):
+    if given.verdict not in BAD and (critical is not None or given.verdict not in ("unknown", "waiting")):
         return "" if critical is None else critical.title
     found = next((one for one in given.findings if accounts_for(one, given.verdict)), critical)
     return "" if found is None else found.title
@@ -195,7 +195,7 @@ that is unknown."""
 
 def _last(row: FleetRow, room: int) -> list[Span]:
     if row.reason:
-        return [(f.cut(f.clean(row.reason), room), "stale" if row.lost else "text")]
+        return [(fitted(f.clean(row.reason), room), "stale" if row.lost else "text")]
     return [] if row.held_back_by is None else [(f.cut(shown_name(row.held_back_by), room), "holder")]
 
 
@@ -210,7 +210,7 @@ COLUMNS: tuple[Column[FleetRow], ...] = (
     Column("findings", _findings, rank=1, right=True,
            style=lambda row: "bad" if (row.findings or {}).get("critical") else "text", cells=9),
     Column("age", _age, rank=6, right=True, style=lambda row: "dim", cells=6),
-    Column(LAST, lambda row: "", cells=14, most=400, draw=_last),
+    Column(LAST, lambda row: "", cells=24, most=400, draw=_last),
 )  # fmt: skip
 
 

@@ -315,10 +315,11 @@ def _words(event: Event) -> EventWords:
     if isinstance(event, LateBurstEnded):
         return EventWords("!", "late burst over", "good", _late(event))
     if isinstance(event, EngineLost):
-        silent = "it stopped" if event.silent_ms is None else f"no snapshot for {f.duration(event.silent_ms)}"
-        return EventWords("×", "engine lost", "bad", silent if event.why is None else f.first_line(event.why))
+        since = "since then" if event.silent_ms is None else f"for {f.duration(event.silent_ms)}"
+        detail = f"no snapshot {since}" if event.why is None else f.first_line(event.why)
+        return EventWords("×", "stale" if event.why is None else "failed", "bad", detail)
     if isinstance(event, EngineBack):
-        return EventWords("×", "engine back", "good", "snapshots come again")
+        return EventWords("×", "live again", "good", "snapshots come again")
     if isinstance(event, HolderChanged):
         held = f"for {f.duration(event.held_ms)}"
         if event.channel is None:

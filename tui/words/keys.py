@@ -385,8 +385,9 @@ def palette(*places: Place, replay: bool = False) -> list[tuple[str, str, str]]:
     """The commands of the palette at the places, screens first: title, help with the key, action."""
     screens = {link.name for link in LINKS}
     found = [
-        (bind.title, f"{key_label(_chosen.get(bind.name, bind.key).split(',')[0])}  {row.help}", bind.action)
+        (bind.title, f"{key_label(_chosen.get(bind.name, bind.key).split(',')[0])}  {about}", bind.action)
         for name, (row, bind) in BY_NAME.items()
+        for about in [row.help.removeprefix(f"{bind.title}: ")]
         if bind.title and not set(places).isdisjoint(row.places) and not (replay and name in NOT_IN_REPLAY)
     ]
     return sorted(found, key=lambda command: command[0] not in screens)

@@ -156,7 +156,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
     left_out: tuple[ChannelState, ...] = ("idle", "catching_up")
     counts = [(sum(view.state == state for view in views), CHANNEL_STATES[state].short) for state in left_out]
     reported = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-    what = f"minimum of {f.counted(len(views), 'input')}" + (f"; left out: {reported}" if reported else "")
+    what = f"minimum of {f.counted(len(views), 'input')}" + (f"; {reported} left out" if reported else "")
     holder = None if snapshot.blockers == [] else holder  # the fastest channel itself holds back nothing
     why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
     return [*out, Stage("valve", time, what, held_ms, why, holder is not None, instead)]

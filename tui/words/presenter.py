@@ -30,7 +30,7 @@ from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
 from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, how_to_see
-from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, moved, window, without_watermark
+from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, motion, window, without_watermark
 
 _MAX_FACTS = 4
 """Facts of a plug-in on the main screen, at most."""
@@ -57,10 +57,7 @@ class SparkQueryWords(Presenter):
 
     def _none(self) -> dict[What, str]:
         level, none = self._snapshot.level, super()._none()
-        moments = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
-        if level.behind_clock_ms is not None:
-            moments.append(f.behind_clock(level.behind_clock_ms))
-        barrel = f"{ONE_CLOCK}; {how_to_see(self._snapshot)}\n{' · '.join(moments)}"
+        barrel = f"{ONE_CLOCK}; {how_to_see(self._snapshot)}\n{motion(self._snapshot)}"
         if level.watermark_ms is None:
             barrel = f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
         holders = ONE_CLOCK_FOLLOWS if self._snapshot.channels else none["holders"]

@@ -122,18 +122,17 @@ def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list
 
 
 def lags_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list[int | None]:
-    """The greatest lag (ms) in each of the last `columns` stretches of `cell_ms`.
-
-    Behind the fastest channel; behind the clock where no channel is known.
-    """
+    """The greatest lag (ms) in each of the last `columns` stretches of `cell_ms`."""
     lags = [[_lag(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
     return [max((lag for lag in cell if lag is not None), default=None) for cell in lags]
 
 
 def _lag(point: HistoryPoint) -> int | None:
-    if point.behind_fastest_ms is not None or point.holder is not None or point.watermark_ms is None:
+    """Behind the fastest channel; behind the clock where no channel is, and the data are not old."""
+    if point.behind_fastest_ms or point.holder is not None or point.watermark_ms is None:
         return point.behind_fastest_ms
-    return max(point.now_ms - point.watermark_ms, 0)
+    behind = max(point.now_ms - point.watermark_ms, 0)
+    return behind if behind < f.YEAR else None
 
 
 def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:

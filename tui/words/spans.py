@@ -49,9 +49,14 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
         if kept[worst].short:
             kept[worst] = replace(kept[worst], spans=kept[worst].short, short=())
         elif kept[worst].rank:
+            indent = worst == 0 and kept[0].spans[0][0].startswith(" ")
             del kept[worst]
+            if indent and kept and not kept[0].right:  # the line begins where it would with that part
+                kept[0] = replace(kept[0], spans=((" ", style), *kept[0].spans))
         else:
             break
+    if spare < 0 and len(left) == 1 and not right:
+        return [(fitted(left[0][0], width), left[0][1])]
     if spare < 0:
         return clip_words([*left, ("  ", style), *right] if right else left, width)
     return [*left, (" " * spare, style), *right] if spare else [*left, *right]
@@ -169,16 +174,18 @@ class Top(Struct, frozen=True):
     log: str | None = None
 
 
-_CLAUSE = re.compile(r"; | · |, |: | \(")
+_CLAUSE = re.compile(r"; | · |, |: |$")
+_ASIDE = re.compile(r" \([^()]*\)")
 
 
 def fitted(text: str, width: int) -> str:
-    """The text; where that is longer than `width` cells, its first clauses or else words, never a part of a word."""
-    if cell_len(text) <= width:
-        return text
-    ends = [end.start() for end in _CLAUSE.finditer(text) if cell_len(text[: end.start()]) <= width]
-    if ends:
-        return text[: ends[-1]]
+    """The text; where that is longer than `width` cells, without what is in parentheses, its first clauses or else
+    words, never a part of a word.
+    """
+    clauses = (whole[: end.start()] for whole in (text, _ASIDE.sub("", text)) for end in _CLAUSE.finditer(whole))
+    fitting = [clause for clause in clauses if cell_len(clause) <= width and clause.count("(") == clause.count(")")]
+    if fitting:
+        return max(fitting, key=len)
     end = _last_word_end(text, width)
     return f"{text[:end]} …" if end else cut(text, width)
 

@@ -101,7 +101,7 @@ class Presenter:
             return []
         none = f" {self._no_holder()}"
         shorter = (f" {none.rpartition(': ')[2].strip()}", "dim")
-        return held_back_by(self._snapshot) or [part((none, "dim"), short=(shorter,))]
+        return held_back_by(self._snapshot) or [part((none, "dim"), rank=5, short=(shorter,))]
 
     def watermark(self, zone: tzinfo | None) -> list[Part]:
         """The watermark and how far it is behind."""
@@ -236,7 +236,8 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
         return [part((f" {cause(snapshot)}", "text"))]
     since, (why, comma, more) = held_for(snapshot), cause(snapshot).partition(", ")
     return [
-        part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder")),
+        part((" held back by ", "dim"), (name(holder.channel), "holder")),
+        part((since, "holder"), rank=1, gap=""),
         part((": ", "dim"), (why, "text"), rank=1, gap=""),
         part((comma + more, "text"), rank=2, gap=""),
         *short_staircase(snapshot),
@@ -254,7 +255,7 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
     else:
         time = f.clock(barrel.watermark_ms, zone, level_ms)
         apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
-        lower: list[Span] = [(" by the slowest channel ", "dim"), (f"{f.duration(apart)} lower", "strong")]
+        lower: list[Span] = [(" by the slowest channel it would be ", "dim"), (f"{f.duration(apart)} lower", "strong")]
         parts.append(part(*lower, (": ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
         parts.append(part((time, "held"), rank=3, gap=", "))
     behind = f"{f.counted(len(barrel.below), 'channel')} behind Spark's watermark"

@@ -144,7 +144,8 @@ def _event_span(data: Data, left: int, right: int) -> tuple[int, int]:
     low = min([*times[few : few + 1], *levels[:1]])
     high = max([*times[len(times) - 1 - few : len(times) - few], *levels[-1:]])
     reach = _FAR * max(right - left, high - low)
-    return (low, max(high, end)) if abs(end - high) <= reach else (low, max(high, low + 1))
+    least = low + (right - left) // 4  # a watermark that is stuck has no milliseconds to show
+    return (low, max(high, end if abs(end - high) <= reach else least))
 
 
 def _nice(wanted: float) -> int:

@@ -31,8 +31,6 @@ WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST}
 STYLES: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
-
-
 FEW_SECONDS_MS = 12_000
 """Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
 SLOW_SPEED = 0.8
@@ -98,6 +96,9 @@ def verdict_parts(
     parts = [part((f" ● {WORDS[verdict.verdict]}", style), *([(f" {age}", style)] if age else []))]
     text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
+    blamed = verdict.verdict in ("stalled", "slow")
+    if headline is not None and headline not in reasons and not blamed and findings[0].severity == "critical":
+        reasons.insert(0, headline)
     reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
         short = _shorter(verdict, text)
@@ -106,13 +107,12 @@ def verdict_parts(
     usual = usually(verdict)
     if age is not None and usual is not None:
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
-    if verdict.verdict in ("stalled", "slow"):
+    if blamed:
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
         words = f.counted(len(findings), "finding")
         if headline is not None and headline not in reasons:
-            place = 0 if findings[0].severity == "critical" else 2
-            parts.append(part((headline, style), rank=place, gap=" · "))
+            parts.append(part((headline, style), rank=2, gap=" · "))
         parts.append(part((words, style), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=3, gap=" · "))
     return parts
 
@@ -183,9 +183,7 @@ def blame(snapshot: Snapshot) -> str | None:
     if stuck is not None and not steps:  # a task of Kafka Streams; one that is slow only by its name
         is_slow, is_fine = stuck.verdict == "slow", stuck.verdict in ("moving", "unknown", "ended")
         return clock_name(stuck) if is_slow else None if is_fine else stuck_title(snapshot, stuck)
-    if not steps:
-        return None
-    if snapshot.verdict.reason.code == "lateness_raised":
+    if not steps or snapshot.verdict.reason.code == "lateness_raised":
         return None
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
@@ -249,7 +247,7 @@ def _reason(
     if verdict.verdict == "moving":
         return _moving(snapshot, verdict, headline if critical else None)
     if verdict.verdict == "slow":
-        lost = f"falls behind by {f.duration(lost_an_hour(verdict))} an hour"
+        lost = f"falls behind the clock by {f.duration(lost_an_hour(verdict))} an hour"
         return [lost] if who is None else [lost, who]
     if who is not None and worst_clock(snapshot) is not None and verdict.verdict == "waiting":
         return [who]
@@ -264,7 +262,7 @@ def _reason(
     accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
     if reason.code == "engine_lost":
         gone = "the engine is gone, this is its last snapshot"
-        if silent_ms is not None:
+        if silent_ms is not None and silent_ms >= f.SECOND:
             gone = f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
         return [gone] if accounted is None else [accounted, gone]
     needs = "" if verdict.patience_ms is None else f", or {f.duration(verdict.patience_ms)} without one"

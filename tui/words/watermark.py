@@ -29,8 +29,7 @@ from .spans import Part, Span, part
 
 ChannelFacts = Literal["counted", "queued", "unread", "one clock", "stream time"]
 """What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their
-backlog; `one clock`: only their event
-times, which Spark's one clock may have passed; `stream time`: that of a Kafka Streams application, and their backlog.
+backlog; `one clock`: only their event times; `stream time`: that of a Kafka Streams application, and their backlog.
 """
 
 
@@ -243,16 +242,23 @@ def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
         last = part((f"all windows closed; the last watermark was {time}", "dim"), rank=1)
         return [part(label, ("ended", "level")), last]
     parts = [part(label, (time, "level"))]
-    if level.behind_fastest_ms is not None:
+    clock_ms = clock_distance_ms(snapshot)
+    if level.behind_fastest_ms or (level.behind_fastest_ms == 0 and clock_ms is None):
         text = f.duration(level.behind_fastest_ms)
         parts.append(part((text, "strong"), (" behind fastest", "dim"), rank=2))
-    if level.behind_clock_ms is not None:
-        text = f.duration(abs(level.behind_clock_ms))
-        side = " behind clock" if level.behind_clock_ms >= 0 else " ahead of clock"
+    if clock_ms is not None:
+        text = f.duration(abs(clock_ms))
+        side = " behind clock" if clock_ms >= 0 else " ahead of clock"
         parts.append(part((text, "strong"), (side, "dim"), rank=3, gap=" · " if parts[1:] else "   "))
     if (ago := moved(snapshot)) is not None:
-        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · "))
+        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · " if parts[1:] else "   "))
     return parts
+
+
+def clock_distance_ms(snapshot: Snapshot) -> int | None:
+    """How far the watermark is behind the clock (ms); None: not known, or the data are too old for that to matter."""
+    behind = snapshot.level.behind_clock_ms
+    return None if behind is None or behind >= f.YEAR else behind
 
 
 def late_drops(snapshot: Snapshot) -> str:
@@ -279,17 +285,22 @@ def moved(snapshot: Snapshot) -> str | None:
     return "just now" if age_ms < f.SECOND else f"{f.duration(age_ms)} ago"
 
 
+def motion(snapshot: Snapshot) -> str:
+    """When the watermark moved, and how far it is from the clock; empty if neither is known."""
+    ago, distance = moved(snapshot), clock_distance_ms(snapshot)
+    moments = ago and f"the watermark moved {ago}", None if distance is None else f.behind_clock(distance)
+    return " · ".join(filter(None, moments))
+
+
 def is_close(snapshot: Snapshot) -> bool:
     """Whether the slowest channel has data and is behind the fastest by no more than the lateness: no blame.
 
     Also if it is not known whether event time moves: an old snapshot does not prove a lag.
     """
     level, verdict = snapshot.level, snapshot.verdict
-    if level.holder is None or level.behind_fastest_ms is None:
+    if level.holder is None or level.behind_fastest_ms is None or verdict.verdict not in ("moving", "unknown"):
         return False
     if level.behind_fastest_ms > (snapshot.settings.lateness_ms or 0):
-        return False
-    if verdict.verdict not in ("moving", "unknown"):
         return False
     if level.holder.cause == "quiet":  # a small part of what a stall takes, as between two batches
         view = holding_view(snapshot)

@@ -8,6 +8,7 @@ from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.engine.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOperator, WatermarkNode
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.text.codes import unknown_text
+from wmtop.engine.text.formatting import YEAR
 from wmtop.tui.words.notes import note_text
 
 from tests.snapshots import replace
@@ -35,6 +36,40 @@ def test_one_clock_its_age_and_its_lag_are_in_the_barrel() -> None:
         assert "no data yet" not in it.said()
 
     show(query(), scenario)
+
+
+def test_in_little_room_the_barrel_says_a_whole_clause() -> None:
+    async def scenario(it: Driven) -> None:
+        barrel = it.said("Barrel")
+        assert "one clock for the whole query" in barrel
+        assert "add one line" not in barrel
+
+    show(query(), scenario, (60, 20))
+
+
+def test_one_clock_is_measured_by_the_clock_alone() -> None:
+    """It always follows the fastest channel: `falls behind` beside `0s behind fastest` would contradict itself."""
+
+    async def scenario(it: Driven) -> None:
+        await it.says("47s behind clock · moved 3s ago", "#level")
+        assert "behind fastest" not in it.said("#level")
+
+    show(tapped(), scenario)
+
+
+def test_how_far_old_data_are_behind_the_clock_does_not_matter() -> None:
+    old = query()
+    behind = NOW + 13 * YEAR - LEVEL
+    old = replace(
+        old, now_ms=NOW + 13 * YEAR, level=replace(old.level, behind_clock_ms=behind, moved_ms=NOW + 13 * YEAR)
+    )
+
+    async def scenario(it: Driven) -> None:
+        await it.says("WATERMARK 2013-02-08 13:59:13   moved just now", "#level")
+        assert "behind" not in it.said("#level") + it.said("Barrel")
+        assert "13:59:13 ≈" in it.said("Barrel")
+
+    show(old, scenario)
 
 
 def test_a_watermark_ahead_of_the_clock_is_not_behind_it_by_less_than_nothing() -> None:
@@ -162,7 +197,7 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
 
 def test_both_rules_are_side_by_side_with_who_loses_rows() -> None:
     async def scenario(it: Driven) -> None:
-        await it.says("by the slowest channel 1m24s lower: shop-5", "#level")
+        await it.says("by the slowest channel it would be 1m24s lower: shop-5", "#level")
         await it.says("3 channels behind Spark's watermark", "#level")
         await it.says("delay 30s", "#tuning")
         assert "first started" not in it.said("#tuning")

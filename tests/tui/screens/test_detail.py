@@ -156,6 +156,7 @@ def test_palette_has_the_keys_and_the_most_used_first(tmp_path: Path) -> None:
         before = await offered()
         assert any(prompt.startswith("Windows") and "\nw  " in prompt for prompt in before)
         names = [link.name for link in LINKS]
+        assert not any(f"{name}: " in prompt for name in names for prompt in before)  # said once
         assert [prompt.split("\n")[0] for prompt in before[: len(names)]] == names
         assert not before[0].startswith("Windows")
         await it.press(*"windows")

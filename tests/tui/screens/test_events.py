@@ -131,7 +131,7 @@ def test_alert_lost_engine_is_shown_once() -> None:
         assert len(it.toasts()) == 1
         assert "killed" in it.toasts()[0]
         await it.press("e")
-        await it.says("engine lost", "#events")
+        await it.says("failed  the engine was killed", "#events")
 
     drive(scenario, header(), judged(0, "moving"))
 

@@ -235,7 +235,7 @@ def test_a_lost_engine_is_said(tmp_path: Path) -> None:
     write_incident(incident, tmp_path / "out")
     text = (tmp_path / "out" / TEXT).read_text()
     assert "UNKNOWN" in text
-    assert "engine lost" in text
+    assert "failed" in text
     assert "killed" in (tmp_path / "out" / PICTURE).read_text()
 
 

@@ -60,3 +60,20 @@ def test_canvas_repaints_only_changed_cells() -> None:
     assert differ(old, [old[0], ("13:48:00", "level"), old[2]], 3, 40) == Region(6, 3, 34, 1)
     assert differ(old, [("LEVEL ", "bad"), *old[1:]], 0, 40) == Region(0, 0, 6, 1)
     assert differ([], old, 1, 40) == Region(0, 1, 40, 1)
+
+
+def test_what_is_in_parentheses_goes_before_what_is_said() -> None:
+    killed = "engine 'orders' (process 4711) was killed or crashed (out of memory?); see its log /var/log/orders.log"
+    assert fitted(killed, 80) == "engine 'orders' was killed or crashed; see its log /var/log/orders.log"
+    assert fitted(killed, 40) == "engine 'orders' was killed or crashed"
+    assert fitted("The JVM (process 4711) has not answered for 12s", 35) == "The JVM has not answered for 12s"
+
+
+def test_a_line_of_one_text_ends_with_a_clause() -> None:
+    text = "No new batch: the query is idle or has stopped; a checkpoint does not show which"
+    assert lay([part((text, "stale"))], 60) == [("No new batch: the query is idle or has stopped", "stale")]
+
+
+def test_a_line_without_its_first_part_begins_where_it_would_with_it() -> None:
+    line = [part((" lateness 30m", "text"), rank=2), part(("idle after 2h", "text"))]
+    assert "".join(text for text, _ in lay(line, 20)) == " idle after 2h      "

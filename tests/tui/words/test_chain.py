@@ -44,7 +44,7 @@ def test_source_instances_are_a_link_of_their_own() -> None:
 
 
 def test_idle_inputs_are_left_out_of_the_minimum() -> None:
-    assert chain(live())["valve"].what == "minimum of 16 inputs; left out: 2 idle, 1 realigning"
+    assert chain(live())["valve"].what == "minimum of 16 inputs; 2 idle, 1 realigning left out"
 
 
 def test_sparks_one_clock_has_no_valve() -> None:

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Totals
+from wmtop.engine.text.formatting import YEAR
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.words.progress import lags_of
 from wmtop.tui.words.recent import KEEP_MS, Recent
@@ -50,3 +51,11 @@ def test_totals_that_fall_are_no_negative_share() -> None:
     recent = Recent([point(WALL - 10, 1, 10, 9)])
     recent.add(live(totals=Totals(records=20, late=1)))
     assert recent.late_share() == 0
+
+
+def test_a_query_of_one_clock_lags_behind_the_clock_and_old_data_do_not() -> None:
+    def points(behind_ms: int) -> list[HistoryPoint]:
+        return [HistoryPoint(now, now - behind_ms, 0, None, 0, 0, now) for now in (50 * YEAR, 50 * YEAR + 5_000)]
+
+    assert lags_of(points(47_000), 2, 5_000) == [47_000, 47_000]
+    assert lags_of(points(13 * YEAR), 2, 5_000) == [None, None]

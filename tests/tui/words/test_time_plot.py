@@ -141,6 +141,14 @@ def test_the_picture_shows_the_last_lags_up_to_now() -> None:
     assert frame.y_low <= level
 
 
+def test_a_watermark_that_is_stuck_has_an_axis_of_seconds() -> None:
+    line = [(NOW - place * 1_000, LEVEL) for place in range(60, 0, -1)]
+    years = 10 * 365 * 24 * HOUR
+    frame = frame_of(Data([], line, NOW, MINUTE, years), PlotView(), 80, 16, None)
+    assert frame.row_ms >= 500
+    assert not any("." in label for label in y_labels(frame, UTC).values())
+
+
 @given(st.lists(st.integers(0, 40 * 1_000), min_size=1, max_size=40), st.integers(-5, 5))
 def test_it_moves_by_whole_columns_and_rows_and_keeps_its_scale(steps: list[int], tremble: int) -> None:
     now, frame = NOW, frame_of(run(NOW), PlotView(), 100, 28, None)

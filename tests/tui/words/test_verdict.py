@@ -242,7 +242,7 @@ def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
 def test_a_slow_watermark_falls_behind_by_so_much_an_hour() -> None:
     reason = Reason("losing_ground", ms=42 * MINUTE, over_ms=2 * HOUR)
     said = v.verdict_line(judged("slow", reason, blockers=QUIET[:1]))
-    assert said.startswith("SLOW  falls behind by 21m an hour · F9")
+    assert said.startswith("SLOW  falls behind the clock by 21m an hour · F9")
 
 
 def test_a_future_timestamp_makes_no_channel_lag() -> None:
