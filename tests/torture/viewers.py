@@ -142,13 +142,13 @@ class Torture:
         ]
         stayers = [asyncio.create_task(watch(path, watched)) for _ in range(VIEWERS - coming - 2)]
         most = Counter[str]()
-        stopped, begun = False, ExitStack()
+        stopped, begun, done = False, ExitStack(), Counter[str]()
         until = time.monotonic() + STARTS_WITHIN_S
         while engine.code is None and time.monotonic() < until:
             most["memory"] = max(most["memory"], memory_of(engine))
             most["threads"] = max(most["threads"], threads_of(engine))
             if late and watched.staying == len(stayers):
-                begun.enter_context(crowd(path, late, chance))
+                done = begun.enter_context(crowd(path, late, chance))
                 late = []
             if stop_after is not None and applied(run) >= stop_after and not stopped:
                 stopped = True
@@ -175,7 +175,7 @@ class Torture:
         expect(watched.delay_s < CURRENT_WITHIN_S, f"{what}: a snapshot came {watched.delay_s:.1f} s late")
         grown = most["memory"] - before_mb
         expect(grown < MAX_GROWTH_MB, f"{what}: the engine grew by {grown} MB from {before_mb} MB")
-        return Counter(
+        return done | Counter(
             {
                 "snapshots seen": watched.snapshots,
                 "connections of viewers that read": watched.visits,
