@@ -128,12 +128,15 @@ def column_cells(texts: Iterable[str], least: int, most: int) -> int:
     return max(least, min(most, max((cell_len(text) for text in texts), default=0)))
 
 
+_wrap = partial(wrap, break_on_hyphens=False)  # a path or an option stays in one piece
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """The text of an empty list, each line wrapped with its own indent."""
     out: list[str] = []
     for line in text.splitlines():
         indent = " " * (1 + len(line) - len(line.lstrip()))
-        out += wrap(line.lstrip(), max(width - 1, 20), initial_indent=indent, subsequent_indent=indent)
+        out += _wrap(line.lstrip(), max(width - 1, 20), initial_indent=indent, subsequent_indent=indent)
     return out
 
 
@@ -419,7 +422,7 @@ def _section_lines(sections: Sequence[Section], width: int) -> list[list[Span]]:
 def _wrapped(line: str, section: Section, width: int) -> list[list[Span]]:
     hang = " " * (3 if section.title else 1)
     room = max(min(width - 2, _WIDEST) - len(hang) - len(section.sign), 10)
-    parts = wrap(line, room, break_on_hyphens=False) or [""]
+    parts = _wrap(line, room) or [""]
     first: Span = (hang + section.sign, "dim")
     rest: Span = (" " * (len(hang) + len(section.sign)), "dim")
     return [clip([first if not place else rest, (part, section.style)], width) for place, part in enumerate(parts)]
