@@ -415,16 +415,19 @@ def _of_query(snapshot: Snapshot) -> Blame:
         return Blame(None, "lateness_raised")
     nodes = spark.nodes or []
     holding = next((node for node in nodes if node.holds), nodes[0] if len(nodes) == 1 else None)
-    if holding is None or holding.sources is None:
-        return Blame()
-    inputs = [sources[place] for place in holding.sources if place < len(sources)]
+    places = None if holding is None else holding.sources
+    inputs = sources if places is None else [sources[place] for place in places if place < len(sources)]
     unread = _unread(inputs)
+    # Where it is not known which input holds, the trigger is to blame only if each has unread records.
+    waits = inputs and all(one.backlog for one in inputs) if places is None else unread
     # Its batches take at most half of the time between two triggers.
-    if unread and spark.trigger_ms and spark.batch_ms is not None and 2 * spark.batch_ms <= spark.trigger_ms:
+    if waits and spark.trigger_ms and spark.batch_ms is not None and 2 * spark.batch_ms <= spark.trigger_ms:
         return Blame(None, "trigger")
+    if places is None:
+        return Blame()
     cause: Cause | None = None if unread is None else "backlog" if unread else "quiet"
-    places = [place for one in inputs for place in (one.offsets if isinstance(one.offsets, dict) else ())]
-    channel = places[0].replace("/", "-") if len(places) == 1 else None
+    partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
+    channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
     return Blame(channel, cause if channel is not None or cause == "backlog" else None)
 
 

@@ -32,6 +32,9 @@ def several(unread: int | None, holds: int | None = 1, **spark: object) -> Snaps
         (several(7, trigger_ms=30_000), Blame("flights-1", "backlog")),
         (several(7, frozen_ms=60_000), Blame(None, "lateness_raised")),
         (several(7, holds=None), Blame()),
+        (several(7, holds=None, trigger_ms=30_000, batch_ms=900), Blame(None, "trigger")),
+        (several(0, holds=None, trigger_ms=30_000, batch_ms=900), Blame()),
+        (several(None, holds=None, trigger_ms=30_000, batch_ms=900), Blame()),
     ],
 )
 def test_a_spark_query_is_held_back_by_its_delay_its_trigger_or_an_input(snapshot: Snapshot, blame: Blame) -> None:
