@@ -105,6 +105,10 @@ def _compare(given: CheckInput, said: list[str]) -> None:
         assert verdict.age_ms is not None
         assert verdict.patience_ms is not None
         assert verdict.age_ms <= verdict.patience_ms
+        first = snapshot.blockers[0].cause if snapshot.blockers else None
+        assert "stuck" not in (level.holder and level.holder.cause, first), (
+            "the holder and its watermark have one patience"
+        )
         contradicts = [text for text in said if NOT_ADVANCING.search(text)]
         assert not contradicts, f"{verdict.verdict}: {contradicts}"
     # (b)

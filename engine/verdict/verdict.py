@@ -53,12 +53,25 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 def judged(snapshot: Snapshot, history: WatermarkHistory, evidence: Evidence) -> Snapshot:
-    """The snapshot with its verdict, the age of its watermark, and the cause if a raised lateness holds it."""
+    """The snapshot with its verdict, the age of its watermark, and the causes that follow from the verdict."""
     found = verdict(history, snapshot, evidence)
-    level = replace(snapshot.level, moved_ms=None if snapshot.level.watermark_ms is None else history.moved_ms)
-    if found.reason.code == "lateness_raised" and level.holder is not None:
-        level = replace(level, holder=replace(level.holder, cause="lateness_raised"))
-    return replace(snapshot, verdict=found, level=level)
+    level, blockers = snapshot.level, snapshot.blockers
+    holder = level.holder
+    if holder is not None and found.reason.code == "lateness_raised":
+        holder = replace(holder, cause="lateness_raised")
+    elif found.verdict in ("moving", "slow"):  # two samples call a channel stuck, which takes the same patience
+        holder = replace(holder, cause="behind") if holder is not None and holder.cause == "stuck" else holder
+        # The first step is at the watermark that moves; one that was not seen to move is as old as the watching.
+        stuck = {step.channels[0] for step in (blockers or ())[1:] if step.cause == "stuck"}
+        began, since = history.began_ms or 0, (snapshot.now_ms or 0) - (found.patience_ms or 0)
+        views = snapshot.channels if stuck else ()
+        stuck &= {view.channel for view in views if (view.since_ms or began) < since}
+        blockers = blockers and [
+            step if step.cause != "stuck" or step.channels[0] in stuck else replace(step, cause="behind")
+            for step in blockers
+        ]
+    moved_ms = None if level.watermark_ms is None else history.moved_ms
+    return replace(snapshot, verdict=found, level=replace(level, moved_ms=moved_ms, holder=holder), blockers=blockers)
 
 
 def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -> Verdict:

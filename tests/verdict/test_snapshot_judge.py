@@ -5,8 +5,10 @@ from random import Random
 
 import pytest
 from wmtop.engine.snapshot import (
+    Blocker,
     ChannelView,
     EngineState,
+    Holder,
     Level,
     Reason,
     Snapshot,
@@ -22,6 +24,7 @@ from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge, lost_state
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory
 
+from tests.one_truth import check_all
 from tests.snapshots import replace, snapshot_for
 
 from .judgement_reference import Moment, VerdictReference
@@ -300,3 +303,34 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
 
     assert verdict("s") == "stalled"
     assert verdict("x") == "unknown"  # another part of the job
+
+
+def test_a_channel_is_stuck_once_the_watermark_s_patience_is_over_and_not_before() -> None:
+    """Flink's samples call a split stuck if it is the same in two of them, 35 ms after the watermark reached it."""
+    judge, seen = SnapshotJudge(10 * SECOND), list[Snapshot]()
+    for second in range(15):
+        now, level = NOW + second * SECOND, NOW - 2 * MINUTE if second < 2 else NOW - MINUTE
+        splits = {"in-2": NOW - MINUTE, "in-1": NOW - 30 * SECOND, "in-0": NOW + second * SECOND}
+        found = judge.judge(
+            snapshot_for(
+                name="q",
+                state="live",
+                now_ms=now,
+                wall_ms=now,
+                settings=replace(SETTINGS, strategy="source", lateness_ms=None, window=None),
+                level=Level(level, max(splits.values()) - level, holder=Holder("in-2", now, "stuck")),
+                blockers=[Blocker([split], 30 * SECOND, at, "stuck") for split, at in list(splits.items())[:2]],
+                channels=[ChannelView(split, at, None, "active", records=None) for split, at in splits.items()],
+                flink=FlinkJob("1", "q", "RUNNING", "w", []),
+                totals=Totals(None, None, None, None, None, None),
+            )
+        )
+        holder, steps = found.level.holder, [step.cause for step in found.blockers or ()]
+        seen.append(found)
+        if found.verdict.verdict == "moving":
+            assert holder is not None
+            assert [holder.cause, steps[0]] == ["behind", "behind"]
+            assert steps[1] == ("stuck" if second > 10 else "behind")
+    assert [one.verdict.verdict for one in seen] == ["unknown"] * 2 + ["moving"] * 11 + ["stalled"] * 2
+    assert check_all(seen)["moving"] == 11
+    assert steps == ["stuck", "stuck"]
