@@ -48,8 +48,11 @@ def _check_engine(facts: DiagnosisInput) -> Fix:
 
 
 def age(facts: DiagnosisInput) -> Text:
-    """When the last snapshot was taken, as evidence."""
-    return stamped("Last snapshot: ", facts.snapshot.wall_ms)
+    """When what is shown was so, as evidence: of a source that does not answer snapshots come all the same."""
+    if facts.snapshot.state != "stale":
+        return stamped("Last snapshot: ", facts.snapshot.wall_ms)
+    live = (point.wall_ms for point in reversed(facts.past) if point.reason != "source_silent")
+    return stamped("Last live snapshot: ", next(live, None))
 
 
 @rule("engine-silent", "Progress", accounts_for=("unknown",), before_data=True)

@@ -118,10 +118,6 @@ def _where(clock: Clock, waiting: WaitingWindow) -> str:
     return f"in {' or '.join(f.name(channel) for channel in waiting.channels[:MAX_NAMED])}"
 
 
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
 def _clocks(facts: DiagnosisInput) -> Sequence[Clock]:
     seen = facts.lost is None and facts.snapshot.state in ("live", "partial")
     return facts.snapshot.clocks if seen else []
@@ -169,7 +165,7 @@ def stream_time_stuck(facts: DiagnosisInput) -> Finding | None:
         evidence=[
             stamped("Stream time: ", clock.time_ms) or "Stream time: not known",
             f"Unread: {f.count(unread)}",
-            f"{n(more, 'other task')} {_is(more)} stuck too" if more else None,
+            f"{n(more, 'other task')} {'is' if more == 1 else 'are'} stuck too" if more else None,
             f"Has not advanced for {age}" if age else None,
             None if clock.waiting is None else lambda zone: f.sentence(frees_words(clock, zone, now_ms) or ""),
         ],

@@ -1,12 +1,16 @@
 """Rules about the engine and its snapshots: what is incomplete is never an all-clear."""
 
+from datetime import UTC
+
 import pytest
+from wmtop.engine.doctor import explain
 from wmtop.engine.snapshot import EngineState, Note, Snapshot
+from wmtop.engine.text.formatting import stamp
 
 from tests.snapshots import replace
 
 from .patients import NOW, found, healthy
-from .streams import SETTINGS, Stream, traffic
+from .streams import KAFKA, MINUTE, SETTINGS, Stream, traffic
 
 
 def without_channels(state: EngineState) -> Snapshot:
@@ -38,6 +42,19 @@ def test_a_jvm_that_does_not_answer_is_not_blamed_on_the_source() -> None:
     silent = hung["engine-silent"]
     assert silent.code == "engine-silent"
     assert (silent.title, silent.size) == ("The engine's JVM does not answer", 25_000)
+
+
+def test_a_source_that_does_not_answer_was_live_when_it_last_answered() -> None:
+    """Its snapshots come once a second all the same: the newest is always of now."""
+    stream = Stream().run(60, traffic("abcd"))
+    last, stream.state = stream.wall, "stale"
+    assert stream.wait(2 * MINUTE).wall == last + 2 * MINUTE
+    evidence = explain(stream.findings()[0], stream.snapshot, UTC).evidence
+    assert evidence[-1] == f"Last live snapshot: {stamp(last, UTC)}"
+    first_look = replace(healthy([]), state="stale")
+    assert explain(found(first_look)["source-unreachable"], first_look, UTC).evidence == [
+        f"Source: {KAFKA.description}"
+    ]
 
 
 def test_a_broker_that_is_silent_is_named_beside_the_query() -> None:
