@@ -288,10 +288,13 @@ class AlertRule:
         return [replace(lost, wall_ms=wall_ms, alert=alert, delayed=not first)] if first or alert else []
 
     def _back(self, point: HistoryPoint) -> list[Event]:
-        was_lost, self._lost = self._lost is not None, None
-        alert = self._losses.alerts(False, point.wall_ms)
-        back = EngineBack(wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=not was_lost)
-        return [back] if was_lost or alert else []
+        lost, self._lost = self._lost, None
+        # A snapshot that waited on its way is older than the loss that it ends.
+        wall_ms = point.wall_ms if lost is None else max(point.wall_ms, lost.wall_ms)
+        now_ms = point.now_ms if wall_ms == point.wall_ms else None
+        alert = self._losses.alerts(False, wall_ms)
+        back = EngineBack(wall_ms=wall_ms, now_ms=now_ms, alert=alert, delayed=lost is None)
+        return [back] if lost is not None or alert else []
 
     def _see_verdict(self, point: HistoryPoint) -> list[Event]:
         verdict, before, wall = point.verdict, self._verdict, point.wall_ms

@@ -20,6 +20,7 @@ from wmtop.engine.verdict.history import (
     VerdictChanged,
     as_json,
 )
+from wmtop.tui.words.history import EventLog
 
 WALL = 1_700_000_000_000
 SECOND, MINUTE = 1_000, 60_000
@@ -151,6 +152,14 @@ def test_a_lost_engine_is_alerted_once_and_so_is_its_return() -> None:
     back = [event for n in range(75, 400) for event in rule.see(point(n * SECOND, "moving"))]
     assert [type(event) for event in back] == [EngineBack, EngineBack]  # the event, then the alert
     assert [(event.wall_ms - WALL) // SECOND for event in back if event.alert] == [70 + QUIET_MS // SECOND]
+
+
+def test_a_return_is_not_older_than_the_loss_it_ends() -> None:
+    """The first snapshot after it may have waited on its way."""
+    log = EventLog([point(0, "moving")])
+    log.lose(WALL + 23 * SECOND, silent_ms=23 * SECOND)
+    log.see(point(2 * SECOND, "moving"))
+    assert [type(event) for event in log.events()] == [EngineLost, EngineBack]
 
 
 def test_a_second_loss_waits_for_its_alert() -> None:
