@@ -202,20 +202,19 @@ def axis_times(times: Sequence[int], zone: tzinfo | None, step_ms: int) -> list[
 
 
 def interval(start_ms: int, end_ms: int, zone: tzinfo | None, near_ms: int | None = None) -> str:
-    """A window's ends, as short as possible: `13:00–14:00`, `13:00:05–13:00:10`, `02-08 13:00–14:00`."""
-    start, end = at(start_ms, zone), at(end_ms, zone)
+    """A window's ends, as short as possible: `13:00–14:00`, `13:00:05–13:00:10`, `02-08 13:00–14:00`; with its year
+    where that is not `near_ms`'s.
+    """
+    start, end, last = at(start_ms, zone), at(end_ms, zone), at(end_ms - 1, zone)
+    near = start if near_ms is None else at(near_ms, zone)
     fine = next((unit for unit in (MINUTE, SECOND) if not start_ms % unit and not end_ms % unit), 1)
     spec = {MINUTE: "minutes", SECOND: "seconds", 1: "milliseconds"}[fine]
-    date = f"{start.month:02d}-{start.day:02d} "
+    date = start.date().isoformat()[0 if start.year != near.year else 5 :]
     if not (start_ms % DAY or end_ms % DAY or start.hour or start.minute):
-        last = at(end_ms - 1, zone)
-        return date.strip() if last.date() == start.date() else f"{date.strip()}–{last.month:02d}-{last.day:02d}"
-    if near_ms is None or start.date() == at(near_ms, zone).date():
-        date = ""
-    until = end.time().isoformat(spec)
-    if at(end_ms - 1, zone).date() != start.date():
-        until = f"{end.month:02d}-{end.day:02d} {until}"
-    return f"{date}{start.time().isoformat(spec)}–{until}"
+        return date if last.date() == start.date() else f"{date}–{last.month:02d}-{last.day:02d}"
+    date = "" if start.date() == near.date() else f"{date} "
+    until = "" if last.date() == start.date() else f"{end.month:02d}-{end.day:02d} "
+    return f"{date}{start.time().isoformat(spec)}–{until}{end.time().isoformat(spec)}"
 
 
 def count(number: int | None) -> str:

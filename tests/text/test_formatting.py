@@ -68,6 +68,9 @@ def test_windows_are_named_by_their_ends() -> None:
     assert f.interval(NOON, NOON + HOUR, UTC, near_ms=NOON + DAY) == "02-08 12:00–13:00"
     assert f.interval(NOON - 12 * HOUR, NOON + 12 * HOUR, UTC) == "02-08"
     assert f.interval(NOON - 12 * HOUR, NOON + 36 * HOUR, UTC) == "02-08–02-09"
+    years_later = NOON + 13 * f.YEAR
+    assert f.interval(NOON, NOON + HOUR, UTC, near_ms=years_later) == "2013-02-08 12:00–13:00"
+    assert f.interval(NOON - 12 * HOUR, NOON + 12 * HOUR, UTC, near_ms=years_later) == "2013-02-08"
 
 
 def test_no_time_is_too_far_off_to_be_shown() -> None:
