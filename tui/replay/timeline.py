@@ -16,6 +16,7 @@ from ...engine.verdict.history import HistoryPoint, is_burst
 from ..widgets.canvas import Canvas, Picked, bindings
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint
+from ..words.progress import lag_of
 from ..words.spans import Span, part, spark
 
 Kind = Literal["late", "holder", "stall"]
@@ -117,13 +118,9 @@ def _runs(points: Points, same: Callable[[HistoryPoint, HistoryPoint], bool]) ->
         before, point = points[number - 1], points[number] if number < len(points) else None
         if before is None:
             start = number
-        elif point is None or not same(before, point) or _restarted(before, point):
+        elif point is None or not same(before, point) or point.now_ms < before.now_ms or point.records < before.records:
             yield start, number - 1
             start = number
-
-
-def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:
-    return point.now_ms < before.now_ms or point.records < before.records
 
 
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}
@@ -149,8 +146,7 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
         self._points, self._play_ms, self._found = points, play_ms, found
         known = [point for point in points if point is not None]
         self._ends_ms = (known[0].now_ms, known[-1].now_ms) if known else None
-        lags = [point.behind_fastest_ms for point in known if point.behind_fastest_ms is not None]
-        self._greatest = max(lags, default=None)
+        self._greatest = max((lag for point in known if (lag := lag_of(point)) is not None), default=None)
         self._left = 0
         self._room: int = 0
         self._lags: list[int | None] = []
@@ -206,7 +202,7 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
         lags: list[int | None] = [None] * room
         filled = 0
         for number, point in enumerate(self._points):
-            cell, lag = self._cell(number), point.behind_fastest_ms if point is not None else None
+            cell, lag = self._cell(number), None if point is None else lag_of(point)
             for empty in range(filled, cell):
                 lags[empty] = lags[empty - 1] if empty else None
             if lag is not None:

@@ -123,12 +123,12 @@ def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list
 
 def lags_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list[int | None]:
     """The greatest lag (ms) in each of the last `columns` stretches of `cell_ms`."""
-    lags = [[_lag(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
+    lags = [[lag_of(point) for point in cell] for cell in cells_of(points, columns, cell_ms)]
     return [max((lag for lag in cell if lag is not None), default=None) for cell in lags]
 
 
-def _lag(point: HistoryPoint) -> int | None:
-    """Behind the fastest channel; behind the clock where no channel is, and the data are not old."""
+def lag_of(point: HistoryPoint) -> int | None:
+    """How far (ms) it is behind the fastest channel; behind the clock where no channel is, and the data are not old."""
     if point.behind_fastest_ms or point.holder is not None or point.watermark_ms is None:
         return point.behind_fastest_ms
     behind = max(point.now_ms - point.watermark_ms, 0)

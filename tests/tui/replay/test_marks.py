@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.replay.player import play_times
-from wmtop.tui.replay.timeline import bursts, holders, marks_of, stalls
+from wmtop.tui.replay.timeline import Timeline, bursts, holders, marks_of, stalls
 
 SECOND = 1_000
 
@@ -104,3 +104,12 @@ def test_marks_come_in_order() -> None:
     late = [0] * 20 + [50] * 5 + [0] * 175
     points = with_verdicts(reported("A" * 70 + "B" * 130, level=level, late=late), 50, 149)
     assert [mark.kind for mark in marks_of(points, play_times(points))] == ["late", "stall", "holder"]
+
+
+def test_the_lag_of_a_query_with_one_clock_is_behind_the_clock() -> None:
+    """No channel holds it back, and none is ahead of it."""
+    points = reported("..........", level=[0] * 10)
+    left = Timeline(points, play_times(points), ()).draw(80, 2)[1][0][0]
+    assert "lag ≤9s" in left
+    old = [replace(point, now_ms=point.now_ms + 400 * 86_400_000) for point in points if point is not None]
+    assert "lag" not in Timeline(old, play_times(old), ()).draw(80, 2)[1][0][0]
