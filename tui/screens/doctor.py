@@ -1,7 +1,6 @@
 """The doctor: the findings, the worst first, each with its cause, its evidence and what to do."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from textual.app import ComposeResult
 
@@ -9,7 +8,7 @@ from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.rows import Item, Section, SectionedText, Sheet
+from ..widgets.rows import Draw, Item, Section, SectionedText, Sheet
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
@@ -172,7 +171,8 @@ class DoctorScreen(DetailScreen):
             hidden = bool(self._findings) and self.pattern is not None
             report.show([] if hidden else _no_findings(self.snapshot, self.recent))
         else:
-            head = [_head_section(chosen)] if self._alone else []
+            word, style = SEVERITIES[chosen.severity]
+            head = [Section(chosen.title, [f"{word}: {chosen.impact}"], style=style)] if self._alone else []
             report.show([*head, *_sections(chosen, self._where(chosen))])
 
 
@@ -182,31 +182,16 @@ def _screen_of(finding: Diagnosis) -> str | None:
 
 
 def _item(finding: Diagnosis, wide: bool) -> Item:
-    lines = (partial(_line, finding),) if wide else (partial(_head, finding), partial(_impact, finding))
+    word, style = SEVERITIES[finding.severity]
+    head: list[Span] = [(f" {f.pad(word, _BADGE - 1)}", style), (finding.title, "strong")]
+    impact: Span = (finding.impact, "text")
+
+    def line(width: int) -> list[Span]:
+        title = f.pad(finding.title, min(max(_TITLE, width // 2 - _BADGE), 64))
+        return [head[0], (title + "  ", "strong"), impact]
+
+    lines: tuple[Draw, ...] = (line,) if wide else (lambda _: head, lambda _: [(" " * _BADGE, "dim"), impact])
     return Item(lines, finding.code, name=finding.title)
-
-
-def _badge(finding: Diagnosis) -> Span:
-    word, style = SEVERITIES[finding.severity]
-    return f" {f.pad(word, _BADGE - 1)}", style
-
-
-def _line(finding: Diagnosis, width: int) -> list[Span]:
-    title = min(max(_TITLE, width // 2 - _BADGE), 64)
-    return [_badge(finding), (f.pad(finding.title, title) + "  ", "strong"), (finding.impact, "text")]
-
-
-def _head(finding: Diagnosis, width: int) -> list[Span]:
-    return [_badge(finding), (finding.title, "strong")]
-
-
-def _impact(finding: Diagnosis, width: int) -> list[Span]:
-    return [(" " * _BADGE, "dim"), (finding.impact, "text")]
-
-
-def _head_section(finding: Diagnosis) -> Section:
-    word, style = SEVERITIES[finding.severity]
-    return Section(finding.title, [f"{word}: {finding.impact}"], style=style)
 
 
 def _sections(finding: Diagnosis, where: str | None) -> list[Section]:

@@ -109,7 +109,13 @@ class HistoryScreen(DetailScreen):
             Column(
                 "moved", lambda hold: change(_moved(hold)), rank=2, right=True, style=lambda hold: "level", sort=_moved
             ),
-            Column("lag", _lag, rank=3, right=True, sort=lambda hold: hold.lag_ms),
+            Column(
+                "lag",
+                lambda hold: f.UNKNOWN if hold.lag_ms is None else f"≤{f.duration(hold.lag_ms)}",
+                rank=3,
+                right=True,
+                sort=lambda hold: hold.lag_ms,
+            ),
             Column(
                 "why", lambda hold: _why(hold, 0), rank=1, most=60, draw=lambda hold, room: [(_why(hold, room), "text")]
             ),
@@ -131,10 +137,6 @@ class HistoryScreen(DetailScreen):
         earlier = len(snapshot.own.changes) - len(last)
         words = f" {SETTINGS_CHANGED}" + (f", {earlier:,} more before" if earlier else "")
         return [heading((words, "dim")), *table(columns, last, lambda change: None)[1:], heading()]
-
-
-def _lag(hold: Hold) -> str:
-    return f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
 
 
 def _why(hold: Hold, room: int) -> str:

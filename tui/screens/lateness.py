@@ -13,7 +13,7 @@ from ...engine.text.formatting import horizon_name, horizon_words, name
 from ...engine.verdict.preview import ProposedSetting
 from ..widgets.canvas import Picked
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import Prose, TextLine, wrap_spans
+from ..widgets.lines import Prose, TextLine
 from ..widgets.rows import Item, Sheet, paragraph, table
 from ..words import lateness as words
 from ..words.channels import reference_ms
@@ -151,7 +151,6 @@ class LatenessScreen(DetailScreen):
         if spans and not spans[-1][0].strip():
             spans.pop()
         prose.display = bool(spans)
-        prose.styles.height = min(len(wrap_spans(spans, width - 2)), 2)
         prose.show(spans)
 
     def _recommended(self, snapshot: Snapshot) -> Recommendation:

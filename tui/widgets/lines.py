@@ -4,9 +4,11 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import Click
+from textual.geometry import Size
 from textual.widgets import Input, Label
 
 from ...engine.text.formatting import clean, duration, pad
@@ -15,6 +17,8 @@ from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, cl
 from .canvas import Canvas
 
 _MIN_SPARK = 8
+_BESIDE_NOTE = 16
+"""The cells that a prompt needs beside its label and its note: those of its input, and the note's padding."""
 
 
 class TextLine(Canvas[Sequence[Part]]):
@@ -136,7 +140,7 @@ class Prompt(Horizontal):
 
     purpose = ""
     """The purpose it was opened for; empty when it is closed."""
-    _note = ""
+    _note = _label = ""
 
     def compose(self) -> ComposeResult:
         yield Label(id="prompt-label", markup=False)
@@ -147,7 +151,7 @@ class Prompt(Horizontal):
 
     def open(self, purpose: str, label: str, text: str, note: str) -> None:
         """Ask: `label` is before the input, `note` (how to continue) after it."""
-        self.purpose, self._note = purpose, note
+        self.purpose, self._label, self._note = purpose, label, note
         self.query_one("#prompt-label", Label).update(f" {label} ")
         entry = self.query_one(Input)
         with self.prevent(Input.Changed):
@@ -163,10 +167,11 @@ class Prompt(Horizontal):
         self.display = False
 
     def say(self, error: str | None) -> None:
-        """Show after the input what is wrong with it, in one line; None: how to continue."""
-        label = self.query_one("#prompt-note", Label)
-        label.update(error or self._note)
-        label.set_class(error is not None, "-error")
+        """Show what is wrong with the input, None: how to continue; after it, or below it if there is no room."""
+        text, note = error or self._note, self.query_one("#prompt-note", Label)
+        note.update(text)
+        note.set_class(error is not None, "-error")
+        self.set_class(cell_len(f" {self._label} {text}") + _BESIDE_NOTE > self.screen.size.width, "-below")
 
 
 class TopLines(Vertical):
@@ -225,9 +230,21 @@ def _line(fact: tuple[str, list[Span]], width: int) -> list[Span]:
 
 
 class Prose(Canvas[Sequence[Span]]):
-    """Draws a paragraph; lines beyond its height are cut."""
+    """Draws a paragraph, as high as it is where its style says so; lines beyond its height are cut."""
 
     content = ()
+
+    def show(self, content: Sequence[Span], head: Sequence[Sequence[Part]] = ()) -> None:
+        before = self._rows(self.size.width)
+        super().show(content, head)
+        if self._rows(self.size.width) != before:
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._rows(width)
+
+    def _rows(self, width: int) -> int:
+        return len(wrap_spans(self.content, max(width - 2, 1)))
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         lines = wrap_spans(self.content, width - 2)

@@ -138,6 +138,10 @@ def _column(
     return Column(title, lambda row: text(*row), rank, right, lambda row: _style(title, text(*row), row[1]), cells)
 
 
+def _to_the_second(text: Callable[[_Channel], str]) -> Callable[[_Channel], str]:
+    return lambda row: text(row).split(".")[0]
+
+
 def _style(title: str, text: str, entry: ChannelRow) -> str:
     if not title:
         return "holder" if entry.kind == "holder" else "text"
@@ -155,10 +159,6 @@ def _style(title: str, text: str, entry: ChannelRow) -> str:
 def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
     time: int | None = getattr(entry.view, field)
     return "none yet" if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
-
-
-def _to_the_second(text: Callable[[_Channel], str]) -> Callable[[_Channel], str]:
-    return lambda row: text(row).split(".")[0]
 
 
 def _ahead(field: str, shown: Shown, entry: ChannelRow) -> str:
@@ -194,11 +194,6 @@ def _behind(shown: Shown, entry: ChannelRow) -> str:
     return f.UNKNOWN if now is None or time is None else f.duration(now - time) if now >= time else f.signed(time - now)
 
 
-def _unchanged(shown: Shown, entry: ChannelRow) -> str:
-    """For how long its stream time has not advanced."""
-    return unchanged_words(shown.snapshot, entry.view) or f.UNKNOWN
-
-
 def _backlog(shown: Shown, entry: ChannelRow) -> str:
     number = entry.view.backlog
     if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
@@ -219,7 +214,9 @@ _LATE_COUNT = _column("late n", 8, lambda shown, entry: f.count(entry.view.late)
 _BACKLOG = _column("backlog", 8, _backlog, rank=3)
 _EVENT_LAG = _column("event lag", 9, lambda shown, entry: length(entry.view.behind_end_ms), rank=4)
 _BEHIND = _column("behind", 8, _behind)
-_UNCHANGED = _column("unchanged", 9, _unchanged, rank=2)
+_UNCHANGED = _column(
+    "unchanged", 9, lambda shown, entry: unchanged_words(shown.snapshot, entry.view) or f.UNKNOWN, rank=2
+)
 _NO_DATA = _column("no data", 7, lambda shown, entry: length(entry.view.quiet_ms), rank=5)
 _FLAPS = _column("idle changes", 12, lambda shown, entry: f.count(entry.view.flaps), rank=9)
 _STATE_COLUMN = _column("state", _STATE, _state, right=False)
@@ -268,8 +265,8 @@ _SORTED_BY: dict[str, Sort] = {
 
 _BAR_CELLS = 24
 _ROOMY_WINDOWS = 42
-_RULE = 4
-"""The cells that a rule has around a title."""
+_RULE = 5
+"""The cells that a rule and its joints have around a title."""
 
 
 class WindowTable(Sheet):

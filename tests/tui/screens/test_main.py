@@ -200,6 +200,17 @@ def test_with_the_focus_on_the_windows_the_filter_is_theirs() -> None:
     drive(scenario, *reported(live()))
 
 
+def test_the_heading_of_the_windows_has_whole_figures_only() -> None:
+    """Whatever their widths are: also where one more cell would do."""
+
+    async def scenario(it: Driven) -> None:
+        for fired in (10**n for n in range(10)):
+            await it.push(live(windows=replace(live().windows, fired=fired)))
+            assert "…" not in it.said("#middle")
+
+    drive(scenario, *reported(live()), size=(120, 36))
+
+
 def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("slash", *"^events-99")

@@ -1,5 +1,6 @@
 """Tuning by keys and by typing: the preview follows at once, Enter applies it, Esc drops it."""
 
+import pytest
 from wmtop.engine.feed.messages import Change, Reply
 from wmtop.engine.snapshot import SettingsChange
 from wmtop.engine.text.formatting import DURATION_HOW
@@ -126,6 +127,22 @@ def test_a_typed_lateness_is_previewed_as_it_is_typed() -> None:
         await it.says("lateness", "KeyLine")
 
     drive(scenario, *reported(live()))
+
+
+@pytest.mark.parametrize("wrong", ["4x", "4000000d"])
+def test_a_wrong_duration_is_shown_in_whole_words_also_at_60_columns(wrong: str) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("equals_sign", *wrong, "enter")
+        note = it.app.screen.query_one("#prompt-note")
+        shown = " ".join(note.render_line(y).text.strip() for y in range(note.size.height))
+        assert shown == str(note.render())
+        prompt = it.app.screen.query_one("Prompt")
+        assert (note.region.right, prompt.region.bottom) == (60, 20)
+        assert it.app.screen.query_one("Input").region.right <= 60
+        await it.press("escape")
+        assert it.app.screen.query_one("#keys").region.bottom == 20
+
+    drive(scenario, *reported(live()), size=(60, 20))
 
 
 def test_a_wrong_duration_is_one_line_and_escape_leaves() -> None:

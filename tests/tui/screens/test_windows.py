@@ -39,6 +39,19 @@ def test_windows_open_show_who_they_wait_for_fired_show_late() -> None:
     drive(scenario, *reported(live()))
 
 
+def test_why_a_window_is_open_is_a_whole_sentence_also_at_60_columns() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        for _ in live().windows.open:
+            await it.until(lambda: it.said("#why").rstrip().endswith("."))
+            assert "…" not in it.said("#why")
+            await it.press("enter")
+            await it.until(lambda: it.said("#explanation").rstrip().endswith("."))
+            await it.press("escape", "down")
+
+    drive(scenario, *reported(live()), size=(60, 20))
+
+
 def test_windows_moved_cursor_follows_a_window_that_fires() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "down", "up")
