@@ -18,7 +18,7 @@ from ..words import fleet as words
 from ..words.columns import Column, row_line, title_at, titles_line
 from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
-from ..words.spans import Span, clip, part
+from ..words.spans import Span, clip, fitted, part
 from ..words.texts import Appearance, TableRecords
 from .base_app import BaseApp, PromptScreen, app_of
 from .chain import ChainScreen, Holds
@@ -101,7 +101,7 @@ class FleetScreen(PromptScreen):
     def _show_about(self) -> None:
         """The line on the selected target."""
         row = self.query_one(FleetTable).chosen
-        self.query_one("#about", TextLine).show([] if row is None else words.about(row))
+        self.query_one("#about", TextLine).show([] if row is None else words.about(row, self.size.width))
 
     def on_picked(self, event: Picked) -> None:
         self._show_about()
@@ -109,13 +109,11 @@ class FleetScreen(PromptScreen):
             self.action_open()
 
     def action_open(self) -> None:
-        """Open the selected target."""
+        """Open the selected target, or say why it is lost: a notice has 8 cells around its text."""
         row = self.query_one(FleetTable).chosen
-        if row is None:
-            return
-        if row.findings is None:
-            self.notify(f"{row.target}: {row.reason}", severity="warning", markup=False)
-        else:
+        if row is not None and row.findings is None:
+            self.notify(fitted(row.reason or "", self.size.width - 8), severity="warning", markup=False)
+        elif row is not None:
             app_of(self).exit(row.target)
 
     def action_sort(self, step: int = 1) -> None:

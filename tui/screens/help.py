@@ -109,7 +109,7 @@ class HelpScreen(ModalScreen[None]):
 def _row(keys: str, words: str, cells: int) -> Content:
     """Keys and their effects, whose further lines are below the first one."""
     lines = wrap(words, cells)
-    return Content.assemble((f"  {keys:<8}", "bold"), (f"\n{' ' * _KEYS}".join(lines) + "\n", "$dim"))
+    return Content.assemble((f"  {keys:<{_KEYS - 2}}", "bold"), (f"\n{' ' * _KEYS}".join(lines) + "\n", "$dim"))
 
 
 def _reading(what: str, *text: str) -> Content:

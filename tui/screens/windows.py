@@ -323,14 +323,13 @@ class WindowsScreen(DetailScreen):
         return table(self._fired_columns(snapshot), rows, key_of, name=self._times, opens=self._opens)
 
     def _fired_columns(self, snapshot: Snapshot) -> Sequence[Column[FiredWindow]]:
-        near_ms = snapshot.now_ms
-
         def fired(window: FiredWindow) -> str:
             at = None if _after(window) is None else window.fired_ms
-            return "end of run" if at is None else f.near(at, self.zone, near_ms)
+            return "end of run" if at is None else f.near(at, self.zone, snapshot.now_ms)
 
         def until(window: FiredWindow) -> str:
-            return "closed" if (ms := kept_until_ms(window, snapshot)) is None else f.near(ms, self.zone, near_ms)
+            ms = kept_until_ms(window, snapshot)
+            return "closed" if ms is None else f.near(ms, self.zone, snapshot.now_ms)
 
         return (
             Column("fired", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),

@@ -16,7 +16,7 @@ from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
 from .columns import Column, laid, length, sized
 from .progress import lags_of
-from .spans import Part, Span, fitted, part, spark
+from .spans import Part, Span, cells, fitted, part, spark
 from .texts import Filter
 from .verdict import STYLES, WORDS, WORST, blame, style_of
 from .watermark import is_close, lag_ms, worst_clock
@@ -219,12 +219,13 @@ def layout(rows: Sequence[FleetRow], width: int) -> list[Column[FleetRow]]:
     return laid(sized(COLUMNS, rows), width)
 
 
-def about(row: FleetRow) -> list[Part]:
+def about(row: FleetRow, width: int) -> list[Part]:
     """What the table has no room for: why the target is where it is, and its watermark."""
     said = row.reason or ("" if row.held_back_by is None else f"held back by {shown_name(row.held_back_by)}")
     parts = [part((f" {f.clean(row.target)}", "strong"))]
     if said:
-        parts.append(part((f.clean(said), "stale" if row.lost else "text"), gap="  "))
+        said = fitted(f.clean(said), width - cells(parts[0].spans) - 2)
+        parts.append(part((said, "stale" if row.lost else "text"), gap="  "))
     if row.watermark_ms is not None:
         clock = "" if row.behind_clock_ms is None else f", {f.behind_clock(row.behind_clock_ms)}"
         parts.append(part((f"watermark {f.stamp(row.watermark_ms, UTC)}{clock}", "dim"), rank=1))

@@ -178,6 +178,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "partitions_unseen": lambda args: (
         ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
-        + " no records: a job without an idle timeout waits for that; the watermark here does not"
+        + (" no record that was read, {unread} unread" if args.get("unread") else " no records")
+        + ": a job without an idle timeout waits for one; the watermark here does not"
     ),
 }

@@ -125,7 +125,7 @@ def _gain_ms(snapshot: Snapshot, held: str | None) -> int | None:
 
 def _state_words(view: ChannelView | InstanceView, kind: Kind, gain_ms: int | None) -> str:
     if kind == "holder":
-        return "HOLDS" + ("" if gain_ms is None else f", {f.duration(gain_ms)} behind the next")
+        return "HOLDS" + (f", {f.duration(gain_ms)} behind the next" if gain_ms else "")
     if isinstance(view, ChannelView) and kind == "active" and view.held_back:
         return PAUSED
     if isinstance(view, ChannelView) and kind == "idle" and view.quiet_ms is not None:

@@ -302,10 +302,11 @@ def _channel(seen: ChannelView | None, name: str, partition: PartitionFacts, *, 
 def _notes(facts: TopicFacts, now_ms: int) -> list[Note]:
     """What the broker does not report, and partitions that hold back a real job but not the watermark drawn here."""
     notes = [] if facts.trouble is None else [Note(now_ms, "broker_silent", {"why": facts.trouble})]
-    unseen = [int(name) if name.isdigit() else name for name, p in _named(facts).items() if p.event_ms is None]
+    unseen = {int(name) if name.isdigit() else name: p for name, p in _named(facts).items() if p.event_ms is None}
     if unseen and len(unseen) < len(facts.partitions):
-        notes.append(Note(now_ms, "partitions_unseen", {"partitions": len(unseen), "partition": unseen[0]}))
-    unread = sum(p.unread or 0 for p in facts.partitions)
-    if facts.members == 0 and unread:
+        args: dict[str, str | int | None] = {"partitions": len(unseen), "partition": next(iter(unseen))}
+        unread = sum(p.unread or 0 for p in unseen.values())
+        notes.append(Note(now_ms, "partitions_unseen", args | ({"unread": unread} if unread else {})))
+    if facts.members == 0 and (unread := sum(p.unread or 0 for p in facts.partitions)):
         notes.append(Note(now_ms, "no_member", {"unread": unread}))
     return notes

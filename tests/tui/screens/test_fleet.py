@@ -13,6 +13,7 @@ from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.widgets.lines import TextLine
 from wmtop.tui.widgets.rows import text_of
 from wmtop.tui.widgets.themes import DARK
+from wmtop.tui.words.fleet import FleetRow, about
 from wmtop.tui.words.texts import Appearance
 
 from .test_fleet_pictures import rows
@@ -91,6 +92,12 @@ def test_fleet_about_line_has_what_the_table_cuts() -> None:
         assert "access denied" not in text_of(line.draw(120, 1)[0])
 
     fleet(scenario)
+
+
+def test_fleet_a_lost_target_s_reason_is_cut_after_a_clause() -> None:
+    reason = "there is no file /nowhere: give a run, a directory or an event log"
+    row = FleetRow(target="gone", kind="–", lost="lost", reason=reason)
+    assert [text_of(one.spans).strip() for one in about(row, 40)] == ["gone", "there is no file /nowhere"]
 
 
 def test_fleet_wrong_filter_changes_nothing() -> None:

@@ -33,6 +33,13 @@ def test_the_arguments_are_said() -> None:
     assert "0" not in note_text(Note(0, "topic_gone", {"topic": "orders", "unread": 0}))
 
 
+def test_a_partition_of_which_nothing_was_read_is_not_called_empty() -> None:
+    one = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2}))
+    assert one.startswith("Partition 2 has no records: ")
+    unread = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2, "unread": 47}))
+    assert unread.startswith("Partition 2 has no record that was read, 47 unread: ")
+
+
 def test_channels_that_share_one_are_counted() -> None:
     args: dict[str, str | int | None] = {
         "into": "other",
