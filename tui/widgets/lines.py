@@ -17,8 +17,8 @@ from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, cl
 from .canvas import Canvas
 
 _MIN_SPARK = 8
-_BESIDE_NOTE = 16
-"""The cells that a prompt needs beside its label and its note: those of its input, and the note's padding."""
+_BESIDE_NOTE = 14
+"""The cells that a prompt needs beside its label and its note: its input's, and two before the note."""
 
 
 class TextLine(Canvas[Sequence[Part]]):
