@@ -321,7 +321,7 @@ class Report(Struct, frozen=True, kw_only=True):
     plans: tuple[PlanFacts, ...] = ()
     """The plans of this run and of the query's runs before it in the same application."""
     moved_under: PlanFacts | None = None
-    """Of those before it, the last one under which the watermark advanced; None: not known."""
+    """The plan of the last earlier run in which the watermark advanced; None: not known."""
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
