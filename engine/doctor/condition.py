@@ -369,23 +369,25 @@ def query_not_started(facts: DiagnosisInput) -> Finding | None:
     )
 
 
-@rule("pause-unknown", "Progress", before_data=True)
+@rule("pause-unknown", "Progress", accounts_for=("unknown",), before_data=True)
 def pause_unknown(facts: DiagnosisInput) -> Finding | None:
-    """The attached Spark query has had no batch for a while, and nothing shows whether that is its trigger's pause.
+    """The attached Spark query has had no batch for a while, and nothing shows whether it is idle, waits for its
+    trigger, or has ended.
 
-    Recognised by: no batch for longer than before, and neither its batches nor its plan show how long its trigger
-    pauses.
+    Recognised by: no batch for longer than before, by a checkpoint alone, or where neither its batches nor its plan
+    show how long its trigger pauses.
     What to do: check that its process runs. This is not an all-clear.
     """
-    silent_ms = pauses(facts)
+    silent_ms, batch = pauses(facts), facts.snapshot.batch
     if silent_ms is None:
         return None
+    last = "" if batch is None else f"; the last one is batch {batch:,}"
     return Finding(
         severity="info",
         size=silent_ms,
         title="The query pauses; whether it runs is not known",
         impact="Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that has died",
-        cause="Neither its batches so far nor its plan show how long its trigger pauses.",
-        evidence=[f"No batch for {span(silent_ms)}"],
+        cause="An idle query, a long trigger and a query that has ended or died look the same from here.",
+        evidence=[f"No batch for {span(silent_ms)}{last}"],
         fixes=(CHECK_QUERY,),
     )

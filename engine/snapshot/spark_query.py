@@ -155,6 +155,8 @@ class SparkProgress(Struct, frozen=True):
     query_id: str | None = None
     """The ids of an attached query and of its run."""
     query_name: str | None = None
+    run_started_ms: int | None = None
+    """When the last known run of an attached query started; None: not known, as by a checkpoint alone."""
 
 
 class SourcePosition(Struct, frozen=True):

@@ -269,8 +269,12 @@ class SnapshotJudge:
             self._reached = {}
 
     def _see(self, snapshot: Snapshot, now: int) -> None:
-        history, level = self._history, snapshot.level
+        history, level, started_ms = self._history, snapshot.level, snapshot.spark.run_started_ms
         history.beat_of = _beat_of(snapshot)
+        if started_ms is not None and history.began_ms is not None and started_ms > history.began_ms:
+            history.restart()  # a query was restarted: until then it could not advance
+            history.begin(started_ms, level.watermark_ms)
+            history.moved_ms = None
         if history.began_ms is None:
             history.begin(now, level.watermark_ms)
         history.see_level(now, level.watermark_ms, snapshot.settings)

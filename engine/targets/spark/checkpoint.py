@@ -15,7 +15,6 @@ from .files import (
     AnyPath,
     BatchOffsets,
     Cached,
-    Field,
     SourceOffsets,
     StateSchema,
     T,
@@ -255,7 +254,8 @@ def check(path: Path) -> None:
     try:
         names(path)
         if is_checkpoint(path):
-            _check_batches(path / "offsets")
+            with suppress(VanishedError):  # a query that has not begun has no batches
+                names(path / "offsets")
             return
     except UnreadableError as error:
         raise UsageError(str(error), code="unreadable") from None
@@ -272,12 +272,6 @@ def check(path: Path) -> None:
         "and start the query if it has never run",
         code="no_offsets",
     )
-
-
-def _check_batches(offsets: Path) -> None:
-    """UnreadableError if this user may not list a checkpoint's batches; a query that has not begun has none."""
-    with suppress(VanishedError):
-        names(offsets)
 
 
 def _checkpoints_below(path: Path) -> list[Path]:
@@ -336,11 +330,8 @@ def _delays(schema: StateSchema, operator: int) -> Iterator[WatermarkDelay]:
     for field in (*schema.key.fields, *schema.value.fields):
         delay = delay_of(field)
         if delay is not None:
-            yield WatermarkDelay(delay, one_line(field.name), _is_window(field), operator)
-
-
-def _is_window(field: Field) -> bool:
-    return TIME_WINDOW in field.metadata or SESSION_WINDOW in field.metadata
+            is_window = TIME_WINDOW in field.metadata or SESSION_WINDOW in field.metadata
+            yield WatermarkDelay(delay, one_line(field.name), is_window, operator)
 
 
 def _rows_per_second(now: BatchOffsets, before: BatchOffsets | None) -> float | None:

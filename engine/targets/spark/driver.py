@@ -10,7 +10,6 @@ import html
 import json
 import re
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -67,6 +66,7 @@ class Node(Struct, rename="camel"):
     """A node of an execution's plan."""
 
     node_id: int = 0
+    node_name: str = ""
     metrics: list[Metric] = []
 
 
@@ -195,6 +195,8 @@ class DriverReports:
     def _shown(self, run: QueryRun) -> QueryRun:
         dropped = run.dropped_at_least or (0 if run.progress and run.run_id not in self._uncounted else None)
         progress = None if run.progress is None else replace(run.progress, durations_ms={})
+        if progress is not None and run.run_id in self._uncounted:  # a number of some batches is not exact
+            progress = replace(progress, states=tuple(replace(state, operator="") for state in progress.states))
         return replace(run, progress=progress, dropped_at_least=dropped, unmoved=None, silent=None)
 
     def _list(self) -> None:
@@ -279,16 +281,19 @@ class DriverReports:
         for id in sorted({batch.root.id, *batch.inner}, reverse=True):
             nodes = sorted(self._execution(id).nodes, key=lambda node: node.node_id)
             values = [{metric.name: metric.value for metric in node.metrics} for node in nodes]
-            rows = [_count(one[_TOTAL]) for one in values if _TOTAL in one]
+            # An operator names itself otherwise in a query's own reports: `dedupe`, `dedupeWithinWatermark`.
+            names = [node.node_name.replace("StreamingDeduplicate", "dedupe") for node in nodes]
+            rows = [(name, _count(one[_TOTAL])) for name, one in zip(names, values, strict=True) if _TOTAL in one]
             lost = [_count(one[_DROPPED]) for one in values if _DROPPED in one]
+            if rows and None in lost:
+                return None
             if rows:
                 # Sessions count late rows in another node than their state's rows.
-                by_operator = lost if len(lost) == len(rows) else [_sum(lost), *[0] * (len(rows) - 1)]
-                if None in by_operator:
-                    return None
+                known = [dropped or 0 for dropped in lost]
+                by_operator = known if len(lost) == len(rows) else [sum(known), *[0] * (len(rows) - 1)]
                 return tuple(
-                    StateFacts("", -1 if kept is None else kept, None, dropped or 0)
-                    for kept, dropped in zip(rows, by_operator, strict=True)
+                    StateFacts(name, -1 if kept is None else kept, None, dropped)
+                    for (name, kept), dropped in zip(rows, by_operator, strict=True)
                 )
         return ()
 
@@ -435,10 +440,6 @@ def statuses_in(page: str) -> dict[str, Listed] | None:
 def _count(text: str) -> int | None:
     """A number as Spark prints it, with a separator of thousands; None for anything else."""
     return int("".join(filter(str.isdigit, text))) if _COUNT.fullmatch(text) else None
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def _iso(ms: int) -> str:

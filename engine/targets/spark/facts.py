@@ -234,8 +234,9 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     id: str
     run_id: str
     name: str | None = None
+    started_ms: int | None = None
+    """The first time in its events, by the query's clock, and the last one."""
     last_event_ms: int | None = None
-    """The last time in its events, by the query's clock."""
     idle_ms: int | None = None
     """When it last reported that it had nothing to do; None: not since its last batch."""
     ended: bool = False
@@ -319,6 +320,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """The same for the topics that it writes."""
     plans: tuple[PlanFacts, ...] = ()
     """The plans of this run and of the query's runs before it in the same application."""
+    moved_under: PlanFacts | None = None
+    """The plan of the last earlier run in which the watermark advanced; None: not known."""
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
@@ -379,10 +382,13 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
         return self.plan is not None and self.plan.real_time_ms is not None
 
     def is_raised(self, place: int, own: PlannedWatermark, of: int) -> bool:
-        """Whether the delay of one of the plan's `of` watermarks was shorter in an earlier run in this application, or
-        at the query's first start, whose delays its state has.
+        """Whether the delay of one of the plan's `of` watermarks was shorter when the watermark last advanced; if that
+        is not known, in an earlier run in this application, or at the query's first start, whose delays its state has.
         """
         plans = self.report.plans if self.report is not None else ()
+        if self.report is not None and self.report.moved_under is not None:
+            nodes = self.report.moved_under.nodes
+            return len(nodes) == of and nodes[place].delay_ms < own.delay_ms
         stored = self.checkpoint.delays if self.checkpoint is not None else ()
         first = max((one.delay_ms for one in stored if of == 1 or one.column == own.column), default=own.delay_ms)
         return min([first, *(plan.nodes[place].delay_ms for plan in plans if len(plan.nodes) == of)]) < own.delay_ms
@@ -394,10 +400,11 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def history(self) -> Sequence[RecordedBatch]:
-        """The recorded batches, the newest last."""
-        if self.checkpoint is not None and self.checkpoint.history:
-            return self.checkpoint.history
-        return self.run.history if self.run is not None else ()
+        """The recorded batches, the newest last: those of the last run if its start is known."""
+        if self.checkpoint is None or not self.checkpoint.history:
+            return self.run.history if self.run is not None else ()
+        started_ms = self.run.started_ms if self.run is not None else None
+        return [batch for batch in self.checkpoint.history if started_ms is None or batch.begin_ms >= started_ms]
 
 
 def last_reported(run: QueryRun | None) -> int | None:

@@ -30,7 +30,8 @@ def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
     without_times = origin == "broker" and topics is not None and topics.assumed
     if origin == "broker" and topics is not None:
         views = channels_of_topics(topics, nodes.delay_ms, without_times=without_times)
-    tap = nodes.only_tap
+    taps = nodes.only.taps if nodes.only is not None else ()
+    tap = taps[0] if len(taps) == 1 else None  # with several on one clock, no tap knows the others' effect
     counts = tap.lateness if tap is not None and not facts.is_slowest_clock else None  # by the fastest channel's clock
     return Channels(
         views=views,

@@ -125,7 +125,9 @@ def windows_of(
     known = [stored for stored in state if stored.batch is not None]
     expected = [stored for stored in state if stored.kind not in _WITHOUT_WINDOWS] if known else state
     reasons = [
-        _of_operator(stored.reason, stored.operator if is_numbered else None) for stored in expected if stored.reason
+        WindowsUnknown(stored.reason.code, stored.reason.args | ({"operator": stored.operator} if is_numbered else {}))
+        for stored in expected
+        if stored.reason
     ]
     if not known:
         return _no_windows(reasons[0] if reasons else WindowsUnknown("nothing_read"))
@@ -169,10 +171,6 @@ def _is_behind_another(stored: OpenWindows, state: Sequence[OpenWindows]) -> boo
     Spark numbers its operators from the sink on. A join with a time bound still emits rows that far behind.
     """
     return any(other.operator > stored.operator and other.kind not in _PASS_THE_WATERMARK_ON for other in state)
-
-
-def _of_operator(reason: WindowsUnknown, operator: int | None) -> WindowsUnknown:
-    return reason if operator is None else WindowsUnknown(reason.code, reason.args | {"operator": operator})
 
 
 def _no_windows(reason: WindowsUnknown) -> Windows:

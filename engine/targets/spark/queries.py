@@ -164,12 +164,14 @@ class _Run:
         at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
         self._paused(at_ms)
         last, running, before_ms = self.run.progress, self.run.running, self.run.max_event_ms
+        is_real_time = self.run.plan is not None and self.run.plan.real_time_ms is not None
+        self._heard(at_ms)
         self._heard(None if at_ms is None else at_ms + (duration_ms or 0))
         self.set(
             progress=_kept(progress),
             name=self.run.name or (one_line(progress.name) if progress.name else None),
             # In real-time mode batches without data follow each other: such a batch says that nothing is unread.
-            idle_ms=self.run.last_event_ms if self._is_real_time and not progress.rows else None,
+            idle_ms=self.run.last_event_ms if is_real_time and not progress.rows else None,
             running=running if running is not None and running.batch > progress.batch else None,
         )
         if last is not None and progress.batch <= last.batch:
@@ -231,10 +233,6 @@ class _Run:
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
         )
 
-    @property
-    def _is_real_time(self) -> bool:
-        return self.run.plan is not None and self.run.plan.real_time_ms is not None
-
     def _only_delay_ms(self) -> int | None:
         """The delay, if Spark's reports on event time are about the only watermark there is."""
         nodes = self.run.plan.nodes if self.run.plan is not None else ()
@@ -246,8 +244,9 @@ class _Run:
         return None if self._first_watermark_ms is None or delay_ms is None else self._first_watermark_ms + delay_ms
 
     def _heard(self, at_ms: int | None) -> None:
-        if at_ms is not None and (self.run.last_event_ms is None or at_ms > self.run.last_event_ms):
-            self.set(last_event_ms=at_ms)
+        started_ms, last_ms = self.run.started_ms, self.run.last_event_ms
+        if at_ms is not None and (last_ms is None or at_ms > last_ms):
+            self.set(last_event_ms=at_ms, started_ms=at_ms if started_ms is None else started_ms)
 
     def _paused(self, until_ms: int | None) -> None:
         """Note that something begins at `until_ms`; the last event was the end of a batch, or an idle report."""

@@ -39,8 +39,6 @@ MAX_FIRST_BATCH_MS = 330_000
 """Longest first batch (ms): in real-time mode a batch takes five minutes by default."""
 MAX_TRIGGER_MS = 24 * 3_600_000
 """Longest pause (ms) that may be the trigger's while too few batches are recorded to show its interval."""
-_MIN_BATCHES_FOR_PACE = 3
-"""Recorded batches that show the pace: the first begins at the start, later ones at the trigger's interval."""
 _MAX_PAUSE_RATIO = 2
 """A pause is like earlier ones up to this many times their length."""
 
@@ -61,9 +59,8 @@ class QueryState(Struct, frozen=True):
     @property
     def flows(self) -> bool:
         """Whether its last reported rates are those of now."""
-        is_pausing = self.note is not None and self.note.code in (
-            "pause_unknown", "waits_for_trigger", "no_batch_ended",
-        )  # fmt: skip
+        pauses = ("pause_unknown", "waits_for_trigger", "no_batch_ended")
+        is_pausing = self.note is not None and self.note.code in pauses
         return self.state not in ("stale", "ended", "failed") and not is_pausing
 
     @property
@@ -132,9 +129,12 @@ def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms:
         return QueryState("partial" if checkpoint.trouble else "live")
     if checkpoint.in_flight:
         return _with_note("stale", "batch_unfinished", batch=checkpoint.batch)
-    if age_ms <= _max_pause_ms(checkpoint) and not checkpoint.continuous:
-        return _with_note("partial", "pause_unknown", silent_ms=age_ms)
-    return _with_note("stale", "no_new_batch")
+    topics = facts.topics
+    is_unread = topics is not None and topics.trouble is None and any(part.unread for part in topics.partitions)
+    # An epoch follows the last one also without data; a query with unread records is not idle.
+    if checkpoint.continuous or (is_unread and age_ms > _max_pause_ms(checkpoint)):
+        return _with_note("stale", "no_new_batch")
+    return _with_note("partial", "pause_unknown", silent_ms=age_ms)
 
 
 def _with_note(state: EngineState, code: NoteCode, **args: str | int | None) -> QueryState:
@@ -142,13 +142,9 @@ def _with_note(state: EngineState, code: NoteCode, **args: str | int | None) -> 
 
 
 def _max_pause_ms(checkpoint: CheckpointFacts) -> float:
-    """The longest pause that may be the trigger's: any with few batches, else like the second longest (one may be a
-    stop).
-    """
-    times = [mark.begin_ms for mark in checkpoint.history]
-    if len(times) < _MIN_BATCHES_FOR_PACE:
-        return MAX_TRIGGER_MS
-    return _MAX_PAUSE_RATIO * sorted(after - before for before, after in pairwise(times))[-2]
+    """The longest pause that may be the trigger's: any with few batches, else like the second longest."""
+    pauses = sorted(after.begin_ms - before.begin_ms for before, after in pairwise(checkpoint.history))
+    return _MAX_PAUSE_RATIO * pauses[-2] if len(pauses) > 1 else MAX_TRIGGER_MS  # the longest may be a stop
 
 
 def _usual_ms(facts: QueryFacts) -> float:
@@ -258,6 +254,7 @@ def _progress(
         state_bytes=sum(state_bytes) if state_bytes else None,
         query_id=run.id if run is not None else checkpoint_id,
         query_name=run.name if run is not None else None,
+        run_started_ms=run.started_ms if run is not None else None,
         output_mode=stored.output_mode,
         operators=stored.operators,
         batches_unmoved=batches_unmoved,
@@ -346,7 +343,7 @@ def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[N
     """The notes on a watermark that is missing, never moves, or is frozen."""
     spark, is_pinned = watermark.spark, False
     for reason in ("no_input", "own_output"):
-        if pinned := watermark.columns_pinned_by(reason):
+        if pinned := [node.column or "window" for node in spark.nodes or () if node.pinned == reason]:
             is_pinned = True
             yield NoteDraft("watermark_pinned", {"columns": ", ".join(pinned), "why": reason})
     if spark.never_moved and not is_pinned:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -152,6 +153,7 @@ _MAX_NAMED = 8
 
 def report_of(tap: Literal["event log", "publish", "driver"], application: Application, run: QueryRun | None) -> Report:
     """What the application reports of the query with that run."""
+    plans = tuple(other.plan for other in reversed(_runs_of(application.queries, run)) if other.plan)
     return Report(
         tap=tap,
         run=run,
@@ -160,8 +162,10 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         siblings=siblings_of(application.queries, run),
         heard_ms=application.written_ms,
         checkpoint=checkpoint_of(application.queries, run),
-        writes=_writes_of(application.queries, run),
-        plans=_plans_of(application.queries, run),
+        # The last plan has them, or shows that they are not known any more.
+        writes=next((plan.writes for plan in plans), None),
+        plans=plans,
+        moved_under=_moved_under(_runs_of(application.queries, run)),
     )
 
 
@@ -295,19 +299,22 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    return next((plan.checkpoint for plan in _plans_of(runs, run) if plan.checkpoint is not None), None)
+    plans = (other.plan for other in reversed(_runs_of(runs, run)))
+    return next((plan.checkpoint for plan in plans if plan is not None and plan.checkpoint is not None), None)
 
 
-def _writes_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[str, ...] | None:
-    """The same for the topics that it writes: the last plan has them, or shows that they are not known any more."""
-    return next((plan.writes for plan in _plans_of(runs, run)), None)
-
-
-def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[PlanFacts, ...]:
-    """The plans of a run and of those of the same query before it, the newest first."""
+def _runs_of(runs: Sequence[QueryRun], run: QueryRun | None) -> list[QueryRun]:
+    """A run and those of the same query before it, the newest last."""
     # A finished log that becomes a recording has later runs, too.
     last = next((place for place, other in enumerate(runs, 1) if run is not None and other.run_id == run.run_id), 0)
-    return tuple(other.plan for other in reversed(runs[:last]) if other.id == runs[last - 1].id and other.plan)
+    return [other for other in runs[:last] if other.id == runs[last - 1].id]
+
+
+def _moved_under(runs: Sequence[QueryRun]) -> PlanFacts | None:
+    """The plan of the last of the earlier runs in which the watermark advanced; None: not known."""
+    begun = [run for run in runs if run.history]
+    moved = [run.plan for run, after in pairwise(begun) if run.history[0].watermark_ms != after.history[0].watermark_ms]
+    return moved[-1] if moved else None
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:
@@ -323,16 +330,13 @@ def name_in(facts: Application, wanted: str | None) -> str | None:
     return (meant.name if meant is not None else None) or facts.app
 
 
-def _ended_words(run: QueryRun) -> str:
-    return " (failed)" if run.error else " (stopped)" if run.ended else ""
-
-
 def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
     """UsageError if `wanted` is none of them, or if several run and none is named."""
     meant = [run for run in runs if wanted in (None, run.name, run.id, run.run_id)]
     last = {run.id: run for run in meant or runs}
     order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))
-    names = [f"{one_line(run.name or run.id, 60)}{_ended_words(run)}" for run in order]
+    ends = [" (failed)" if run.error else " (stopped)" if run.ended else "" for run in order]
+    names = [f"{one_line(run.name or run.id, 60)}{end}" for run, end in zip(order, ends, strict=True)]
     listed = ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))
     if wanted is not None and runs and not meant:
         raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}", code="no_query")

@@ -271,7 +271,8 @@ class TappedInput:
         self._rows += tapped.rows
         self._nulls += tapped.nulls
         self._max_ms = max(_known(self._max_ms, tapped.max_ms), default=None)
-        self._barrel_ms = max(_known(self._barrel_ms, self._slowest_ms()), default=None)
+        slowest_ms = min((channel.max_ms for channel in self._channels.values()), default=None)
+        self._barrel_ms = max(_known(self._barrel_ms, slowest_ms), default=None)
         self._remember(timestamp_ms, channels)
 
     def facts(self) -> InputFacts:
@@ -310,9 +311,6 @@ class TappedInput:
         if self._theta < ALL_KEYS:
             self._channels = {key: channel for key, channel in self._channels.items() if key < self._theta}
             self._of = max(self._of, round(len(self._channels) * ALL_KEYS / self._theta))
-
-    def _slowest_ms(self) -> int | None:
-        return min((channel.max_ms for channel in self._channels.values()), default=None)
 
     def _buckets(self, tapped: Tapped) -> tuple[dict[int, int], int]:
         """The rows by the start (ms) of their bucket, and how many rows with a time the sketch has not counted.

@@ -363,7 +363,8 @@ def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPas
     checkpoint = facts.checkpoint
     if checkpoint is not None and checkpoint.history:
         is_done = checkpoint.committed == checkpoint.batch
-        return _past(checkpoint.history, level_ms if is_done else None, now_ms, is_done=is_done)
+        past = _past(facts.history, level_ms if is_done else None, now_ms, is_done=is_done)
+        return past if facts.run is not None else RecordedPast(past.levels, _without_stop(past.batches))
     if facts.run is None:
         return RecordedPast()
     return _past(_without_gap(facts.run.history), level_ms, now_ms, is_done=True)
@@ -401,6 +402,16 @@ def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *
             return RecordedPast()
         levels.append((end_ms, level_ms))
     return RecordedPast(tuple(levels), tuple(begun))
+
+
+def _without_stop(begun: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The batches with those before the longest gap moved up to twice the second longest (ms): a checkpoint alone does
+    not show whether the query ran in between.
+    """
+    gaps = sorted((after[1] - before[1], place) for place, (before, after) in enumerate(pairwise(begun), 1))
+    longest_ms, place = gaps[-1] if gaps else (0, 0)
+    excess_ms = max(0, longest_ms - (2 * gaps[-2][0] if len(gaps) > 1 else 20 * 60_000))
+    return (*((number, at_ms + excess_ms) for number, at_ms in begun[:place]), *begun[place:])
 
 
 def _end_ms(batch: RecordedBatch, next_ms: int) -> int | None:

@@ -62,11 +62,6 @@ class Node(Struct, frozen=True, kw_only=True):
         return self._behind(self.at_least_event_ms)
 
     @property
-    def at_most_ms(self) -> int | None:
-        """What its own watermark has reached at most; a node without a known delay counts as one without delay."""
-        return None if self.at_most_event_ms is None else self.at_most_event_ms - (self.delay_ms or 0)
-
-    @property
     def barrel_ms(self) -> int | None:
         """The watermark by its slowest channel; None if not all channels are known."""
         reached = [tap.barrel_ms for tap in self.taps]
@@ -93,16 +88,6 @@ class Nodes(Struct, frozen=True):
     def only(self) -> Node | None:
         """The node, if there is exactly one."""
         return self.nodes[0] if len(self.nodes) == 1 else None
-
-    @property
-    def only_tap(self) -> InputFacts | None:
-        """The tap, if there is one node with one tap: with several on one clock, no tap knows the others' effect."""
-        return self.only.taps[0] if self.only is not None and len(self.only.taps) == 1 else None
-
-    @property
-    def has_taps(self) -> bool:
-        """Whether a tap below a node has reported."""
-        return any(node.taps for node in self.nodes)
 
 
 def nodes_of(facts: QueryFacts) -> Nodes:
@@ -215,10 +200,6 @@ class QueryWatermark(Struct, frozen=True):
         """The watermark of the next batch (epoch ms)."""
         return self.level.watermark_ms
 
-    def columns_pinned_by(self, reason: PinnedReason) -> list[str]:
-        """The columns of the nodes that keep the query at 1970 for that reason."""
-        return [node.column or "window" for node in self.spark.nodes or () if node.pinned == reason]
-
 
 def watermark_of(
     facts: QueryFacts, nodes: Nodes, channels: Channels, now_ms: int, before: Snapshot | None
@@ -270,8 +251,10 @@ def _level(
         return Level()
     fastest = [view.watermark_ms for view in channels.views if view.watermark_ms is not None]
     moved_ms = _moved_ms(facts, watermark_ms)
-    if before is not None and before.level.watermark_ms == watermark_ms and before.level.moved_ms is not None:
-        moved_ms = before.level.moved_ms if moved_ms is None else min(moved_ms, before.level.moved_ms)
+    started_ms = facts.run.started_ms if facts.run is not None else None
+    was = before.level if before is not None and started_ms in (None, before.spark.run_started_ms) else Level()
+    before_ms = was.moved_ms if was.watermark_ms == watermark_ms else None
+    moved_ms = min((ms for ms in (moved_ms, before_ms) if ms is not None), default=None)
     return Level(
         watermark_ms=watermark_ms,
         behind_fastest_ms=max(0, max(fastest) - watermark_ms) if fastest else None,
@@ -284,8 +267,10 @@ def _level(
 def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
     history, run = facts.history, facts.run
-    if facts.checkpoint is None and all(batch.watermark_ms == watermark_ms for batch in history):
-        return None  # reports have one run alone: the run before may have left it there
+    reported = run.history if run is not None else ()
+    is_of_run = facts.checkpoint is None or (run is not None and run.started_ms is not None)
+    if is_of_run and all(batch.watermark_ms == watermark_ms for batch in (*history, *reported)):
+        return None  # the run before may have left it there
     other = (batch.begin_ms for batch in reversed(history) if batch.watermark_ms != watermark_ms)
     times = [next(other, history[0].begin_ms)] if history else []
     if run is not None and run.progress is not None and run.progress.watermark_ms == watermark_ms:
@@ -316,8 +301,8 @@ def _times_and_holder(nodes: Nodes, watermark_ms: int | None) -> tuple[list[int 
         return times, None
     if nodes.policy == "min":
         for place, node in enumerate(nodes.nodes):
-            # No node is below the query's watermark: one that cannot be above it sets it.
-            if times[place] is None and node.at_most_ms == watermark_ms:
+            # No node is below the query's watermark: one that cannot be above it, at most without delay, sets it.
+            if times[place] is None and node.at_most_event_ms == watermark_ms + (node.delay_ms or 0):
                 times[place] = watermark_ms
     known = [time for time in times if time is not None]
     unknown = [place for place, time in enumerate(times) if time is None]
@@ -380,8 +365,8 @@ def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
 
 def _is_settled(facts: QueryFacts) -> bool:
     """Whether the last reported batch is the last committed one: only then the reports and the watermark agree."""
-    last = facts.progress
-    return last is not None and (facts.checkpoint is None or facts.checkpoint.committed == last.batch)
+    checkpoint, last = facts.checkpoint, facts.progress
+    return last is not None and (checkpoint is None or checkpoint.committed == last.batch)
 
 
 def barrel_rule(nodes: Nodes, channels: Channels, in_force_ms: int | None) -> BarrelRule | None:
@@ -391,7 +376,7 @@ def barrel_rule(nodes: Nodes, channels: Channels, in_force_ms: int | None) -> Ba
     reached = [(view.max_event_ms, view.channel) for view in channels.views if view.max_event_ms is not None]
     below = sorted((ms, name) for ms, name in reached if in_force_ms is not None and ms <= in_force_ms)
     slowest = min(channels.views, key=_reached)
-    if nodes.has_taps:
+    if any(node.taps for node in nodes.nodes):
         barrel_ms = barrel_watermark(nodes)
     else:  # the partitions of the only node's source: one without a record keeps the barrel empty
         delay_ms = nodes.delay_ms if nodes.only is not None else None

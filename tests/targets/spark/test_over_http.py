@@ -219,6 +219,13 @@ def test_a_driver_shows_what_its_query_reports(job: Job, query: str) -> None:
     assert seen.level.watermark_ms == seen.spark.batch_watermark_ms != None  # noqa: E711
     assert (seen.spark.watermark_ms, seen.spark.max_event_ms, seen.sources, seen.channels) == (None, None, None, [])
     assert (seen.windows.open_count, seen.level.holder, seen.spark.state_bytes) == (None, None, None)
+    if seen.spark.dropped_exact:  # of all batches, and nothing is aggregated before
+        assert (query, seen.batch is not None) == ("seen", True)
+        truth = _until(lambda: job.truth(query) if seen.batch in job.truth(query) else None)
+        dropped = [one["stateOperators"][0]["numRowsDroppedByWatermark"] for n, one in truth.items() if n <= seen.batch]
+        assert seen.spark.dropped_at_least == sum(dropped)
+    else:
+        assert query != "seen" or run.history[0].batch > 0
 
 
 def test_a_history_server_has_what_the_query_reports(job: Job) -> None:

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.doctor.finding import span
 from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
@@ -11,7 +13,9 @@ from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.files import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
+from wmtop.engine.targets.spark.watch import past_of
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
+from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.settings import Tumbling
 
 from tests.snapshots import replace
@@ -157,22 +161,47 @@ def test_what_has_dropped_off_the_record_is_remembered() -> None:
     assert moved.level.moved_ms == NOW - 1_000
 
 
-@pytest.mark.parametrize(
-    ("in_flight", "said"), [(False, Note(WHEN, "no_new_batch")), (True, Note(WHEN, "batch_unfinished", {"batch": 3}))]
-)
-def test_a_query_that_begins_no_batch_is_stale(in_flight: bool, said: Note) -> None:
-    quick = facts(in_flight=in_flight)
+def test_a_query_whose_batch_does_not_end_is_stale() -> None:
+    running = facts(in_flight=True)
     limit = NOW - 1_000 + STALE_AFTER_MS
-    assert picture(quick, now_ms=limit).state == "live"
-    stale = picture(quick, now_ms=limit + 1)
-    assert stale.state == "stale"
-    assert stale.notes[0] == said
+    assert picture(running, now_ms=limit).state == "live"
+    stale = picture(running, now_ms=limit + 1)
+    assert (stale.state, stale.notes[0]) == ("stale", Note(WHEN, "batch_unfinished", {"batch": 3}))
+
+
+@pytest.mark.parametrize("later_ms", [STALE_AFTER_MS, 3_600_000, 30 * 24 * 3_600_000])
+def test_a_checkpoint_alone_never_says_that_a_query_without_a_batch_is_stuck(later_ms: int) -> None:
+    """An idle query writes nothing, as one that has ended or died."""
+    shown = picture(facts(), now_ms=NOW + later_ms)
+    assert (shown.state, shown.notes[0].code) == ("partial", "pause_unknown")
+    judge = SnapshotJudge()
+    judge.remember(past_of(QueryFacts(checkpoint=facts()), LEVEL, NOW + later_ms), shown)
+    judged = judge.judge(replace(shown, wall_ms=shown.now_ms))
+    said = diagnose(judged, [])
+    assert [one.code for one in said if one.severity == "critical"] == []
+    [pause] = [one for one in said if one.code == "pause-unknown"]
+    assert pause.evidence == [f"No batch for {span(later_ms + 1_000)}; the last one is batch 3"]
+    if later_ms > STALE_AFTER_MS:
+        assert judged.verdict.verdict == "unknown"
+
+
+def test_unread_records_and_no_batch_are_stale() -> None:
+    """With the broker the checkpoint is not alone: a query with unread records is not idle."""
+    orders = kafka({"orders/0": 4})
+
+    def shown(end: int, later_ms: int) -> Snapshot:
+        topics = TopicFacts(partitions=(PartitionFacts("orders", 0, end, LEVEL, NOW, 4, LEVEL),))
+        seen = QueryFacts(checkpoint=facts(sources=(orders,)), topics=topics)
+        return snapshot_of_query(seen, name="q", source=SourceView("checkpoint", "/q"), now_ms=NOW + later_ms)
+
+    assert (shown(9, 60_000).state, shown(9, 60_000).notes[0].code) == ("stale", "no_new_batch")
+    assert (shown(4, 60_000).state, shown(4, 60_000).notes[0].code) == ("partial", "pause_unknown")
 
 
 def test_slow_triggers_are_not_stale() -> None:
     slow = facts(history=marks(1, 2, 3, every_ms=600_000))
     assert picture(slow, now_ms=NOW + 1_700_000).state == "live"
-    assert picture(slow, now_ms=NOW + 1_900_000).state == "stale"
+    assert picture(slow, now_ms=NOW + 1_900_000).state == "partial"
 
 
 def test_the_first_pauses_may_be_a_slow_trigger_s() -> None:
@@ -185,10 +214,6 @@ def test_the_first_pauses_may_be_a_slow_trigger_s() -> None:
         RecordedBatch(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))])
     )
     assert picture(facts(history=bursts, batch_timestamp_ms=NOW - 245_000)).state == "partial"
-    stop = [RecordedBatch(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
-    stop += [RecordedBatch(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
-    stopped = picture(facts(history=tuple(stop), batch_timestamp_ms=NOW - 230_000))
-    assert (stopped.state, stopped.notes[0].code) == ("stale", "no_new_batch")  # a restart is not a pace
 
 
 def test_before_the_first_batch_and_with_trouble() -> None:

@@ -157,6 +157,58 @@ def test_a_watermark_that_no_batch_of_its_run_has_moved_is_not_called_moving(fir
     assert (shown.level.watermark_ms, judge.judge(shown).verdict.verdict) == (60_000, verdict)
 
 
+def test_the_time_without_a_run_is_neither_age_nor_a_beat() -> None:
+    """Ten hours down, then restarted with the same watermark: by checkpoint and reports, from the start or live."""
+    down = 10 * 3_600_000
+    before = tuple(RecordedBatch(n, NOW - down + 2_000 * n, 50_000 + n, NOW - down + 2_000 * n + 900) for n in range(4))
+    after = tuple(RecordedBatch(n, NOW - 60_000 + 2_000 * n, 50_003, NOW - 59_000 + 2_000 * n) for n in range(4, 8))
+    progress = BatchProgress("i", "r", 7, timestamp=iso(NOW - 46_000), event_time={"watermark": iso(50_003)})
+    restarted = replace(LAST, progress=progress, started_ms=NOW - 60_000, history=after, max_event_ms=None)
+
+    def seen(run: QueryRun, batches: tuple[RecordedBatch, ...], now_ms: int, was: Snapshot | None = None) -> Snapshot:
+        last = batches[-1]
+        checkpoint = CheckpointFacts(
+            batch=last.batch, committed=last.batch, in_flight=False, history=batches, next_watermark_ms=50_003
+        )
+        facts = QueryFacts(report=Report(tap="publish", run=run, alive=True, trouble=None), checkpoint=checkpoint)
+        source = SourceView("published query", "a")
+        shown = snapshot_of_query(facts, name="q", source=source, now_ms=now_ms, before=was)
+        if was is None:
+            judge.remember(past_of(facts, shown.level.watermark_ms, now_ms), shown)
+        return judge.judge(shown)
+
+    judge = SnapshotJudge()
+    late = seen(restarted, (*before, *after), NOW)
+    judge = SnapshotJudge()
+    first = replace(LAST, run_id="1", started_ms=NOW - down, history=before, progress=None)
+    was = seen(first, before, NOW - down + 9_000)
+    live = seen(restarted, (*before, *after), NOW, was)
+    for verdict in (late.verdict, live.verdict):
+        assert (verdict.verdict, verdict.reason.code, verdict.age_at_least) == ("unknown", "too_short", True)
+        assert (verdict.age_ms or 0) <= 60_000
+        assert verdict.patience_ms is not None
+        assert verdict.patience_ms <= 3_600_000, "ten hours are not the pace of its batches"
+
+
+@pytest.mark.parametrize(
+    ("begun_min", "patience_min"), [((0, 600), 60), ((0, 1, 601, 602), 60), ((0, 60, 120), 180), (tuple(range(12)), 3)]
+)
+def test_by_a_checkpoint_alone_one_long_gap_is_not_the_pace_of_a_query(
+    begun_min: tuple[int, ...], patience_min: int
+) -> None:
+    """It does not show whether the query ran in between."""
+    begun = [NOW + 60_000 * (minute - begun_min[-1]) for minute in begun_min]
+    batches = tuple(RecordedBatch(n, at, 40_000 + n, at + 900) for n, at in enumerate(begun))
+    checkpoint = CheckpointFacts(
+        batch=len(begun) - 1, committed=len(begun) - 1, history=batches, next_watermark_ms=50_000
+    )
+    facts = QueryFacts(checkpoint=checkpoint)
+    shown = snapshot_of_query(facts, name="q", source=SourceView("checkpoint", "/q"), now_ms=NOW + 1_000)
+    judge = SnapshotJudge(None)
+    judge.remember(past_of(facts, shown.level.watermark_ms, NOW + 1_000), shown)
+    assert (judge.judge(shown).verdict.patience_ms or 0) <= patience_min * 60_000
+
+
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
     fresh = replace(LAST, progress=None, history=(), last_event_ms=NOW - 90_000)
     first = picture(fresh)

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, SourceView, WatermarkNode
-from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.targets.spark.facts import ExecutionStart, QueryFacts, QueryRun, Report
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
+from wmtop.engine.targets.spark.facts import Application, ExecutionStart, QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.plan import ADVANCEMENT, PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.targets.spark.reports import report_of
 from wmtop.engine.targets.spark.tapped import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
 from wmtop.engine.targets.spark.watermark import (
     Channels,
@@ -136,6 +137,23 @@ def test_only_a_longer_delay_freezes_the_watermark(
     report = Report(tap="publish", run=run(ORDERS, plan=plan), alive=True, trouble=None, plans=(plan, *before))
     nodes = nodes_of(QueryFacts(checkpoint=CheckpointFacts(delays=stored), report=report))
     assert frozen_ms(nodes, 70_000) == missing_ms
+
+
+def test_a_delay_that_was_raised_before_the_watermark_last_advanced_holds_nothing() -> None:
+    """10 s, then 30 s until it had caught up, then 30 s again and older rows first: no longer delay is to blame."""
+
+    def one(place: int, delay_ms: int, first_ms: int) -> QueryRun:
+        plan = PlanFacts((PlannedWatermark("ts", delay_ms, ("orders",)),))
+        began = RecordedBatch(3 * place, 1_000 * place, first_ms)
+        return replace(run(ORDERS, plan=plan), run_id=str(place), ended=place < 2, history=(began,))
+
+    def missing_ms(*runs: QueryRun) -> int | None:
+        facts = QueryFacts(report=report_of("event log", Application(app="a", queries=runs), runs[-1]))
+        return frozen_ms(nodes_of(facts), 70_000)
+
+    assert missing_ms(one(0, 10_000, 0), one(1, 30_000, 70_000)) == 10_000  # raised now
+    assert missing_ms(one(0, 10_000, 0), one(1, 30_000, 70_000), one(2, 30_000, 70_000)) == 10_000  # it still waits
+    assert missing_ms(one(0, 10_000, 0), one(1, 30_000, 40_000), one(2, 30_000, 70_000)) is None
 
 
 def test_channels_bear_their_inputs_name_where_there_are_several() -> None:

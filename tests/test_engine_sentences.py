@@ -1,0 +1,97 @@
+"""Each sentence of README and docs about Flink, Spark or Kafka Streams has a job of the real engine that shows it.
+
+The sentences are named by a piece of them, the tests by the beginning of
+their names: a sentence that changes has to be looked at again.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLINK, SPARK, GALLERY, STREAMS = "targets/flink/test_", "targets/spark/test_", "gallery/test_", "targets/streams/test_"
+SHOWN_BY = {
+    "README.md": {
+        "the *fastest* partition drives it": f"{SPARK}late_rule.py::a_tap_counts_what_spark",
+        "rows dropped by the watermark of the batch before": f"{SPARK}late_rule.py::four_rows_in_batches_of_one",
+        "counted after partial": f"{GALLERY}gallery.py::dropped_rows_are_what_spark",
+        "a counter of dropped ones on each window operator": f"{FLINK}sql_jobs.py::three_late_records_are",
+        "of each operator and subtask": f"{FLINK}random_jobs.py::random_jobs_are_seen_as",
+        "`--strategy spark` shows what": f"{SPARK}late_rule.py::the_strategy_drops_what",
+        "no group is joined": f"{STREAMS}group.py::a_plain_group_shows_all_its",
+    },
+    "docs/flink.md": {
+        "The JobManager's REST API is all it needs": f"{FLINK}situations.py::one_look_as_a_process_is",
+        "`--operator NAME`": f"{FLINK}late_records.py::an_operator_that_is_gone_is",
+        "windows, also those chained to their source": f"{FLINK}sql_jobs.py::a_job_of_one_task_has_a",
+        "in SQL also `ORDER BY`": f"{FLINK}sql_jobs.py::an_operator_that_holds_rows",
+        "`DO DEDUPLICATE` does not wait": f"{FLINK}sql_jobs.py::an_upsert_sink_waits_if_it",
+        "two-phase aggregate": f"{FLINK}late_records.py::a_two_phase_sql_aggregate",
+        "Flink counts none in": f"{FLINK}sql_jobs.py::late_records_that_nothing",
+        "`--bootstrap broker:9092` joins its partitions": f"{FLINK}unread.py::a_split_with_unread_records",
+        "paused by\n  watermark alignment": f"{FLINK}situations.py::a_split_that_alignment",
+        "a source without a watermark strategy": f"{FLINK}live.py::a_job_without_watermarks",
+        "a source subtask without a split": f"{FLINK}live.py::a_source_subtask_without_a",
+        "keeps its watermark back (async I/O)": f"{FLINK}sql_jobs.py::a_lookup_without_an_answer",
+        "records in flight": f"{FLINK}live.py::a_busy_operator_is_not_a",
+        "an interval join of Flink SQL": f"{FLINK}sql_jobs.py::an_interval_join_sends_its",
+        "restarts with their cause": f"{FLINK}live.py::a_failure_restarts_the_job",
+        "TLS and login": f"{FLINK}proxied.py::tls_needs_the_authority_and",
+    },
+    "docs/spark.md": {
+        "After the restart a longer delay freezes the watermark": f"{GALLERY}gallery.py::what_is_wrong_is_said",
+        "Without Python in the job, paste an `observe`": f"{SPARK}publish.py::a_pasted_observe_says_the",
+        "the first four columns report the input's own event time": f"{SPARK}publish.py::an_input_without_channels",
+        "Exact up to 4,096 channels": f"{SPARK}publish.py::of_too_many_channels_a_fair",
+        "A `foreachBatch` function": f"{GALLERY}gallery.py::dropped_rows_are_what_spark",
+        "what the event log reports. The History Server": f"{SPARK}over_http.py::a_history_server_has_what",
+        "needs no setting in the job. Known are": f"{SPARK}over_http.py::a_driver_shows_what_its",
+        "Of a query whose batches the driver has forgotten": f"{SPARK}over_http.py::a_driver_that_forgets",
+        "`spark.sql.streaming.metricsEnabled=true`": f"{SPARK}over_http.py::without_a_statistics_page",
+        "A query that is idle and one that is stuck": f"{SPARK}over_http.py::a_query_with_a_long_trigger",
+        "The plan (event log, `publish`) says it": f"{SPARK}record_time.py::the_place_of_event_time",
+        "Spark reports the greatest event time of *one* watermark": f"{GALLERY}gallery.py::the_event_log_has_what_only",
+        "By event log the batch in flight is seen from its start": f"{GALLERY}realtime.py::the_batch_in_flight_is_the",
+        "batches follow each other without data, too": f"{GALLERY}realtime.py::batches_without_data_are_no",
+        "Dropped rows are counted one by one": f"{GALLERY}realtime.py::dropped_rows_are_counted",
+        "what the query's own `count` says": f"{SPARK}open_windows.py::without_a_count_records_are",
+        "The variables of transformWithState": f"{SPARK}open_windows.py::what_cannot_be_read_is",
+    },
+    "docs/kafka-streams.md": {
+        "Kafka Streams writes each\npartition's *stream time*": f"{STREAMS}applications.py::emitted_and_waiting",
+        "A window of a task closes when that clock": f"{STREAMS}applications.py::windows_emitted_on_close",
+        "`y` copies a `kafka-console-producer` line": f"{STREAMS}applications.py::the_offered_command_frees",
+        "Of hopping": f"{STREAMS}applications.py::hopping_windows_wait_as",
+        "A partition that never had a record": f"{STREAMS}applications.py::a_partition_that_never_had",
+        "Tasks are known while members of the group exist": f"{STREAMS}applications.py::unread_records_of_a_stopped",
+        "Before the first commit there is none": f"{STREAMS}applications.py::an_application_is",
+    },
+}
+NOT_TRIED = {
+    "docs/spark.md": (
+        "without YARN and Kubernetes",
+        "This was not tried on Databricks",
+        "No test runs a Connect server",
+    )
+}
+"""Sentences that no engine here can show: the page itself says so."""
+
+
+@pytest.mark.parametrize("page", SHOWN_BY)
+def test_each_sentence_is_there_and_so_is_the_job_that_shows_it(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert [part for part in (*SHOWN_BY[page], *NOT_TRIED.get(page, ())) if part not in text] == []
+    for test in SHOWN_BY[page].values():
+        file, _, name = test.partition("::")
+        assert f"def test_{name}" in (ROOT / "tests" / file).read_text(), test
+
+
+def test_no_more_rows_of_the_gallery_are_marked_as_without_a_job() -> None:
+    """`*`: seen with written files and reports only."""
+    gallery = (ROOT / "docs/spark.md").read_text().split("## Job by job")[1]
+    rows = re.findall(r"^\| ([^|]*\*[^|]*) \|", gallery, re.MULTILINE)
+    assert [row.split(" (")[0] for row in rows] == [
+        "long trigger pause after the first batch",
+        "continuous processing *",
+    ]
