@@ -37,6 +37,8 @@ class Station(Struct, frozen=True, kw_only=True):
     reads: Mapping[str, Edge] = {}
     """A job's topics, and how they are known."""
     writes: Mapping[str, Edge] = {}
+    may_write: bool = False
+    """Nothing says which topics it writes, or that it writes none."""
     trouble: str | None = None
     """Why its event time is not known, as far as that is known."""
     verdict: Verdict | None = None
@@ -117,6 +119,7 @@ def _hop(station: Station, inputs: Mapping[int, Edge], before: Sequence[Hop], *,
         edge=max(inputs.values(), key=get_args(Edge).index, default=None),
         trouble=station.trouble,
         looping=looping,
+        may_write=station.may_write,
         verdict=None if station.verdict is None else station.verdict.verdict,
         critical=list(station.critical),
     )
@@ -170,7 +173,7 @@ def _with_way(hops: list[Hop]) -> Chain:
     losing = [number for number in way if (hops[number].loss_ms or 0) > 0]
     worst = max(losing, key=lambda number: hops[number].loss_ms or 0, default=None)
     ends = {end for each in ways for end in (each[0], each[-1])}
-    is_open = any(hop.looping for hop in hops) or any(hops[number].own_ms is None for number in ends)
+    is_open = any(hop.looping or hop.may_write for hop in hops) or any(hops[number].own_ms is None for number in ends)
     return Chain(hops, way, behind := _behind_ms(way, hops), is_open and behind is not None, worst)
 
 

@@ -162,6 +162,7 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         checkpoint=checkpoint_of(application.queries, run),
         writes=_writes_of(application.queries, run),
         plans=_plans_of(application.queries, run),
+        moved_by=_moved_by(application.queries, run),
     )
 
 
@@ -304,10 +305,26 @@ def _writes_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[str, ...
 
 
 def _plans_of(runs: Sequence[QueryRun], run: QueryRun | None) -> tuple[PlanFacts, ...]:
-    """The plans of a run and of those of the same query before it, the newest first."""
+    return tuple(other.plan for other in _runs_to(runs, run) if other.plan)
+
+
+def _moved_by(runs: Sequence[QueryRun], run: QueryRun | None) -> PlanFacts | None:
+    """The plan (without nodes: not seen) of the run that moved the watermark last."""
+    left_ms: int | None = None  # where a run left it shows in the next one's first batch
+    for one in _runs_to(runs, run):
+        if one.progress is None:
+            continue
+        if (one.progress.watermark_ms if left_ms is None else left_ms) != one.first_watermark_ms:
+            return one.plan or PlanFacts()
+        left_ms = one.first_watermark_ms
+    return None
+
+
+def _runs_to(runs: Sequence[QueryRun], run: QueryRun | None) -> list[QueryRun]:
+    """A run and those of the same query before it, the newest first."""
     # A finished log that becomes a recording has later runs, too.
     last = next((place for place, other in enumerate(runs, 1) if run is not None and other.run_id == run.run_id), 0)
-    return tuple(other.plan for other in reversed(runs[:last]) if other.id == runs[last - 1].id and other.plan)
+    return [other for other in reversed(runs[:last]) if other.id == runs[last - 1].id]
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:

@@ -65,17 +65,18 @@ def test_the_verdict_is_the_worst_of_the_hops_not_that_of_the_last_one() -> None
     ]  # fmt: skip
 
 
-def test_a_stall_is_an_alert_that_names_the_hop_and_its_cause() -> None:
+@pytest.mark.parametrize(("cause", "said"), [("quiet", "quiet"), ("lateness_raised", "lateness")])
+def test_a_stall_is_an_alert_that_names_the_hop_and_its_cause(cause: Cause, said: Cause) -> None:
     rule = AlertRule()
     events = [
         event
-        for one in pictures(chain(), chain("stalled"))
+        for one in pictures(chain(cause=cause), chain("stalled", cause=cause))
         if (point := history_point(one)) is not None
         for event in rule.see(point)
     ]
     [event] = [event for event in events if event.alert]
     assert isinstance(event, VerdictChanged)
-    assert (event.verdict, event.channel, event.cause) == ("stalled", "enrich", "quiet")
+    assert (event.verdict, event.channel, event.cause) == ("stalled", "enrich", said)
 
 
 def test_no_hop_is_blamed_for_a_loss_without_a_known_cause() -> None:
