@@ -16,7 +16,6 @@ from wmtop.tui.cli.chain import ChainLook, ChainTarget
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.chain import TargetChainScreen
 from wmtop.tui.screens.doctor import DoctorScreen
-from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.words.check import CheckInput, reason_of
 
 HOUR, NOW_MS = 3_600_000, 1_767_268_800_000
@@ -117,8 +116,12 @@ def test_the_player_shows_the_staircase_and_follows_each_step(recording: Path, s
                 assert app.is_running
                 await pilot.press("escape")
                 await pilot.pause()
-                assert isinstance(app.screen, MainScreen)
+                assert isinstance(app.screen, TargetChainScreen)
                 assert "lost in enrich" in shown_text(app)
+                app.return_to_fleet()
+                await pilot.press("escape")
+                await pilot.pause()
+                assert app.return_value == "fleet"
 
     asyncio.run(scenario())
 
@@ -134,8 +137,8 @@ def test_d_opens_the_doctor_from_the_staircase(recording: Path) -> None:
                 await pilot.pause(0.4)
                 assert isinstance(app.screen, DoctorScreen)
                 await pilot.press("escape")
-                await pilot.pause()
-                assert isinstance(app.screen, MainScreen)
+                await pilot.pause(0.4)
+                assert isinstance(app.screen, TargetChainScreen)
 
     asyncio.run(scenario())
 
