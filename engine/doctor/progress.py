@@ -315,9 +315,7 @@ def hop_trouble(facts: DiagnosisInput) -> Finding | None:
 
 
 def _troubled(chain: Chain) -> list[Hop]:
-    """The first hops on their way that have the chain's verdict, if that is not good, and those with a critical
-    finding.
-    """
+    """The first hops on their way with the chain's verdict, if that is not good, and those with a critical finding."""
     verdict = chain.verdict.verdict
     after: set[int] = set()
     found: list[Hop] = []

@@ -99,9 +99,7 @@ class Client:
                 await self._raise_lost(header)
 
     async def send(self, command: ToEngine) -> None:
-        """Send `command`, once connected; its Reply comes with the messages. RunError if the connection does not take
-        it.
-        """
+        """Send `command`, once connected; its Reply comes with the messages. RunError if it cannot be sent."""
         if self.read_only:
             raise RunError("this screen is read-only; open it without --read-only to change settings")
         try:

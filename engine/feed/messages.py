@@ -62,17 +62,13 @@ class Reply(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reply"):
 
 
 class End(Struct, frozen=True, kw_only=True, tag_field="kind", tag="end"):
-    """The last line of an engine that closes its stream: without it the engine was killed, or the connection
-    was lost.
-    """
+    """The last line of an engine that closes its stream: without it, it was killed or the connection was lost."""
 
     reason: Literal["ended", "stopped", "failed"]
 
 
 class Change(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set"):
-    """Change settings at the next emit; `UNSET` fields stay as they are (`idle_after_ms=None` switches idleness
-    off).
-    """
+    """Change settings at the next emit; `UNSET` fields stay as they are (`idle_after_ms=None` ends idleness)."""
 
     id: int
     lateness_ms: Duration | UnsetType = UNSET

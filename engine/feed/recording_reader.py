@@ -43,9 +43,7 @@ CHUNK = 1024 * 1024
 
 
 class Frame(NamedTuple):
-    """A frame's kind and place (bytes); a frame that is not `whole` is truncated and ends after its last complete
-    block.
-    """
+    """A frame's kind and place (bytes); one that is not `whole` is truncated and ends after its last complete block."""
 
     magic: int
     offset: int

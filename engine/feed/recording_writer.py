@@ -172,9 +172,7 @@ class RecordingWriter:
             self._shortening.start()
 
     def _shorten(self, first: int, end: int) -> None:
-        """Continue in a copy that begins with group `first`; what is written after `end` in the meantime is copied
-        last.
-        """
+        """Continue in a copy that begins with group `first`; what is written after `end` meanwhile is copied last."""
         try:
             copy = _open_for_append(self._shorter)
             try:

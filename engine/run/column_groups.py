@@ -41,9 +41,7 @@ _MIN_BLOCK = 1 << 14
 _FEW_PANES = 1 << 10
 """Consecutive panes, at most, that are numbered without looking which of them occur; or one per 64 records."""
 _DENSE = 1 << 16
-"""Up to this many possible keys, or four per record, each key has a place of its own; beyond that only keys
-that occur.
-"""
+"""Up to this many possible keys, or four per record, each key has its own place; beyond, only keys that occur."""
 
 _ROWS = 1 << 20
 """Records grouped at once; small files are combined until they have as many."""

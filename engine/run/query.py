@@ -291,9 +291,7 @@ class Run:
             self._firings.close()
 
     def _finish_channels(self, now: int | None) -> None:
-        """Finish channels that are at their end by Spark's report of the last batch: they no longer hold back the next
-        one.
-        """
+        """Finish channels at their end by Spark's report of the last batch: they no longer hold back the next one."""
         if self._source.bounded and self._source.channel_of_part is not None:
             self.update_progress()
             firings = self._channels.retire(now, self.progress)

@@ -139,9 +139,7 @@ def keep_archive(java: Java, made: Path) -> Path:
 
 
 def make_archive_later(java: Java, wait_s: float = _ARCHIVE_AFTER_S) -> None:
-    """Start the helper that makes the archive after `wait_s`; does nothing if there is an archive, or none can
-    be made.
-    """
+    """Start the helper that makes the archive after `wait_s`, unless there is one or none can be made."""
     if sys.platform == "win32" or find_archive(java) is not None or failed_archive_mark(java).exists():
         return
     _helper.timer = threading.Timer(wait_s, _start_helper)
@@ -172,9 +170,7 @@ def _start_helper() -> None:
 
 
 def check_version(needed: tuple[int, int]) -> None:
-    """UsageError if the installed PySpark is older than `needed`: a job's environment may have any version from
-    3.5 on.
-    """
+    """UsageError if the installed PySpark is older than `needed`: a job may have any version from 3.5 on."""
     import pyspark
 
     installed = tuple(int(part) for part in pyspark.__version__.split(".")[:2])

@@ -32,6 +32,8 @@ class Hop(Struct, frozen=True, kw_only=True):
     trouble: str | None = None
     looping: bool = False
     """It reads, through further hops, what it writes: its loss has no meaning."""
+    may_write: bool = False
+    """Nothing says which topics the job writes, or that it writes none: perhaps a way continues."""
     verdict: VerdictName | None = None
     """The verdict on its target; None: no target watches it."""
     critical: list[str] = []
@@ -56,7 +58,7 @@ class Chain(Struct, frozen=True):
     behind_ms: int | None = None
     """What is lost on the way; None: not known."""
     behind_at_least: bool = False
-    """The event time at an end of a way, or all of a way, is not known, or perhaps the way continues (a guess)."""
+    """The event time at an end of a way, or all of a way, is not known, or perhaps the way continues."""
     worst: int | None = None
     """The hop of the way that loses most; None: none loses anything, or it is not known."""
     verdict: Verdict = Verdict()

@@ -51,9 +51,7 @@ def lock_file(file: int | IO[bytes] | IO[str], *, shared: bool = False) -> None:
 
 
 def try_lock_file(file: int | IO[bytes] | IO[str], *, shared: bool = False) -> bool:
-    """Lock an open file if no other process holds the lock; returns whether it is locked now. OSError as in
-    `lock_file`.
-    """
+    """Lock an open file if no other process has; returns whether it is locked now. OSError as in `lock_file`."""
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

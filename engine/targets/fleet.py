@@ -113,9 +113,7 @@ class TargetWatch:
             return self._header
 
     def listen(self, take: Take) -> Callable[[], None]:
-        """Pass messages to `take`, on the target's thread, the last snapshot first; returns a function that
-        ends that.
-        """
+        """Pass messages to `take`, on the target's thread, the last snapshot first; returns a function that ends it."""
         with self._lock:
             self._listeners.append(take)
             last = self._status.snapshot

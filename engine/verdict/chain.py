@@ -37,6 +37,8 @@ class Station(Struct, frozen=True, kw_only=True):
     reads: Mapping[str, Edge] = {}
     """A job's topics, and how they are known."""
     writes: Mapping[str, Edge] = {}
+    may_write: bool = False
+    """Nothing says which topics it writes, or that it writes none."""
     trouble: str | None = None
     """Why its event time is not known, as far as that is known."""
     verdict: Verdict | None = None
@@ -117,6 +119,7 @@ def _hop(station: Station, inputs: Mapping[int, Edge], before: Sequence[Hop], *,
         edge=max(inputs.values(), key=get_args(Edge).index, default=None),
         trouble=station.trouble,
         looping=looping,
+        may_write=station.may_write,
         verdict=None if station.verdict is None else station.verdict.verdict,
         critical=list(station.critical),
     )
@@ -169,17 +172,20 @@ def _with_way(hops: list[Hop]) -> Chain:
     way = max(ways, key=lambda way: (_behind_ms(way, hops) or 0, len(way)))
     losing = [number for number in way if (hops[number].loss_ms or 0) > 0]
     worst = max(losing, key=lambda number: hops[number].loss_ms or 0, default=None)
-    ends = {end for each in ways for end in (each[0], each[-1])}
-    is_open = any(hop.looping for hop in hops) or any(hops[number].own_ms is None for number in ends)
+    is_open = any(
+        hop.looping or hop.may_write or (hop.own_ms is None and not (hop.inputs and number in read))
+        for number, hop in enumerate(hops)
+    )
     return Chain(hops, way, behind := _behind_ms(way, hops), is_open and behind is not None, worst)
 
 
 def _way(last: int, hops: Sequence[Hop]) -> list[int]:
-    """The hops to `last`: of several inputs the one that is furthest behind, an unknown one before all."""
+    """The hops to `last`, by the inputs that decide: of a job's an unknown one or the lowest, as in `_at_input`."""
     way = [last]
     while inputs := hops[way[0]].inputs:
         sent = {number: _sent(number, hops)[0] for number in inputs}
-        way.insert(0, min(inputs, key=lambda number: (sent[number] is not None, sent[number] or 0, number)))
+        choose = max if hops[way[0]].kind == "topic" else min
+        way.insert(0, choose(inputs, key=lambda number: (sent[number] is not None, sent[number] or 0, -number)))
     return way
 
 

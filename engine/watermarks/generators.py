@@ -156,9 +156,7 @@ def load_factory(path: str) -> Any:
 
 
 def absorb(generator: Generator, max_event_ms: int, emitted_ms: int | None, sequence: Sequence | None) -> int | None:
-    """Pass a batch's records of a channel to its generator; returns the greatest watermark emitted with them,
-    or None.
-    """
+    """Pass a batch's records of a channel to its generator; returns the greatest watermark emitted, or None."""
     match generator:
         case BoundedWatermarks():
             return generator.on_event(max_event_ms)

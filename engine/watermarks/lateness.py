@@ -23,9 +23,7 @@ IDLE_LADDER_MS = (10 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * H
 """The idle timeouts (ms) tried besides `off` and the run's own."""
 
 MAX_PENDING_WINDOWS = 20_000
-"""Windows that may wait for the largest lateness, at most; beyond, the oldest are given up and their delays are
-unknown.
-"""
+"""Windows that may wait for the largest lateness, at most; beyond, the oldest are given up, their delays unknown."""
 
 
 class WhatIf(Struct, frozen=True):

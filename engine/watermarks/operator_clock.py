@@ -166,9 +166,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         waits |= channels
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
-        """Do one emit round: each channel, in order, turns idle or sends its watermark; returns those that
-        turned idle.
-        """
+        """Do one emit round: each channel, in order, idles or sends its watermark; returns those that turned idle."""
         due, watermarks = self._due(now, timers), round_.watermarks
         if self.subtasks is not None:
             self._emit_instances(now, watermarks, due)

@@ -113,9 +113,7 @@ MAX_CHANGES = 50
 
 
 def changed(settings: Settings, change: SettingsChange) -> Settings:
-    """The settings with `change` applied; ValueError if the strategy has no such setting or the value is out of
-    range.
-    """
+    """The settings with `change`; ValueError if the strategy has no such setting or the value is out of range."""
     lateness_ms, idle_after_ms = change.lateness_ms, change.idle_after_ms
     if any(isinstance(value, int) and value < 0 for value in (lateness_ms, idle_after_ms)):
         raise ValueError("a duration cannot be negative")
@@ -138,9 +136,7 @@ def noted(changes: list[SettingsChange], change: SettingsChange, now_ms: int | N
 
 
 def emitted(changes: list[SettingsChange], now: int, moved_ms: int | None) -> list[SettingsChange]:
-    """The changes after an emit at `now` that moved the watermark by `moved_ms` (None: there was no watermark
-    before).
-    """
+    """The changes after an emit at `now` that moved the watermark by `moved_ms` (None: there was none before)."""
     return [
         change if change.emitted_ms is not None else replace(change, emitted_ms=now, moved_ms=moved_ms)
         for change in changes

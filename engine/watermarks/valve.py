@@ -73,9 +73,7 @@ class Valve(Struct, dict=True):
         return ValveOutput(idle=False)
 
     def add_again(self, channel: int, now: int) -> ValveOutput | None:
-        """Add a channel that finished or was removed again, under its number, ACTIVE at MIN and aligned like a
-        new one.
-        """
+        """Add a channel that finished or was removed again, by its number, ACTIVE at MIN and aligned like a new one."""
         assert self.statuses[channel] >= Status.FINISHED
         self.watermarks[channel] = MIN
         self.statuses[channel] = Status.ACTIVE

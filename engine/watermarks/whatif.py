@@ -69,9 +69,7 @@ class LatenessWhatIf(Struct):
         self.recent.add(now, sum(panes.values()), late, behind)
 
     def recent_view(self, records: int, now: int) -> list[RecentLateness]:
-        """What each edge would have cost recently, at processing time `now` (ms), and of all `records` since
-        the start.
-        """
+        """What each edge would have cost recently, at processing time `now` (ms), and of all `records` so far."""
         recent = [horizon.view(now, self.edges) for horizon in self.recent.horizons]
         return [*recent, recent_lateness(None, self.edges, records, self.late, self.behind)]
 

@@ -47,9 +47,7 @@ class Firing(Struct, frozen=True):
 
 
 class FiredWindows(Struct):
-    """The windows that fired last, by first firing, the oldest first; `last` is never changed in place, only
-    replaced.
-    """
+    """The windows that fired last, by first firing, oldest first; `last` is never changed in place, only replaced."""
 
     last: list[FiredWindow] = []
 

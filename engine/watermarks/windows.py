@@ -34,9 +34,7 @@ def panes_of(groups: list[Group]) -> dict[Pane, dict[str, int]]:
 
 
 MAX_COUNTERS = 500_000
-"""Counters (one per window and channel) that a run keeps, at most; more would exceed memory, the saved state and the
-disk.
-"""
+"""Counters (one per window and channel) of a run, at most; more would exceed memory, the saved state and the disk."""
 
 
 class TooManyWindowsError(Exception):
@@ -154,9 +152,7 @@ class TimeWindows(Struct, tag="time", dict=True):
         return Added(late_fired=tuple(late_fired), first_fired=first_fired)
 
     def advance(self, level: int) -> list[Window]:
-        """Fire the windows that the watermark reaches; returns them by end and drops those past their allowed
-        lateness.
-        """
+        """Fire the windows that the watermark reaches; returns them by end, drops those past their allowed lateness."""
         fired: list[Window] = []
         size = self.spec.size_ms
         while self._unfired and self._unfired[0] + size - 1 <= level:

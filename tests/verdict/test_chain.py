@@ -111,6 +111,16 @@ def test_a_topic_that_two_jobs_write_is_compared_with_the_one_that_is_furthest()
     assert losses(chain)["out"] == 1
 
 
+def test_the_way_to_a_topic_is_by_the_writer_that_is_furthest_and_never_by_an_unknown_one() -> None:
+    """Seen: `behind ≥ 1ms`, although the other way was known to lose hours."""
+    slow, dead = job("slow", HOUR, "orders", "enriched"), job("dead", None, "", "enriched")
+    for twin in (slow, dead):
+        chain = chain_of([*FIVE, twin])
+        assert names(chain) == ["orders", "enrich", "enriched", "report"]
+        assert (chain.behind_ms, chain.behind_at_least) == (2 * HOUR + 1_800_000, twin is dead)
+        assert losses(chain)["enriched"] == (60_000 if twin is slow else None)
+
+
 def test_hops_in_a_loop_have_no_loss_and_are_not_the_way() -> None:
     chain = chain_of([job("retry", HOUR, "again", "again"), job("other", HOUR, "again", "out"), *FIVE])
     looping = {hop.name for hop in chain.hops if hop.looping}

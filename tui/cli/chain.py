@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ... import sample_data
 from ...engine.feed.alert_command import parse_command
+from ...engine.feed.run_directory import run_dir
 from ...engine.snapshot import Chain, Holder, Level, Snapshot, SourceView, Windows
 from ...engine.system.errors import UsageError
 from ...engine.targets.fleet import TargetWatch, Watcher
@@ -121,8 +122,9 @@ def _holder(chain: Chain, before: Holder | None, now_ms: int) -> Holder | None:
     hop = chain.hops[chain.worst]
     if hop.cause is None or hop.includes:
         return None
-    is_same = before is not None and (before.channel, before.cause) == (hop.name, hop.cause)
-    return before if is_same else Holder(hop.name, now_ms, hop.cause, at_least=before is None)
+    cause = "lateness" if hop.cause == "lateness_raised" else hop.cause  # of this one hop: alerts name it
+    is_same = before is not None and (before.channel, before.cause) == (hop.name, cause)
+    return before if is_same else Holder(hop.name, now_ms, cause, at_least=before is None)
 
 
 def was_looked_at_twice(watch: TargetWatch) -> bool:
@@ -209,6 +211,7 @@ def demo_chain(engine: EngineArguments, speed: float | None) -> None:
             raise UsageError(f"--{option} has no meaning with --chain, whose jobs are not wmtop's own: leave it out")
     if not has_terminal():
         raise UsageError("demo --chain needs a terminal")
+    run_dir()  # else its Spark job could not report itself
     pipeline = Pipeline(
         sample_data.flights(),
         speed=speed,

@@ -56,8 +56,8 @@ class ConfiguredTarget(Struct, frozen=True):
     options: dict[str, Any] = {}
     fail_if: str | None = None
     reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    """The topics that it reads and writes, for `wmtop chain`."""
+    writes: tuple[str, ...] | None = None
+    """The topics that it reads and writes, for `wmtop chain`; None: it is not said which it writes, if any."""
 
 
 class Config(Struct, frozen=True):
@@ -407,8 +407,8 @@ def _as_in_file(target: ConfiguredTarget) -> dict[str, Any]:
     for key, value in target.options.items():
         is_duration = key in ("lateness", "idle_after", "window", "grace")
         shown[key.replace("_", "-")] = setting(None if value < 0 else value) if is_duration else str(value)
-    others = {"fail-if": target.fail_if, "reads": list(target.reads), "writes": list(target.writes)}
-    return {**shown, **{key: value for key, value in others.items() if value}}
+    others = {"fail-if": target.fail_if, "reads": target.reads or None, "writes": target.writes}
+    return {**shown, **{key: value for key, value in others.items() if value is not None}}
 
 
 def _ui_value(key: str, value: Any) -> Any:

@@ -104,9 +104,7 @@ def watching(find: Callable[[], Iterable[Member]]) -> Generator[Watcher]:
 
 
 def print_lines(watcher: Watcher, once_within_s: float | None, stopping: threading.Event | None = None) -> None:
-    """Print the fleet as a line of JSON each refresh, the worst first, until `stopping`; with `once_within_s` one line,
-    when every target was seen or is lost, or after that time.
-    """
+    """Print the fleet as JSON until `stopping`; with `once_within_s` one, when all are seen or after that time."""
     rows, stopping = FleetRows(watcher), stopping or threading.Event()
     watcher.wait(lambda watch: watch.status.snapshot is not None, once_within_s or 0)
     while once_within_s is not None or not stopping.wait(appearance().refresh_ms / 1_000):
@@ -202,9 +200,7 @@ def print_fleet(*, once: bool) -> None:
 def open_fleet(
     find: Callable[[], list[Member]] = members, *, on_chain: bool = False, holds: "Holds | None" = None
 ) -> None:
-    """Open the screen of the targets that `find` returns, or its chain first; with exactly one target, that target;
-    with none, print how to start, unless it is a demo that `holds` its hops.
-    """
+    """Open the fleet or its chain, of one target its screen; without any print how to start, unless a demo `holds`."""
     found = find()
     if not found and holds is None:
         print(HOW_TO_START)

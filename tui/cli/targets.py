@@ -49,8 +49,8 @@ class Member(Struct, frozen=True):
     """If it cannot be read, it is lost instead of wrong input: it did exist."""
     fail_if: str | None = None
     reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    """Topics, as configured."""
+    writes: tuple[str, ...] | None = None
+    """Topics, as configured; None: not said."""
     made: OpenedTarget | None = None
     """What is already open and has no address."""
 

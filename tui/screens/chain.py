@@ -156,8 +156,12 @@ class TargetChainScreen(ChainScreen):
         super().show()
         self.query_one("#status", TextLine).show(self._target.top.status)
         self.query_one("#verdict", TextLine).show(self._target.top.verdict)
-        names = ("chain-back", "doctor", "theme", "help", "quit")
+        names = ("doctor", "theme", "help", "quit")
         self.query_one("#keys", KeyLine).show([hint(name) for name in names])
+
+    def action_back(self) -> None:
+        """Leave the target, as on the main screen, whose place this one takes."""
+        app_of(self).leave_target()
 
     def action_detail(self, name: str) -> None:
         """Show a further screen of the target instead of the chain."""

@@ -66,8 +66,7 @@ class MainScreen(TargetScreen):
         self.query_one(ChannelTable).focus()
         self.set_interval(1.0, self._repaint_lines)
         self.adopt()
-        if isinstance(self.shown.snapshot.target, Chain):
-            app_of(self).push_screen(loaded("chain:TargetChainScreen")(self.shown))
+        self._show_chain()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._paint_rules)
@@ -75,6 +74,12 @@ class MainScreen(TargetScreen):
     def on_screen_resume(self, event: ScreenResume) -> None:
         if has_widgets(self):
             self._arrange()
+            self._show_chain()
+
+    def _show_chain(self) -> None:
+        """A chain has no channels: its staircase is what this screen is for other targets."""
+        if isinstance(self.shown.snapshot.target, Chain) and app_of(self).screen is self:
+            app_of(self).push_screen(loaded("chain:TargetChainScreen")(self.shown))
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
         """Show `snapshot`; while the picture is frozen only remember it."""

@@ -31,6 +31,7 @@ from .verdict import STYLES
 
 NOT_SET = "no time is configured"
 SEVERAL_CLUSTERS = "targets on several clusters have this topic"
+NO_CLUSTER = "a cluster that is not configured"
 BESIDE = "not on this path:"
 SILENT_MS = 10_000
 """How old (ms) the last look at a target may be until it counts no longer."""
@@ -61,28 +62,29 @@ class ChainMember(Struct, frozen=True):
     points: Sequence[HistoryPoint] = ()
     lost: str | None = None
     reads: Sequence[str] = ()
-    writes: Sequence[str] = ()
+    writes: Sequence[str] | None = None
+    """As configured; None: not said."""
     is_timed: bool = False
     """The configuration says where a topic's records have their event time."""
 
 
 def stations_of(members: Sequence[ChainMember]) -> tuple[list[Station], int | None]:
-    """The stations of all targets at one moment, and that moment (wall clock, epoch ms): the newest at which all that
-    answer had been looked at. Clusters are distinguished by their own ids, as far as these are known, else by address.
-    """
+    """The stations at one moment, and that moment (epoch ms): the newest at which all that answer were looked at."""
     heard = {member.name: member.points[-1].wall_ms for member in members if member.points and member.lost is None}
     newest_ms = max(heard.values(), default=0)
     at_ms = min((wall_ms for wall_ms in heard.values() if wall_ms > newest_ms - SILENT_MS), default=None)
-    ids = {member.bootstrap: member.cluster for member in members if member.cluster is not None}
-    members = [
-        replace(member, cluster=member.cluster or ids.get(member.bootstrap, member.bootstrap)) for member in members
-    ]
-    named = {
-        topic for member in members for topic in (member.topic, *member.reads, *member.writes) if topic is not None
-    }
+    ids = {_addresses(member): member.cluster for member in members if member.cluster is not None}
+    members = [replace(member, cluster=member.cluster or ids.get(at := _addresses(member), at)) for member in members]
+    named = {topic for member in members for topic in (member.topic, *member.reads, *(member.writes or ())) if topic}
     topics = {topic: {member.cluster for member in members if member.topic == topic} for topic in named}
+    if len({member.cluster for member in members} - {None}) > 1:  # then a job without one may read any
+        members = [replace(one, cluster=one.cluster or NO_CLUSTER) for one in members]
     hops = [member for member in members if member.snapshot is None or not isinstance(member.snapshot.target, Chain)]
     return _with_guesses([_station(member, at_ms, topics) for member in hops], hops), at_ms
+
+
+def _addresses(member: ChainMember) -> str | None:
+    return None if member.bootstrap is None else ",".join(sorted(member.bootstrap.split(",")))
 
 
 def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -> list[Station]:
@@ -122,7 +124,7 @@ def _station(member: ChainMember, at_ms: int | None, topics: Mapping[str, set[st
     # What a job's output has passed: Spark's next watermark shows in the output of the next batch only.
     emitted_ms = None if point is None else point.watermark_ms if point.emitted_ms is None else point.emitted_ms
     reads: dict[str, Edge] = dict.fromkeys(member.reads, "configured")
-    writes: dict[str, Edge] = dict.fromkeys(member.writes, "configured")
+    writes: dict[str, Edge] = dict.fromkeys(member.writes or (), "configured")
     if snapshot is not None:
         reads |= {_here(topic, member, topics): "reported" for topic in _reported(snapshot, topics)}
         writes |= {_here(topic, member, topics): "reported" for topic in snapshot.spark.writes or ()}
@@ -136,6 +138,7 @@ def _station(member: ChainMember, at_ms: int | None, topics: Mapping[str, set[st
         cause=blame.cause,
         reads=reads,
         writes=writes,
+        may_write=member.writes is None and snapshot is not None and isinstance(snapshot.target, FlinkJob),
         trouble=member.lost or ("no answer yet" if snapshot is None else _why_unknown(snapshot, point)),
         verdict=_verdict(member, point),
         critical=_critical(member),
@@ -161,7 +164,7 @@ def _here(topic: str, job: ChainMember, topics: Mapping[str, set[str | None]]) -
     """The topic's name; with its cluster where the topic of that name that is watched is on another one."""
     watched_at = topics.get(topic, set())
     is_elsewhere = job.cluster is not None and bool(watched_at) and job.cluster not in watched_at
-    return f"{topic} at {job.bootstrap}" if is_elsewhere else topic
+    return f"{topic} at {job.bootstrap or NO_CLUSTER}" if is_elsewhere else topic
 
 
 def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None) -> str | None:
@@ -232,7 +235,10 @@ def headline(chain: Chain) -> str:
     hop = chain.hops[chain.worst]
     places = " or ".join(_titled(each) for each in (*(chain.hops[over] for over in hop.includes), hop))
     held = "" if hop.includes else held_words(chain, hop)  # the loss may be another hop's
-    return f"{behind}: {f.duration(hop.loss_ms or 0)} are lost in {places}{f' ({held})' if held else ''}"
+    unknown = [one for one in chain.hops if one.own_ms is None and one.target is not None]
+    more = f"; {_titled(unknown[0])} is not known" if len(unknown) == 1 else f"; {len(unknown)} hops are not known"
+    more = more if unknown and chain.behind_at_least else ""
+    return f"{behind}: {f.duration(hop.loss_ms or 0)} are lost in {places}{f' ({held})' if held else ''}{more}"
 
 
 def chain_headline(snapshot: Snapshot) -> list[str]:
@@ -272,6 +278,7 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
     details = [
         held_words(chain, hop) if (hop.loss_ms or 0) > 0 else "",
         why(hop) if hop.own_ms is None or hop.looping else "",
+        "writes are not configured" if hop.may_write else "",
         f"with {', '.join(_titled(chain.hops[over]) for over in hop.includes)}" if hop.includes else "",
         "configured link" if hop.edge == "configured" else "",
         f"guessed link: perhaps written by {f.name(chain.hops[hop.inputs[0]].name)}" if hop.edge == "guessed" else "",
@@ -281,7 +288,8 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
         part((f.pad(f.cut_middle(f.name(hop.name), cells), cells), style), gap=""),
         *([part((f.pad(time, _TIME_CELLS), "text"), gap="  ")] if width >= _TIMED_CELLS else []),
         part((f"{lost:<{_LOSS_CELLS}}", style), gap="  "),
-        *(part((text, "dim"), rank=n + 1, gap=" · " if n else "  ") for n, text in enumerate(filter(None, details))),
+        # The first one is cut, never dropped: it may be why nothing is known.
+        *(part((text, "dim"), rank=n, gap=" · " if n else "  ") for n, text in enumerate(filter(None, details))),
     ]
     return lay(parts, width)
 
@@ -398,9 +406,7 @@ def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
 
 
 def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:
-    """Whether the sources were not busy in the last seconds, and had unread records that became no fewer, while the
-    watermark did not move.
-    """
+    """Whether the sources had time and unread records that became no fewer, while the watermark did not move."""
     recent = [point for point in points if point.wall_ms >= points[-1].wall_ms - _PAUSED_MS]
     unread = [point.backlog or 0 for point in recent]
     is_still = len({point.watermark_ms for point in recent}) == 1 and unread == sorted(unread) and all(unread)
@@ -420,8 +426,7 @@ def _of_query(snapshot: Snapshot) -> Blame:
     unread = _unread(inputs)
     # Where it is not known which input holds, the trigger is to blame only if each has unread records.
     waits = inputs and all(one.backlog for one in inputs) if places is None else unread
-    # Its batches take at most half of the time between two triggers.
-    if waits and spark.trigger_ms and spark.batch_ms is not None and 2 * spark.batch_ms <= spark.trigger_ms:
+    if waits and _is_by_trigger(snapshot):
         return Blame(None, "trigger")
     if places is None:
         return Blame()
@@ -429,6 +434,14 @@ def _of_query(snapshot: Snapshot) -> Blame:
     partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
     channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
     return Blame(channel, cause if channel is not None or cause == "backlog" else None)
+
+
+def _is_by_trigger(snapshot: Snapshot) -> bool:
+    """Whether batches take at most half of the time between triggers, and one of the last two moved the watermark."""
+    trigger_ms, batch_ms, moved_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms, snapshot.level.moved_ms
+    if not trigger_ms or batch_ms is None or 2 * batch_ms > trigger_ms:
+        return False
+    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * trigger_ms
 
 
 def _unread(inputs: Sequence[SourcePosition]) -> int | None:

@@ -124,9 +124,7 @@ class FileRows(Struct, frozen=True):
 
 
 class Files(Source):
-    """A `Source` of the files in `directory`, oldest first; with `once` it ends with the files that exist at
-    the start.
-    """
+    """A `Source` of the files in `directory`, oldest first; with `once` it ends with those that exist at the start."""
 
     counted_by_spark = False  # it counts files
 

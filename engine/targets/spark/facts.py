@@ -266,6 +266,8 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """When the batch began whose end gave the watermark its present value; its first batch, if none did."""
     unmoved: int | None = 0
     """Batches with rows since then; None: not known."""
+    first_watermark_ms: int | None = None
+    """The watermark in force in its first batch, which the run before left."""
     inputs: tuple[InputFacts, ...] = ()
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""
@@ -320,8 +322,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """The same for the topics that it writes."""
     plans: tuple[PlanFacts, ...] = ()
     """The plans of this run and of the query's runs before it in the same application."""
-    moved_under: PlanFacts | None = None
-    """The plan of the last earlier run in which the watermark advanced; None: not known."""
+    moved_by: PlanFacts | None = None
+    """The plan of the one that moved the watermark last; None: none of them has."""
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
@@ -382,14 +384,13 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
         return self.plan is not None and self.plan.real_time_ms is not None
 
     def is_raised(self, place: int, own: PlannedWatermark, of: int) -> bool:
-        """Whether the delay of one of the plan's `of` watermarks was shorter when the watermark last advanced; if that
-        is not known, in an earlier run in this application, or at the query's first start, whose delays its state has.
+        """Whether the delay of one of the plan's `of` watermarks was shorter in the run that moved the watermark last.
+
+        Where that was none in this application: in an earlier run, or at the first start, whose delays the state has.
         """
-        plans = self.report.plans if self.report is not None else ()
-        if self.report is not None and self.report.moved_under is not None:
-            nodes = self.report.moved_under.nodes
-            return len(nodes) == of and nodes[place].delay_ms < own.delay_ms
-        stored = self.checkpoint.delays if self.checkpoint is not None else ()
+        plans, moved_by = (self.report.plans, self.report.moved_by) if self.report is not None else ((), None)
+        plans = plans if moved_by is None else (moved_by,)
+        stored = self.checkpoint.delays if self.checkpoint is not None and moved_by is None else ()
         first = max((one.delay_ms for one in stored if of == 1 or one.column == own.column), default=own.delay_ms)
         return min([first, *(plan.nodes[place].delay_ms for plan in plans if len(plan.nodes) == of)]) < own.delay_ms
 

@@ -137,7 +137,6 @@ class _Run:
         self._pauses = 0
         self._event_max: dict[tuple[int, ...], int] = {}
         self._delivered: set[int] = set()
-        self._first_watermark_ms: int | None = None
         self._in_force_ms: int | None = None
         """The greatest event time behind the watermark that was in force in its last batch."""
         self._history: deque[RecordedBatch] = deque(maxlen=MAX_HISTORY)
@@ -177,7 +176,7 @@ class _Run:
         if last is not None and progress.batch <= last.batch:
             return  # repeated
         if last is None:
-            self._first_watermark_ms = progress.watermark_ms
+            self.set(first_watermark_ms=progress.watermark_ms)
         in_force_ms = max((ms for ms in (before_ms, self._floor_ms()) if ms is not None), default=None)
         # At the start and after a gap the batch before is not known: its watermark was at most this batch's own.
         is_next = last is not None and progress.batch == last.batch + 1
@@ -240,8 +239,8 @@ class _Run:
 
     def _floor_ms(self) -> int | None:
         """After a restart: the event time that the earlier run's watermark corresponds to under the present delay."""
-        delay_ms = self._only_delay_ms()
-        return None if self._first_watermark_ms is None or delay_ms is None else self._first_watermark_ms + delay_ms
+        first_ms, delay_ms = self.run.first_watermark_ms, self._only_delay_ms()
+        return None if first_ms is None or delay_ms is None else first_ms + delay_ms
 
     def _heard(self, at_ms: int | None) -> None:
         started_ms, last_ms = self.run.started_ms, self.run.last_event_ms

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -153,7 +152,8 @@ _MAX_NAMED = 8
 
 def report_of(tap: Literal["event log", "publish", "driver"], application: Application, run: QueryRun | None) -> Report:
     """What the application reports of the query with that run."""
-    plans = tuple(other.plan for other in reversed(_runs_of(application.queries, run)) if other.plan)
+    runs = _runs_to(application.queries, run)
+    plans = _plans(runs)
     return Report(
         tap=tap,
         run=run,
@@ -165,7 +165,7 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         # The last plan has them, or shows that they are not known any more.
         writes=next((plan.writes for plan in plans), None),
         plans=plans,
-        moved_under=_moved_under(_runs_of(application.queries, run)),
+        moved_by=_moved_by(runs),
     )
 
 
@@ -299,22 +299,30 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    plans = (other.plan for other in reversed(_runs_of(runs, run)))
-    return next((plan.checkpoint for plan in plans if plan is not None and plan.checkpoint is not None), None)
+    return next((plan.checkpoint for plan in _plans(_runs_to(runs, run)) if plan.checkpoint is not None), None)
 
 
-def _runs_of(runs: Sequence[QueryRun], run: QueryRun | None) -> list[QueryRun]:
-    """A run and those of the same query before it, the newest last."""
+def _plans(runs: Sequence[QueryRun]) -> tuple[PlanFacts, ...]:
+    return tuple(run.plan for run in runs if run.plan)
+
+
+def _moved_by(runs: Sequence[QueryRun]) -> PlanFacts | None:
+    """The plan (without nodes: not seen) of the run that moved the watermark last; the newest run is the first."""
+    left_ms: int | None = None  # where a run left it shows in the next one's first batch
+    for run in runs:
+        if run.progress is None:
+            continue
+        if (run.progress.watermark_ms if left_ms is None else left_ms) != run.first_watermark_ms:
+            return run.plan or PlanFacts()
+        left_ms = run.first_watermark_ms
+    return None
+
+
+def _runs_to(runs: Sequence[QueryRun], run: QueryRun | None) -> list[QueryRun]:
+    """A run and those of the same query before it, the newest first."""
     # A finished log that becomes a recording has later runs, too.
     last = next((place for place, other in enumerate(runs, 1) if run is not None and other.run_id == run.run_id), 0)
-    return [other for other in runs[:last] if other.id == runs[last - 1].id]
-
-
-def _moved_under(runs: Sequence[QueryRun]) -> PlanFacts | None:
-    """The plan of the last of the earlier runs in which the watermark advanced; None: not known."""
-    begun = [run for run in runs if run.history]
-    moved = [run.plan for run, after in pairwise(begun) if run.history[0].watermark_ms != after.history[0].watermark_ms]
-    return moved[-1] if moved else None
+    return [other for other in reversed(runs[:last]) if other.id == runs[last - 1].id]
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:

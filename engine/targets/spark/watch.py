@@ -113,6 +113,7 @@ class QueryWatch(Target[QueryFacts]):
             checkpoint, report = self._poll_both()
             facts = QueryFacts(checkpoint=checkpoint, report=report)
             self._broker.open(offsets_of(facts), _time_in_records(facts.plan))
+            self._source = replace(self._source, cluster=self._broker.cluster)
 
     def poll(self) -> QueryFacts:
         """The present facts; if something has vanished since, its last facts with the trouble."""
@@ -241,9 +242,7 @@ SILENT_MS = 3_600_000
 
 
 def is_finished(facts: Application, now_ms: int) -> bool:
-    """Whether its application has ended, or has written nothing for so long (by `now_ms`, epoch ms) that it must have
-    died.
-    """
+    """Whether its application has ended, or has written nothing for so long (by `now_ms`) that it must have died."""
     is_silent = facts.written_ms is not None and now_ms - facts.written_ms > SILENT_MS
     return facts.alive is False or is_silent
 
@@ -342,9 +341,7 @@ class _RunRecorder:
 
 
 def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> StateAtEnd:
-    """The state in the checkpoint that the log names, if it is still as the run left it: a run that fails in its first
-    batch leaves the state of the run before.
-    """
+    """The state in the checkpoint that the log names, unless a later run, also one that fails at once, changed it."""
     place = checkpoint_of(runs, run)
     if place is None or not is_checkpoint(Path(place)):
         return None, None
@@ -377,9 +374,7 @@ def _without_gap(batches: Sequence[RecordedBatch]) -> Sequence[RecordedBatch]:
 
 
 def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
-    """The past of these batches: the watermark changes when a batch ends; `level_ms` is that after the last one, once
-    it is done.
-    """
+    """The past of these batches: the watermark changes as a batch ends; `level_ms` is that after the last one."""
     if not batches:
         return RecordedPast()
     levels: list[tuple[int, int | None]] = [(batches[0].begin_ms, batches[0].watermark_ms)]

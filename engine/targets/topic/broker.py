@@ -19,9 +19,7 @@ EVERY_S = 1.0
 TOPIC_EVERY_S = 5.0
 
 MAX_BACK, BACK_IN_ALL = 200, 10_000
-"""Records before an offset that are read to find the greatest event time, at most: per partition, and for all
-partitions together.
-"""
+"""Records before an offset that are read for the greatest event time, at most: per partition, and in all."""
 
 _Known = dict[TopicPartition, tuple[int, int | None]]
 """The greatest event time (ms) found before an offset, by partition: from the last records, or from an earlier poll."""
@@ -36,9 +34,7 @@ def reported_id(cluster: Cluster) -> str | UnsetType:
 
 
 class TopicTap:
-    """Queries once per poll; partitions without change are skipped. Event times are the records' own, or in their
-    values.
-    """
+    """Queries once per poll, unchanged partitions not; event times are the records' own, or in their values."""
 
     def __init__(
         self, config: KafkaConfig, topics: Sequence[str], *, group: str | None = None, path: JsonPath | None = None
@@ -60,9 +56,7 @@ class TopicTap:
         """The cluster's own id, once it is open and if the cluster reports it."""
 
     def open(self) -> str | None:
-        """Connect and find the format of times in the values, if they are used. UsageError for a topic that cannot be
-        watched.
-        """
+        """Connect, and find the format of times in used values; UsageError for a topic that cannot be watched."""
         cluster = self._cluster = Cluster(self._config)
         self.cluster = reported_id(cluster)
         found = cluster.topics(self._topics)
@@ -233,6 +227,11 @@ class BrokerTap:
         self._facts = TopicFacts()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+
+    @property
+    def cluster(self) -> str | UnsetType:
+        """The cluster's own id, once it is open and if the cluster reports it."""
+        return UNSET if self._tap is None else self._tap.cluster
 
     def open(self, offsets: Sequence[ReadSource], time: str | None = None) -> None:
         """Connect and query once; `time` is the place of event time in a record by the plan.

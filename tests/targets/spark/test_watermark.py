@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, SourceView, WatermarkNode
-from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
-from wmtop.engine.targets.spark.facts import Application, ExecutionStart, QueryFacts, QueryRun, Report
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
+from wmtop.engine.targets.spark.facts import Application, BatchProgress, ExecutionStart, QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.plan import ADVANCEMENT, PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.queries import Queries
@@ -139,21 +139,34 @@ def test_only_a_longer_delay_freezes_the_watermark(
     assert frozen_ms(nodes, 70_000) == missing_ms
 
 
-def test_a_delay_that_was_raised_before_the_watermark_last_advanced_holds_nothing() -> None:
-    """10 s, then 30 s until it had caught up, then 30 s again and older rows first: no longer delay is to blame."""
-
-    def one(place: int, delay_ms: int, first_ms: int) -> QueryRun:
-        plan = PlanFacts((PlannedWatermark("ts", delay_ms, ("orders",)),))
-        began = RecordedBatch(3 * place, 1_000 * place, first_ms)
-        return replace(run(ORDERS, plan=plan), run_id=str(place), ended=place < 2, history=(began,))
-
-    def missing_ms(*runs: QueryRun) -> int | None:
-        facts = QueryFacts(report=report_of("event log", Application(app="a", queries=runs), runs[-1]))
-        return frozen_ms(nodes_of(facts), 70_000)
-
-    assert missing_ms(one(0, 10_000, 0), one(1, 30_000, 70_000)) == 10_000  # raised now
-    assert missing_ms(one(0, 10_000, 0), one(1, 30_000, 70_000), one(2, 30_000, 70_000)) == 10_000  # it still waits
-    assert missing_ms(one(0, 10_000, 0), one(1, 30_000, 40_000), one(2, 30_000, 70_000)) is None
+@pytest.mark.parametrize(
+    ("left_at", "is_raised"),
+    [
+        (((10, 40, 50), (30, 50, 50)), True),
+        (((10, 40, 50), (30, 50, 55)), False),
+        (((10, 40, 50), (30, 50, 55), (30, 55, 55)), False),  # restarted again, with older rows
+        (((10, 40, 50), (30, 50, 50), (30, 55, 55)), False),  # the last batch of the run before moved it
+        (((10, 40, 50), (30, 50, 50), (30, 50, 50)), True),
+        (((40, 10, 20), (10, 20, 50), (30, 50, 50)), True),
+    ],
+)
+def test_a_longer_delay_that_has_moved_the_watermark_freezes_it_no_more(
+    left_at: tuple[tuple[int, int, int], ...], is_raised: bool
+) -> None:
+    """Each run's delay, and the watermark in force in its first and its last batch (s)."""
+    runs = [
+        replace(
+            run(ORDERS, plan=PlanFacts((PlannedWatermark("ts", 1_000 * delay, ("orders",)),))),
+            run_id=f"r{number}",
+            first_watermark_ms=1_000 * first,
+            progress=BatchProgress("i", f"r{number}", 1, event_time={"watermark": f"1970-01-01T00:00:{last:02}Z"}),
+        )
+        for number, (delay, first, last) in enumerate(left_at)
+    ]
+    report = report_of("publish", Application(app="a", alive=True, queries=tuple(runs)), runs[-1])
+    stored = (WatermarkDelay(10_000, "window", windowed=True, operator=0),)
+    [node] = nodes_of(QueryFacts(checkpoint=CheckpointFacts(delays=stored), report=report)).nodes
+    assert node.raised == is_raised
 
 
 def test_channels_bear_their_inputs_name_where_there_are_several() -> None:

@@ -16,7 +16,6 @@ from wmtop.tui.cli.chain import ChainLook, ChainTarget
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.chain import TargetChainScreen
 from wmtop.tui.screens.doctor import DoctorScreen
-from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.words.check import CheckInput, reason_of
 
 HOUR, NOW_MS = 3_600_000, 1_767_268_800_000
@@ -65,17 +64,18 @@ def test_the_verdict_is_the_worst_of_the_hops_not_that_of_the_last_one() -> None
     ]  # fmt: skip
 
 
-def test_a_stall_is_an_alert_that_names_the_hop_and_its_cause() -> None:
+@pytest.mark.parametrize(("cause", "said"), [("quiet", "quiet"), ("lateness_raised", "lateness")])
+def test_a_stall_is_an_alert_that_names_the_hop_and_its_cause(cause: Cause, said: Cause) -> None:
     rule = AlertRule()
     events = [
         event
-        for one in pictures(chain(), chain("stalled"))
+        for one in pictures(chain(cause=cause), chain("stalled", cause=cause))
         if (point := history_point(one)) is not None
         for event in rule.see(point)
     ]
     [event] = [event for event in events if event.alert]
     assert isinstance(event, VerdictChanged)
-    assert (event.verdict, event.channel, event.cause) == ("stalled", "enrich", "quiet")
+    assert (event.verdict, event.channel, event.cause) == ("stalled", "enrich", said)
 
 
 def test_no_hop_is_blamed_for_a_loss_without_a_known_cause() -> None:
@@ -116,8 +116,12 @@ def test_the_player_shows_the_staircase_and_follows_each_step(recording: Path, s
                 assert app.is_running
                 await pilot.press("escape")
                 await pilot.pause()
-                assert isinstance(app.screen, MainScreen)
+                assert isinstance(app.screen, TargetChainScreen)
                 assert "lost in enrich" in shown_text(app)
+                app.return_to_fleet()
+                await pilot.press("escape")
+                await pilot.pause()
+                assert app.return_value == "fleet"
 
     asyncio.run(scenario())
 
@@ -133,8 +137,8 @@ def test_d_opens_the_doctor_from_the_staircase(recording: Path) -> None:
                 await pilot.pause(0.4)
                 assert isinstance(app.screen, DoctorScreen)
                 await pilot.press("escape")
-                await pilot.pause()
-                assert isinstance(app.screen, MainScreen)
+                await pilot.pause(0.4)
+                assert isinstance(app.screen, TargetChainScreen)
 
     asyncio.run(scenario())
 

@@ -9,6 +9,7 @@ from wmtop.engine.verdict.chain import Chain, Station, chain_of
 from wmtop.tui.screens.chain import ChainScreen
 from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.widgets.rows import Sheet
+from wmtop.tui.words.chain import hop_line
 from wmtop.tui.words.texts import Appearance
 
 HOUR, NOON_MS = 3_600_000, 1_767_268_800_000
@@ -67,6 +68,16 @@ def test_picture(size: tuple[int, int], snap_compare: Callable[..., bool]) -> No
         await pilot.pause(0.3)
 
     assert snap_compare(app(), run_before=press, terminal_size=size)
+
+
+@pytest.mark.parametrize("cells", [60, 80, 120])
+def test_a_reason_longer_than_its_line_is_cut_and_not_left_out(cells: int) -> None:
+    """Seen in the demo: without it a hop was only `?`."""
+    trouble = "the run directory /tmp/reach/run is not private; run chmod 700 /tmp/reach/run, or set another one"
+    lost = Station(kind="job", name="enrich", target="enrich", reads={"r": "configured"}, trouble=trouble)
+    line = "".join(text for text, _ in hop_line(chain_of([lost]), 1, None, cells))
+    assert "the run directory" in line
+    assert len(line) <= cells
 
 
 def test_enter_opens_the_target_of_the_hop_and_escape_returns_to_the_fleet() -> None:

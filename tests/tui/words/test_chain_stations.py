@@ -4,7 +4,7 @@ import pytest
 from wmtop.engine.snapshot import FlinkJob, Snapshot
 from wmtop.engine.verdict.chain import Station, chain_of
 from wmtop.engine.verdict.history import history_point
-from wmtop.tui.words.chain import NOT_SET, SEVERAL_CLUSTERS, ChainMember, headline, stations_of
+from wmtop.tui.words.chain import NO_CLUSTER, NOT_SET, SEVERAL_CLUSTERS, ChainMember, headline, stations_of
 
 from tests.snapshots import replace
 
@@ -66,6 +66,38 @@ def test_one_cluster_under_two_addresses_is_one_and_two_with_the_same_topic_are_
     assert station(name, watched, replace(twin, cluster="two")).trouble == SEVERAL_CLUSTERS
 
 
+def test_the_order_of_brokers_is_no_difference_between_clusters() -> None:
+    [name] = set(station("g", member("g", at(group(), NOW_MS), bootstrap="a:9092"), topic("x")).reads)
+    reader = member("g", at(group(), NOW_MS), bootstrap="b:9092,a:9092")
+    assert set(station("g", reader, topic(name, bootstrap="a:9092,b:9092")).reads) == {name}
+
+
+def test_a_job_of_no_known_cluster_reads_no_watched_topic_where_there_are_several_clusters() -> None:
+    """It may read the topic of that name on the other one."""
+    job = FlinkJob("c" * 32, "orders", "RUNNING", None, [], topics=["orders"])
+    reader = member("j", at(replace(group(), flink=job), NOW_MS))
+    assert set(station("j", reader, topic("orders"), topic("x")).reads) == {"orders"}
+    elsewhere = topic("x", bootstrap="b:9092")
+    assert set(station("j", reader, topic("orders"), elsewhere).reads) == {f"orders at {NO_CLUSTER}"}
+    here = replace(reader, bootstrap="a:9092")
+    assert set(station("j", here, topic("orders"), elsewhere).reads) == {"orders"}
+
+
+@pytest.mark.parametrize(("writes", "is_open"), [(None, True), ((), False), (("out",), False)])
+def test_a_flink_job_of_which_nothing_says_what_it_writes_perhaps_continues_the_way(
+    writes: tuple[str, ...] | None, is_open: bool
+) -> None:
+    level = replace(group().level, watermark_ms=1_000)
+    shown = at(
+        replace(group(), level=level, flink=FlinkJob("c" * 32, "j", "RUNNING", None, [], topics=["orders"])), NOW_MS
+    )
+    members = [topic("orders"), member("j", shown, writes=writes), topic("out")]
+    chain = chain_of(stations_of(members)[0])
+    assert chain.behind_ms is not None
+    assert chain.behind_at_least == is_open
+    assert next(hop for hop in chain.hops if hop.name == "j").may_write == is_open
+
+
 def test_a_flink_metric_name_is_the_one_configured_topic_that_it_can_mean() -> None:
     job = FlinkJob("c" * 32, "orders", "RUNNING", None, [], topics=["orders_eu"])
     shown = at(replace(group(), flink=job), NOW_MS)
@@ -103,5 +135,7 @@ def test_a_loss_that_may_be_an_unknown_hop_s_blames_neither_alone() -> None:
         reads={"out": "reported"},
     )  # fmt: skip
     assert headline(chain_of([orders, lost, out, report])) == "behind 2h: 2h are lost in enrich or topic out"
+    alone = chain_of([orders, replace(lost, reads={}, writes={}), out, replace(report, event_ms=NOW_MS - 9_000_000)])
+    assert headline(alone) == "behind ≥ 30m: 30m are lost in report (held back by out-0: no data); enrich is not known"
     through = headline(chain_of([orders, lost, Station(kind="topic", name="out", target="out"), report]))
     assert through == "behind 2h: 2h are lost in enrich or topic out or report"

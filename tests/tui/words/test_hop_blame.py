@@ -41,6 +41,14 @@ def test_a_spark_query_is_held_back_by_its_delay_its_trigger_or_an_input(snapsho
     assert blame_of(snapshot, []) == blame
 
 
+def test_a_trigger_that_came_twice_and_moved_nothing_is_not_blamed() -> None:
+    """Seen in the demo, whose trigger is 1s: an airport without data for 10s."""
+    shown = several(7, trigger_ms=30_000, batch_ms=900)
+    for ago_ms, blame in ((59_000, Blame(None, "trigger")), (61_000, Blame("flights-1", "backlog"))):
+        level = replace(shown.level, moved_ms=(shown.now_ms or 0) - ago_ms)
+        assert blame_of(replace(shown, level=level), []) == blame
+
+
 def held(snapshot: Snapshot) -> Snapshot:
     """Held back by a channel with a backlog, of which nothing is read now."""
     holder = replace(snapshot.level.holder, cause="backlog")
