@@ -67,7 +67,7 @@ class JobManager:
         directory.mkdir()
         self._class_path = compiled(directory)
         self.restart()
-        self.address = f"flink://127.0.0.1:{self._port}"
+        self.address = f"flink://127.0.0.1:{self._port}/files"  # by name: a Flink that was killed has another job
 
     def restart(self) -> None:
         options = {"sources": "a", "splits": 2, "parallelism": 1}
