@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import socket
+import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,7 +23,9 @@ from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, d
 
 HISTORY_LIMIT = 600
 MAX_VIEWERS = 256
-"""Connections at once, at most: each needs a descriptor, and an engine without one cannot save its state."""
+"""Connections at once, at most: each needs a descriptor, and an engine without one cannot save its state. Of more the
+process that has most loses its newest: who hoards them keeps no other, and no command, out.
+"""
 _log = logging.getLogger(__name__)
 
 TOO_LONG = "the line is too long for a command"
@@ -43,6 +46,7 @@ class _Viewer:
         # here.
         writer.transport.set_write_buffer_limits(high=0)
         self._writer = writer
+        self.process = _peer(writer)
         self._turn = asyncio.Lock()
         self._sent = 0
         self.answering = asyncio.Lock()
@@ -88,7 +92,7 @@ class Publisher:
         self._line: bytes | None = None
         self._history: deque[HistoryPoint] = deque(maxlen=HISTORY_LIMIT)
         self._sample = PointSample()
-        self._viewers: set[_Viewer] = set()
+        self._viewers: dict[_Viewer, None] = {}  # in the order in which they came
         self._loop, self._closing = self._start()
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -159,11 +163,14 @@ class Publisher:
 
     def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         viewer = _Viewer(writer)
-        if len(self._viewers) >= MAX_VIEWERS:
-            viewer.hang_up()
-            return
-        self._viewers.add(viewer)
+        self._viewers[viewer] = None
         viewer.task = asyncio.create_task(self._attend(reader, viewer))
+        if len(self._viewers) > MAX_VIEWERS:
+            newest_first = [(viewer.process, viewer) for viewer in reversed(self._viewers)]
+            [(most, _)] = Counter(process for process, _ in newest_first).most_common(1)
+            dropped = next(viewer for process, viewer in newest_first if process == most)
+            self._viewers.pop(dropped)
+            dropped.hang_up()
 
     async def _attend(self, reader: asyncio.StreamReader, viewer: _Viewer) -> None:
         """Serve one viewer until it disconnects."""
@@ -172,7 +179,7 @@ class Publisher:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._viewers.discard(viewer)
+            self._viewers.pop(viewer, None)
             for task in tasks:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -287,6 +294,13 @@ def _line_of(snapshot: Snapshot) -> bytes:
             notes=[note],
         )
     )
+
+
+def _peer(writer: asyncio.StreamWriter) -> int:
+    """The process at the other end; 0 where the system does not tell."""
+    option = getattr(socket, "SO_PEERCRED", None)  # Linux: the process is the first of its numbers
+    connection = writer.get_extra_info("socket")
+    return 0 if option is None else int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, option, 4), sys.byteorder)
 
 
 def _listener(path: Path) -> socket.socket:

@@ -22,12 +22,13 @@ from ..watermarks.window_operator import Firing
 STATE_VERSION = 6
 JVM_GONE_WITHIN_S = 20
 OPTION = "--firings"
+_SEAL = b',"sha256":"'
 _encoder = msgspec.json.Encoder()
 
 
 class SavedState(Struct, kw_only=True):
-    """The content of `state.json`; `monitor` has the settings in force, the last batch applied and its
-    processing time.
+    """The content of `state.json`, which ends with the `sha256` of the rest; `monitor` has the settings in force, the
+    last batch applied and its processing time.
     """
 
     version: int = STATE_VERSION
@@ -113,7 +114,7 @@ class StateDirectory:
             if self._lock_fd is None:
                 raise RunError(f"the engine has stopped; nothing more is saved in --state-dir {self.path}")
             try:
-                replace_file(self._state_file, content, sync=True)
+                replace_file(self._state_file, _sealed(content), sync=True)
             except OSError as error:
                 raise unwritable(self._state_file, error) from error
 
@@ -180,6 +181,9 @@ class StateDirectory:
                     f"--state-dir {self.path} was written by another wmtop (version {version} of the state, this one "
                     f"reads {STATE_VERSION}); continue with that wmtop, or start over in another directory"
                 )
+            sealed, seal, _ = content.rpartition(_SEAL)
+            if seal and _sealed(sealed + b"}") != content:  # a state of an older wmtop has none
+                raise msgspec.DecodeError("it has changed since it was saved")
             return decode_as(SavedState, content)
         except (msgspec.DecodeError, OSError) as error:
             raise UsageError(f"{self._misfit()}: state.json cannot be read ({first_line(error)})") from None
@@ -209,6 +213,11 @@ class StateDirectory:
                     f"the JVM of a killed run (process {pid}) still uses --state-dir {self.path}; kill it first"
                 )
             time.sleep(0.1)
+
+
+def _sealed(content: bytes) -> bytes:
+    """A JSON object with its digest as the last field: what has changed since is noticed."""
+    return content[:-1] + _SEAL + hashlib.sha256(content).hexdigest().encode() + b'"}'
 
 
 def _is_java(pid: int) -> bool:

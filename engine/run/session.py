@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import re
-import secrets
 import signal
 import socket
 import subprocess
@@ -23,6 +22,7 @@ from msgspec import Struct
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import PrivateDirectory
 from ..system.java import Java, find_java
+from .failures import take_calls
 from .tasks import is_local_master
 
 if TYPE_CHECKING:
@@ -183,16 +183,10 @@ def check_version(needed: tuple[int, int]) -> None:
 
 
 def build_session(
-    *,
-    master: str = "local[*]",
-    app_name: str = "wmtop",
-    conf: Mapping[str, str] | None = None,
-    packages: Sequence[str] = (),
-    jars: Sequence[str] = (),
-    log: Path | None = None,
-    archive: bool = True,
+    *, master: str = "local[*]", app_name: str = "wmtop", conf: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (), jars: Sequence[str] = (), log: Path | None = None, archive: bool = True,
     needed: tuple[int, int] = (4, 3),
-) -> "SparkSession":
+) -> "SparkSession":  # fmt: skip
     """Start the JVM and the session; the output of the JVM and its Python workers goes to `log` (None: to this
     process's).
 
@@ -222,7 +216,7 @@ def build_session(
         context = SparkContext(conf=spark_conf, gateway=_launch(spark_conf, log))
         context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
         session = SparkSession.builder.getOrCreate()
-        _authenticate_callbacks(context._gateway)  # pyright: ignore[reportPrivateUsage]
+        take_calls(context._gateway)  # pyright: ignore[reportPrivateUsage]
         _write_no_checksums(context)
     except BaseException as error:  # also a signal that stops the start
         _abandon()
@@ -232,22 +226,6 @@ def build_session(
     if archive:
         make_archive_later(java)
     return session
-
-
-def _authenticate_callbacks(gateway: Any) -> None:
-    """Let only this session's JVM call functions of this process: everyone on this machine can reach the port.
-
-    PySpark sets no token, and the JVM's side loses its own when PySpark gives it the port (`resetCallbackClient`).
-    """
-    from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
-    from pyspark.java_gateway import ensure_callback_server_started  # pyright: ignore[reportUnknownVariableType]
-
-    token = gateway.callback_server_parameters.auth_token = secrets.token_hex(32)
-    ensure_callback_server_started(gateway)
-    server: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
-    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
-    field.setAccessible(True)
-    field.set(server.getCallbackClient(), token)
 
 
 def _write_no_checksums(context: Any) -> None:
@@ -343,7 +321,9 @@ def _set_environment(master: str, java_home: Path, python: str | None) -> None:
 def _settings(
     master: str, app_name: str, conf: Mapping[str, str], packages: Sequence[str], jars: Sequence[str], java_options: str
 ) -> dict[str, str]:
-    settings = {"spark.master": master, "spark.app.name": app_name, **_DEFAULTS}
+    # A task is tried four times, as on a cluster: a worker that is killed (out of memory) does not end the query.
+    tried = re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", master)
+    settings = {"spark.master": tried, "spark.app.name": app_name, **_DEFAULTS}
     settings |= _LOCAL_DEFAULTS if is_local_master(master) else _CLUSTER_DEFAULTS
     settings["spark.sql.warehouse.dir"] = str(
         Path(tempfile.gettempdir(), "wmtop-warehouse")

@@ -4,10 +4,12 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,26 @@ def test_a_viewer_beyond_the_limit_is_refused_until_another_leaves(
         with suppress(RunError):
             assert first_snapshot(path) == snapshot(1)
             return
+
+
+def test_a_process_that_hoards_connections_keeps_no_other_out(
+    path: Path, publisher: Publisher, header: Header, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_publisher, "MAX_VIEWERS", 9)
+    connect = "a = socket.socket(socket.AF_UNIX); a.connect(sys.argv[1]); a.recv(1); held.append(a)"
+    hoard = (
+        f"import socket, sys; held = []\nfor _ in range(8): {connect}\nprint(len(held), flush=True); sys.stdin.read()"
+    )
+    with closing(Viewer(path)) as first, closing(Viewer(path)) as second:
+        assert first.read() == second.read() == header  # 2 of this process, 8 of another: it loses one
+        with subprocess.Popen(
+            [sys.executable, "-c", hoard, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as hoarder:
+            assert hoarder.stdout is not None
+            assert hoarder.stdout.readline() == "8\n"
+            assert request(path, Stop(id=1)).text == "Stop"
+            publisher.publish(snapshot(1))
+            assert first.read() == second.read() == snapshot(1)
 
 
 def test_header_has_settings_and_source_as_they_are_now(

@@ -34,6 +34,13 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
     state.unlock()
 
 
+def unsealed(content: bytes) -> bytes:
+    """A state as it was before states had a digest: only its content says whether it is whole."""
+    sealed, seal, _ = content.rpartition(b',"sha256":')
+    assert seal
+    return sealed + b"}"
+
+
 def refusal(state: StateDirectory) -> str:
     """The line with which the state is refused: a usage error (exit code 2) that names the directory."""
     with pytest.raises(UsageError) as caught:
@@ -48,6 +55,23 @@ def test_what_was_saved_is_loaded(state: StateDirectory) -> None:
     loaded = state.load(SOURCE, Settings())
     assert loaded is not None
     assert [channel.name for channel in loaded.monitor.channels] == ["channel 0", "channel 1", "channel 2"]
+
+
+def test_a_state_without_a_digest_is_that_of_an_older_wmtop(state: StateDirectory) -> None:
+    state.save(saved(3))
+    file = state.path / "state.json"
+    file.write_bytes(unsealed(file.read_bytes()))
+    loaded = state.load(SOURCE, Settings())
+    assert loaded is not None
+    assert len(loaded.monitor.channels) == 3
+
+
+def test_a_state_with_another_digit_than_was_saved_is_refused(state: StateDirectory) -> None:
+    state.save(saved(3))
+    file = state.path / "state.json"
+    other = file.read_bytes().replace(b"channel 1", b"channel 7")
+    file.write_bytes(other)
+    assert "state.json cannot be read (it has changed since it was saved)" in refusal(state)
 
 
 @pytest.mark.parametrize("version", [STATE_VERSION - 1, STATE_VERSION + 1, 10**30])
@@ -77,8 +101,9 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 def test_a_damaged_state_is_refused_with_what_to_do(state: StateDirectory, damage: str) -> None:
     state.save(saved())
     file = state.path / "state.json"
-    damaged = DAMAGE[damage](file.read_bytes())
-    assert damaged != file.read_bytes()
+    whole = unsealed(file.read_bytes())
+    damaged = DAMAGE[damage](whole)
+    assert damaged != whole
     file.write_bytes(damaged)
     said = refusal(state)
     assert "state.json" in said

@@ -61,7 +61,7 @@ def expected(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 def finish(file: Path, directory: Path) -> Outcome:
     """Run to the end; the last snapshot's results, and the firings."""
-    done = subprocess.run(command(file, directory), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command(file, directory), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return outcome(done.stdout, directory)
 
@@ -123,7 +123,7 @@ def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcom
         "from wmtop.tui.cli.main import main; main()"
     )
     python, _, _, *arguments = command(file, tmp_path)
-    failed = subprocess.run([python, "-c", lower, *arguments], capture_output=True, text=True, timeout=300)
+    failed = subprocess.run([python, "-c", lower, *arguments], capture_output=True, text=True, timeout=900)
     assert failed.returncode == 1, failed.stderr
     error = failed.stderr.splitlines()[-1]
     assert all(option in error for option in ("--window", "--slide", "--max-channels", "--lateness"))

@@ -1,16 +1,19 @@
 """The session has the settings that the engine counts on, and what keeps it from starting is one line."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 from wmtop.engine.run import session
+from wmtop.engine.run.failures import MAX_STRANGERS
 from wmtop.engine.run.session import build_session, jvm_process
 from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError
@@ -51,6 +54,19 @@ def test_a_worker_keeps_what_else_is_on_its_path() -> None:
     ask = [str(worker), "-c", "import os; print(os.environ['PYTHONPATH'])"]
     done = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "/a b:/c*\n"
+
+
+def test_a_task_whose_worker_is_killed_is_done_again(spark: "SparkSession", tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+
+    def look(batches: object) -> object:
+        if not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from batches  # type: ignore[misc]
+
+    assert spark.range(3).coalesce(1).mapInArrow(look, "id long").count() == 3
+    assert killed.exists()
 
 
 def test_workers_talk_through_sockets_of_a_private_directory(spark: "SparkSession") -> None:
@@ -160,6 +176,26 @@ def test_only_the_jvm_calls_functions_of_this_process_and_a_query_survives_who_t
             assert _refused(port, b"A\n\ne\n")
         assert set(proxies) <= gateway.gateway_property.pool.dict.keys()
         wait_for_a_batch()
+    finally:
+        query.stop()
+
+
+def test_strangers_that_keep_connections_keep_the_jvm_from_nothing(spark: "SparkSession", tmp_path: Path) -> None:
+    batches: list[int] = []
+    frame = spark.readStream.format("rate").option("rowsPerSecond", 5).load()
+    writer = frame.writeStream.foreachBatch(lambda _, number: batches.append(number))
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(processingTime="0 seconds").start()
+    try:
+        port = spark.sparkContext._gateway._callback_server.get_listening_port()  # pyright: ignore
+        held = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(MAX_STRANGERS + 40)]
+        seen, deadline = len(batches), time.monotonic() + 60
+        for stranger in held:
+            with stranger, suppress(ConnectionResetError):
+                assert stranger.recv(4_096) in (b"", b"!xn\n")
+        while len(batches) < seen + 3:
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
     finally:
         query.stop()
 

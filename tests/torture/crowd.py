@@ -3,6 +3,8 @@
 import asyncio
 import random
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -113,22 +115,32 @@ def opens_and_closes(path: Path, chance: random.Random, over: Event, counts: Cou
 
 
 def hoards(path: Path, _: random.Random, over: Event, counts: Counter[str]) -> None:
-    """Open more connections than an engine has descriptors, and keep them."""
-    held = list[socket.socket]()
-    try:
-        while len(held) < CONNECTIONS and not over.is_set():
-            one = socket.socket(socket.AF_UNIX)
-            held.append(one)
-            one.settimeout(5)
-            try:
-                one.connect(str(path))
-                counts["connections hoarded"] += 1
-            except OSError:  # the engine takes no more for now
-                over.wait(0.01)
+    """A process that opens more connections than an engine has descriptors, and keeps them."""
+    words = [sys.executable, "-c", HOARD, str(path), str(CONNECTIONS)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as hoarder:
+        assert hoarder.stdout is not None
+        counts["connections hoarded"] += int(hoarder.stdout.readline())
+        counts["hoarders that had come"] += 1
         over.wait()
-    finally:
-        for one in held:
-            one.close()
+        hoarder.communicate()  # its input ends, and so does it
+
+
+HOARD = """
+import resource, socket, sys, time
+path, number = sys.argv[1], int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+held = []
+for _ in range(number):
+    one = socket.socket(socket.AF_UNIX)
+    one.settimeout(5)
+    try:
+        one.connect(path)
+        held.append(one)
+    except OSError:  # the engine takes no more for now
+        time.sleep(0.01)
+print(len(held), flush=True)
+sys.stdin.read()
+"""
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""State directories without Spark: each file cut at every byte, other versions; what is loaded is as it was saved."""
+"""State directories without Spark: each file cut at every byte, the state with each byte changed, other versions;
+what is loaded is as it was saved.
+"""
 
 import json
 import random
@@ -97,6 +99,9 @@ def cut_everywhere(path: Path, chance: random.Random, counts: Counter[str], name
             counts["cuts refused" if refused else "cuts resumed as saved"] += 1
             matters = file.name in ("state.json", "firings.ndjson", "metadata", OWNER_FILE)
             expect(refused or not matters, f"{name} cut at byte {length} of {len(whole)}: it resumes")
+        for at in range(len(whole) if file.name == "state.json" else 0):
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :])
+            counts["flips refused" if saved.resumed() else "flips resumed as saved"] += 1
         file.write_bytes(whole)
     for version in (STATE_VERSION - 1, STATE_VERSION + 1, 0, -1, chance.getrandbits(70), "6", None, 6.5):
         document = json.loads((path / "state" / "state.json").read_bytes()) | {"version": version}

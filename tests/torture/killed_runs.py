@@ -18,7 +18,7 @@ from .rounds import expect
 
 POINTS = 80
 """An undisturbed run has 90 to 100 fault points; the last are at its end."""
-STARTS_WITHIN_S = 240.0
+STARTS_WITHIN_S = 900.0
 VICTIMS = ("group", "engine", "JVM", "worker")
 
 
@@ -90,7 +90,7 @@ class Runs:
         said = (run / "stderr").read_text()
         expect(ended, f"run, {what}: it does not end\n{said[-1_500:]}")
         expect("Traceback" not in said, f"run, {what}: {said[-1_500:]}")
-        died = fell and (kind == signal.SIGKILL or (kind == signal.SIGTERM and victim != "worker"))
+        died = fell and victim != "worker" and kind != signal.SIGSTOP  # a task whose worker dies is tried again
         if not died:
             expect(process.returncode == 0, f"run, {what}: exit code {process.returncode}\n{said[-1_500:]}")
         counts[

@@ -1,6 +1,7 @@
 """What the parts share: rounds with a seed each, counts, and the first failure with how to repeat it."""
 
 import itertools
+import os
 import random
 import time
 from collections import Counter
@@ -19,8 +20,8 @@ def expect(holds: object, seen: str) -> None:
 
 
 Attack = Callable[[random.Random, Counter[str]], None]
-RUN_EVERY = 10
-"""One round of so many is a run with Spark."""
+RUN_EVERY = int(os.environ.get("RUN_EVERY", "10"))
+"""One round of so many is a run with Spark; another share repeats other rounds."""
 
 
 def attack(

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from ..golden.answers import Answers
 from .parsers import CORPUS
 from .processes import ENDS_WITHIN_S, Command, home
+from .real_servers import REAL, real_server
 from .rounds import expect
 
 FLINK = Path(__file__).parent.parent / "golden" / "inputs" / "flink.tar.xz"
@@ -270,7 +271,7 @@ COMMANDS = {
     "check in words": ("check TARGET --for 5s", {2, 3}),
     "attach --once": ("attach TARGET --once --json", {0, 1, 2}),
     "attach": ("attach TARGET --headless", {0, 1, 2, 143}),
-    "watch": ("watch TARGET", {0, 1, 2, 143}),
+    "watch": ("watch TARGET", {0, 1, 2, -signal.SIGTERM}),
     "export": ("export TARGET --json --once", {0, 2}),
     "fleet": ("--json --once", {0}),
     "report": ("report TARGET --out report.zip", {0, 1, 2}),
@@ -278,6 +279,8 @@ COMMANDS = {
 """Each command, and its exit codes for what does not answer (cli.md)."""
 SWITCHES = 0.2
 """The share of rounds in which the fleet watches a JobManager that fails and comes back."""
+REALS = 0.04
+"""The share of rounds with a real JobManager or broker, which takes a minute to start."""
 
 
 class Torture:
@@ -295,8 +298,11 @@ class Torture:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir()
         self._server.chance = random.Random(chance.random())
-        if chance.random() < SWITCHES:
+        drawn = chance.random()
+        if drawn < SWITCHES:
             self._fails_and_returns(chance, counts)
+        elif drawn > 1 - REALS:
+            self.real(chance, counts)
         else:
             self._command(chance, counts)
 
@@ -334,28 +340,55 @@ class Torture:
 
     def _fails_and_returns(self, chance: random.Random, counts: Counter[str]) -> None:
         mode = chance.choice(NO_ANSWERS)
-        what = f"a JobManager that does this for a while: {mode.__name__}"
         self._server.service, self._server.mode = Flink(), honest
-        command = self._start("export TARGET --json")
-        try:
-            self._until(command, f"{what}: it never answered", _is_known)
+
+        def fail() -> None:
             self._server.mode = mode
-            began = time.monotonic()
-            self._until(command, f"{what}: not noticed", lambda row: not _is_known(row))
-            counts["fails: noticed after (s, the sum)"] += round(time.monotonic() - began)
+
+        def go_on() -> None:
             self._server.service.restart()
             self._server.mode = honest
+
+        what = f"a JobManager that does this for a while: {mode.__name__}"
+        self._notices(self._start("export TARGET --json"), what, fail, go_on, counts)
+
+    def real(self, chance: random.Random, counts: Counter[str]) -> None:
+        """The fleet before a real broker or JobManager that is suspended, and one that is killed."""
+        kind = chance.choice(sorted(REAL))
+        with real_server(self._directory / "real", REAL[kind]) as server:
+            blows = {
+                "suspended": (lambda: server.signal(signal.SIGSTOP), lambda: server.signal(signal.SIGCONT)),
+                "killed": (server.kill, server.restart),
+            }
+            for blow in chance.sample(sorted(blows), 2):
+                command = self._start("export TARGET --json", server.address)
+                self._notices(command, f"a real {kind} that is {blow}", *blows[blow], counts)
+
+    def _notices(
+        self, command: Command, what: str, fail: Callable[[], object], go_on: Callable[[], object], counts: Counter[str]
+    ) -> None:
+        """That a server fails, and that it answers again."""
+        try:
+            self._until(command, f"{what}: it never answered", _is_known)
+            began = time.monotonic()
+            fail()
+            self._until(command, f"{what}: not noticed", lambda row: not _is_known(row))
+            failed_s = time.monotonic() - began
+            go_on()
             began = time.monotonic()
             self._until(command, f"{what}: it answers again, not noticed", _is_known)
-            counts["returns: noticed after (s, the sum)"] += round(time.monotonic() - began)
+            returned_s = time.monotonic() - began
         finally:
             command.end()
         _check_words(what, command)
-        counts["fails and returns"] += 1
+        kind = what.partition(":")[0]
+        counts[f"{kind}: fails and returns"] += 1
+        counts[f"{kind}: fails, noticed after (s, the sum)"] += round(failed_s)
+        counts[f"{kind}: returns, noticed after (s, the sum)"] += round(returned_s)
 
-    def _start(self, text: str) -> Command:
-        """The command, in a home whose configuration and environment know the server."""
-        target = self._server.service.address.format(self._server.address)
+    def _start(self, text: str, target: str = "") -> Command:
+        """The command, in a home whose configuration and environment know the server, or another target."""
+        target = target or self._server.service.address.format(self._server.address)
         (self._directory / "config.toml").write_text(f'[targets.bad]\nattach = "{target}"\n')
         store = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "here"}
         store["AWS_ENDPOINT_URL"] = f"http://{self._server.address}"

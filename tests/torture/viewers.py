@@ -14,37 +14,24 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
-from wmtop.engine.feed.client import request
-from wmtop.engine.feed.messages import Stop
 from wmtop.engine.snapshot import Snapshot
 
 from ..run.test_recovery import BATCHES, applied, command, outcome
 from ..test_serve import free_port
 from .blows import emptied, fault_program, state_of
 from .canaries import RUN
-from .crowd import (
-    CURRENT_WITHIN_S,
-    Act,
-    Watched,
-    come_and_go,
-    crowd,
-    floods,
-    hoards,
-    never_reads,
-    opens_and_closes,
-    watch,
-)
+from .crowd import CURRENT_WITHIN_S, Watched, come_and_go, crowd, floods, hoards, never_reads, opens_and_closes, watch
 from .killed_runs import Runs, all_below
 from .kills import SOURCE, Screen
 from .processes import ENDS_WITHIN_S, Command, home
 from .rounds import Attack, attack, expect
 
 VIEWERS = 50
-STARTS_WITHIN_S = 240.0
+STARTS_WITHIN_S = 900.0
 MAX_GROWTH_MB = 100
 """What an engine may need more (resident) after its viewers have come."""
 MAX_LOG = 1 << 20
@@ -83,8 +70,7 @@ class Torture:
         self._runs = self._runs or Runs(self._directory / "runs")
         run = emptied(self._round)
         further = chance.sample([never_reads, floods, opens_and_closes, hoards], 2)
-        hoarded = hoards in further  # then nothing else can connect, and so no command can come
-        ending = chance.choice(["end", "end", "TERM", "TERM" if hoarded else "stop"])
+        ending = chance.choice(["end", "TERM", "stop", "stop"])
         acts = [never_reads, floods, *further]
         what = f"run with {', '.join(act.__name__ for act in acts)}; {ending}"
         arguments = command(self._runs.file, run)
@@ -92,20 +78,17 @@ class Torture:
         engine = Command(run, arguments[3:], home(run), fault_program(faults, RUN))
         try:
             path = self._socket(engine, run)
-            screen = None if hoarded else Screen(run, ["attach", path.stem, "--read-only"])
+            screen = Screen(run, ["attach", path.stem, "--read-only"])
             try:
-                with crowd(path, [act for act in acts if act is not hoards], chance) as done:
+                with crowd(path, acts, chance) as done:
                     stop_after = chance.randint(0, BATCHES // 2) if ending != "end" else None
-                    late = [hoards] if hoarded else []
-                    seen = asyncio.run(self._watch(engine, run, path, chance, ending, stop_after, late, what))
+                    seen = asyncio.run(self._watch(engine, run, path, chance, ending, stop_after, done, what))
                     expect(engine.wait(ENDS_WITHIN_S), f"{what}: it does not end\n{engine.said()[-1_500:]}")
-                if screen is not None:
-                    screen.quit(what)
-                    code = screen.process.returncode
-                    expect(code == 0, f"{what}: exit code {code} of the screen: {screen.shown[-1_500:]!r}")
+                screen.quit(what)
+                code = screen.process.returncode
+                expect(code == 0, f"{what}: exit code {code} of the screen: {screen.shown[-1_500:]!r}")
             finally:
-                if screen is not None:
-                    screen.close()
+                screen.close()
         finally:
             engine.end()
         self._check(engine, run, ending, seen, what)
@@ -130,7 +113,7 @@ class Torture:
         chance: random.Random,
         ending: str,
         stop_after: int | None,
-        late: list[Act],
+        done: Counter[str],
         what: str,
     ) -> Counter[str]:
         """The viewers that read, until the engine ends; what they saw."""
@@ -142,23 +125,17 @@ class Torture:
         ]
         stayers = [asyncio.create_task(watch(path, watched)) for _ in range(VIEWERS - coming - 2)]
         most = Counter[str]()
-        stopped, begun, done = False, ExitStack(), Counter[str]()
+        stopped = False
         until = time.monotonic() + STARTS_WITHIN_S
         while engine.code is None and time.monotonic() < until:
             most["memory"] = max(most["memory"], memory_of(engine))
             most["threads"] = max(most["threads"], threads_of(engine))
-            if late and watched.staying == len(stayers):
-                done = begun.enter_context(crowd(path, late, chance))
-                late = []
-            if stop_after is not None and applied(run) >= stop_after and not stopped:
+            come = watched.staying == len(stayers) and ("hoards" not in what or done["hoarders that had come"])
+            if stop_after is not None and applied(run) >= stop_after and come and not stopped:
                 stopped = True
-                if ending == "TERM":
-                    engine.process.send_signal(signal.SIGTERM)
-                else:
-                    await asyncio.to_thread(request, path, Stop(id=1), ENDS_WITHIN_S)
+                await asyncio.to_thread(self._stop, engine, run, path.stem, ending, what)
             await asyncio.sleep(0.05)
         ended = await asyncio.wait_for(asyncio.gather(*stayers, return_exceptions=True), ENDS_WITHIN_S)
-        begun.close()
         for goer in goers:
             goer.cancel()
         left = await asyncio.gather(*goers, return_exceptions=True)
@@ -175,7 +152,7 @@ class Torture:
         expect(watched.delay_s < CURRENT_WITHIN_S, f"{what}: a snapshot came {watched.delay_s:.1f} s late")
         grown = most["memory"] - before_mb
         expect(grown < MAX_GROWTH_MB, f"{what}: the engine grew by {grown} MB from {before_mb} MB")
-        return done | Counter(
+        return Counter(
             {
                 "snapshots seen": watched.snapshots,
                 "connections of viewers that read": watched.visits,
@@ -184,6 +161,15 @@ class Torture:
                 "most further threads of an engine": most["threads"] - before_threads,
             }
         )
+
+    def _stop(self, engine: Command, run: Path, name: str, ending: str, what: str) -> None:
+        """End a run before it ends by itself, by a signal or by a command beside all that its viewers do."""
+        if ending == "TERM":
+            engine.process.send_signal(signal.SIGTERM)
+            return
+        stop = Command(emptied(run / "stop"), ["stop", name], home(run))
+        expect(stop.wait(ENDS_WITHIN_S), f"{what}: 'wmtop stop' hangs")
+        expect(stop.code == 0, f"{what}: exit code {stop.code} of 'wmtop stop': {stop.said()}")
 
     def _check(self, engine: Command, run: Path, ending: str, seen: Counter[str], what: str) -> None:
         """The engine ended as it should, and with the results of an undisturbed run, now or once it has gone on."""
@@ -239,6 +225,7 @@ class Torture:
             await asyncio.gather(*(use_tab(session, address, what) for _ in range(TABS)))
             counts["tabs that drew and answered"] += TABS
             expect(not flooding.done(), f"{what}: {flooding}")
+            expect(counts[f"messages to tabs: {flood.__name__}"], f"{what}: none was sent")
             most, screens = status_of(server, "VmHWM") // 1_024, all_below(server.process.pid)
             server.process.send_signal(signal.SIGTERM)
             until = time.monotonic() + ENDS_WITHIN_S
@@ -253,13 +240,14 @@ class Torture:
         flood: Callable[[random.Random], str], counts: Counter[str],
     ) -> None:  # fmt: skip
         """Send to a tab as fast as it goes; open another one when it is closed."""
+        sent = f"messages to tabs: {flood.__name__}"
         while True:
             try:
                 async with session.ws_connect(address + TAB) as tab:
                     while not tab.closed:
                         await tab.send_str(flood(chance))
-                        counts["messages to tabs"] += 1
-                        if counts["messages to tabs"] % 100 == 0:  # the tabs that read are in this process too
+                        counts[sent] += 1
+                        if counts[sent] % 100 == 0:  # the tabs that read are in this process too
                             await asyncio.sleep(0.05)
             except (aiohttp.ClientError, ConnectionError):  # also refused while TERM ends the server
                 counts["tabs closed on a flood"] += 1

@@ -95,12 +95,12 @@ def assigned_tasks(assignment: bytes | None) -> dict[TopicPartition, tuple[int, 
         return {}
     try:
         decoded = _assignment.decode(assignment)
-        read = [(each.topic, number) for each in decoded.assigned_partitions for number in each.partitions]
+        read = sorted((each.topic, number) for each in decoded.assigned_partitions for number in each.partitions)
     except (struct.error, ValueError, TypeError):
         return {}
     tasks = decode_tasks(decoded.user_data) or []
-    partitions = [TopicPartition(*place) for place in sorted(read)]
-    if [p.partition for p in partitions] != [number for _, number in tasks]:
+    partitions = [TopicPartition(*place) for place in read]
+    if [p.partition for p in partitions] != [number for _, number in tasks] or None in dict(read):
         return {}
     return dict(zip(partitions, tasks, strict=True))
 

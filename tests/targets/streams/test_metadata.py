@@ -130,6 +130,14 @@ def test_another_user_data_gives_no_tasks(data: bytes) -> None:
     assert assigned_tasks(assignment({"in": [0]}, data)) == {}
 
 
+@pytest.mark.parametrize("others", [{}, {"in": [0]}])
+def test_a_topic_without_a_name_gives_no_tasks(others: dict[str, list[int]]) -> None:
+    named = assignment({"topic": [0], **others}, user_data(11, [(0, 0)] * (1 + len(others))))
+    nameless = named.replace(struct.pack(">h", 5) + b"topic", struct.pack(">h", -1))
+    assert assigned_tasks(named)
+    assert assigned_tasks(nameless) == {}
+
+
 @given(st.binary())
 def test_arbitrary_assignments_raise_nothing(data: bytes) -> None:
     decode_tasks(data)
