@@ -43,9 +43,14 @@ class Client:
     """
 
     def __init__(
-        self, path: Path, *, alive: Callable[[], str | None] | None = None, run_id: str | None = None,
-        timeout_s: float = 10.0, read_only: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        *,
+        alive: Callable[[], str | None] | None = None,
+        run_id: str | None = None,
+        timeout_s: float = 10.0,
+        read_only: bool = False,
+    ) -> None:
         self._path = path
         self._alive = alive
         self._run_id = run_id

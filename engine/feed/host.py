@@ -37,9 +37,16 @@ class Host:
     """
 
     def __init__(
-        self, claim: Claim, settings: Settings, *, describe: Callable[[], SourceView], notes: Callable[[], list[Note]],
-        on_change: Callable[[Change], Reply], on_snapshot: Callable[[Snapshot, bool], None], say: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        claim: Claim,
+        settings: Settings,
+        *,
+        describe: Callable[[], SourceView],
+        notes: Callable[[], list[Note]],
+        on_change: Callable[[Change], Reply],
+        on_snapshot: Callable[[Snapshot, bool], None],
+        say: Callable[[str], None],
+    ) -> None:
         run = claim.run
         self.name = run.name
         self.stopping = threading.Event()
@@ -193,10 +200,17 @@ class Host:
     def _bare(self, state: EngineState, *, error: str | None = None) -> Snapshot:
         """A snapshot without data: during the start, or after a failure."""
         return Snapshot(
-            name=self.name, state=state, wall_ms=time.time_ns() // 1_000_000, settings=self._settings,
-            verdict=Verdict(reason=Reason("failed" if state == "failed" else "starting")), source=self._describe(),
-            target=OwnRun(steps=list(self._steps)), error=error, notes=self._notes(), log=self._log,
-        )  # fmt: skip
+            name=self.name,
+            state=state,
+            wall_ms=time.time_ns() // 1_000_000,
+            settings=self._settings,
+            verdict=Verdict(reason=Reason("failed" if state == "failed" else "starting")),
+            source=self._describe(),
+            target=OwnRun(steps=list(self._steps)),
+            error=error,
+            notes=self._notes(),
+            log=self._log,
+        )
 
     def _command(self, command: ToEngine) -> Reply:
         if isinstance(command, Change):

@@ -68,9 +68,16 @@ class Engine:
     """
 
     def __init__(
-        self, claim: Claim, source: Source, settings: Settings, options: EngineOptions, log: Path,
-        say: Callable[[str], None], on_snapshot: Callable[[Snapshot, bool], None], on_note: Callable[[Note], None],
-    ) -> None:  # fmt: skip
+        self,
+        claim: Claim,
+        source: Source,
+        settings: Settings,
+        options: EngineOptions,
+        log: Path,
+        say: Callable[[str], None],
+        on_snapshot: Callable[[Snapshot, bool], None],
+        on_note: Callable[[Note], None],
+    ) -> None:
         self._source = source
         self._settings = settings
         self._options = options
@@ -85,9 +92,14 @@ class Engine:
         self._spark: SparkSession | None = None
         self._progress_at = 0.0
         self._host = Host(
-            claim, settings, describe=source.describe, notes=self._notes.now, on_change=self._change,
-            on_snapshot=on_snapshot, say=say,
-        )  # fmt: skip
+            claim,
+            settings,
+            describe=source.describe,
+            notes=self._notes.now,
+            on_change=self._change,
+            on_snapshot=on_snapshot,
+            say=say,
+        )
 
     def run(self) -> int:
         """Run until the end, a stop or a signal; returns the exit code. The caller prints UsageError and RunError."""
@@ -137,9 +149,15 @@ class Engine:
         treatment: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
         firings: Existing = "refuse" if options.firings is None else treatment[options.firings]
         run = Run(
-            self._source, self._settings, state, options.firings, self._batch_applied, firings, options.late_output,
+            self._source,
+            self._settings,
+            state,
+            options.firings,
+            self._batch_applied,
+            firings,
+            options.late_output,
             options.force,
-        )  # fmt: skip
+        )
         state.note_outputs(outputs)
         if options.record is not None:
             self._host.record(options.record, options.record_bounds, treatment[options.record])
@@ -149,9 +167,13 @@ class Engine:
         with self._host.step("starting Spark (a JVM)"):
             options = self._options
             self._spark = build_session(
-                master=options.master or "local[*]", app_name=f"wmtop {self._host.name}", conf=options.conf,
-                packages=options.packages, jars=options.jars, log=self._log,
-            )  # fmt: skip
+                master=options.master or "local[*]",
+                app_name=f"wmtop {self._host.name}",
+                conf=options.conf,
+                packages=options.packages,
+                jars=options.jars,
+                log=self._log,
+            )
             state.note_jvm(jvm_process(self._spark).pid)
             if self._settings.factory is not None:
                 ship_custom(self._spark, self._settings.factory)
@@ -279,13 +301,20 @@ class Engine:
         self._notes.see(monitor, source.describe().kind)
         rates = self._rates.rates(time.monotonic(), {name: counts.records for name, counts in monitor.counts.items()})
         snapshot = snapshot_of(
-            monitor, name=self._host.name, state="ended" if ended else "stale" if silent else "live",
-            wall_ms=time.time_ns() // 1_000_000, now_ms=monitor.now_ms if ended else run.now_ms(),
+            monitor,
+            name=self._host.name,
+            state="ended" if ended else "stale" if silent else "live",
+            wall_ms=time.time_ns() // 1_000_000,
+            now_ms=monitor.now_ms if ended else run.now_ms(),
             source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
-            spark=run.progress.view(source, rates), rates=rates, unread=unread, notes=self._notes.now(),
-            points=monitor.take_points(), late_output=None if late is None else late.where,
+            spark=run.progress.view(source, rates),
+            rates=rates,
+            unread=unread,
+            notes=self._notes.now(),
+            points=monitor.take_points(),
+            late_output=None if late is None else late.where,
             late_sample=None if late is None else late.sample,
-        )  # fmt: skip
+        )
         return run.judged(snapshot, unread)
 
     def _as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:

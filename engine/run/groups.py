@@ -141,9 +141,15 @@ class Cells(Struct):
 
 
 def cells_between(
-    times: tuple[int, int], panes: Longs, settings: Settings, edges: list[int], levels: Levels, *, now_ms: int | None,
+    times: tuple[int, int],
+    panes: Longs,
+    settings: Settings,
+    edges: list[int],
+    levels: Levels,
+    *,
+    now_ms: int | None,
     rows: int,
-) -> Cells:  # fmt: skip
+) -> Cells:
     """The cells of `rows` records between the first and the last of `times` (ms), in these panes (numbers, ascending).
 
     `now_ms`: the processing time for the future guard, in ms; None: no record is known to be in the future.
@@ -225,12 +231,15 @@ def observation_of(
     names: list[str] = table[CHANNEL].chunk(0).dictionary.to_pylist() if table.num_rows else []
     greatest = pc.max(table["arrival"]).as_py() if "arrival" in table.column_names else None
     return BatchObservation(
-        batch=number, now_ms=greatest if levels.now_ms is None else levels.now_ms,
-        groups=_groups(_merged(table), names), behind=_behind(table, names), sample=_sample(table, names, number),
+        batch=number,
+        now_ms=greatest if levels.now_ms is None else levels.now_ms,
+        groups=_groups(_merged(table), names),
+        behind=_behind(table, names),
+        sample=_sample(table, names, number),
         sequences=sequences,
         last_future=_last(table.filter(table["is_future"]), part_name) if "is_future" in table.column_names else None,
         last_malformed=_last(table.filter(pc.is_null(table["start"])), part_name),
-    )  # fmt: skip
+    )
 
 
 def _with_codes(table: Any) -> Any:

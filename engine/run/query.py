@@ -51,10 +51,16 @@ class Run:
     """The monitor of one run, its state directory, and the Spark query that feeds it."""
 
     def __init__(
-        self, source: Source, asked: Settings, state: StateDirectory, firings: Path | None,
-        on_batch: Callable[[], None], existing: Existing = "refuse", late_output: str | None = None,
+        self,
+        source: Source,
+        asked: Settings,
+        state: StateDirectory,
+        firings: Path | None,
+        on_batch: Callable[[], None],
+        existing: Existing = "refuse",
+        late_output: str | None = None,
         force: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Resume from the (locked) state directory, or start a new run; UsageError if it does not fit.
 
         `existing`: what to do if the file `firings` exists; `force`: replace another run's `late_output`.

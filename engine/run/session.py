@@ -183,10 +183,16 @@ def check_version(needed: tuple[int, int]) -> None:
 
 
 def build_session(
-    *, master: str = "local[*]", app_name: str = "wmtop", conf: Mapping[str, str] | None = None,
-    packages: Sequence[str] = (), jars: Sequence[str] = (), log: Path | None = None, archive: bool = True,
+    *,
+    master: str = "local[*]",
+    app_name: str = "wmtop",
+    conf: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
+    jars: Sequence[str] = (),
+    log: Path | None = None,
+    archive: bool = True,
     needed: tuple[int, int] = (4, 3),
-) -> "SparkSession":  # fmt: skip
+) -> "SparkSession":
     """Start the JVM and the session; the output of the JVM and its Python workers goes to `log` (None: to this
     process's).
 
