@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 from wmtop.engine.run import session
-from wmtop.engine.run.failures import MAX_STRANGERS
+from wmtop.engine.run.jvm_calls import MAX_STRANGERS
 from wmtop.engine.run.session import build_session, jvm_process
 from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError

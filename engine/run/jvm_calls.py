@@ -1,0 +1,59 @@
+"""Calls of the engine's JVM to this process, on a port that everyone on this machine reaches."""
+
+import secrets
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import Any, cast
+
+MAX_STRANGERS = 64
+"""Connections at once that have not shown the token, at most: each needs a descriptor and a thread."""
+SHOWS_TOKEN_WITHIN_S = 5.0
+
+
+def take_calls(gateway: Any) -> None:
+    """Let only this session's JVM call functions of this process.
+
+    PySpark sets no token, and the JVM's side loses its own when PySpark gives it the port (`resetCallbackClient`).
+    py4j's server would read from strangers for ever, without a bound on how many they are or how much they send.
+    """
+    from py4j.java_gateway import CallbackConnection, CallbackServer, JavaObject  # pyright: ignore
+    from pyspark.java_gateway import ensure_callback_server_started  # pyright: ignore[reportUnknownVariableType]
+
+    token = secrets.token_hex(32)
+    greeting = f"A\n{token}\ne\n".encode()
+    strangers = deque[socket.socket]()
+
+    class Connection(CallbackConnection):
+        def run(self) -> None:
+            connection, stream = cast("tuple[Any, Any]", (self.socket, self.input))
+            try:
+                connection.settimeout(SHOWS_TOKEN_WITHIN_S)
+                known = secrets.compare_digest(stream.read(len(greeting)), greeting)
+                connection.settimeout(None)
+                connection.sendall(b"!yv\n" if known else b"!xn\n")
+            except OSError:
+                known = False
+            with suppress(ValueError):
+                strangers.remove(connection)
+            if not known:
+                return self.close(reset=True)
+            return super().run()
+
+    def admit(connection: socket.socket, stream: Any) -> Any:
+        strangers.append(connection)
+        if len(strangers) > MAX_STRANGERS:
+            with suppress(OSError, IndexError):
+                strangers.popleft().shutdown(socket.SHUT_RDWR)
+        return Connection(pool, stream, connection, client, parameters, server)
+
+    parameters = gateway.callback_server_parameters
+    pool, client = gateway.gateway_property.pool, gateway._gateway_client
+    server: Any = CallbackServer(pool, client, callback_server_parameters=parameters)
+    server.port, server._create_connection = 0, admit
+    gateway._create_callback_server = lambda parameters: server  # pyright: ignore[reportUnknownLambdaType]
+    ensure_callback_server_started(gateway)
+    java: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    field.setAccessible(True)
+    field.set(java.getCallbackClient(), token)
