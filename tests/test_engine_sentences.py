@@ -1,7 +1,7 @@
-"""Each sentence of README and docs about Flink, Spark or Kafka Streams has a job of the real engine that shows it.
+"""Sentences of README and docs about Flink, Spark or Kafka Streams, each with the test that shows it.
 
-The sentences are named by a piece of them, the tests by the beginning of
-their names: a sentence that changes has to be looked at again.
+Most of these tests run the real engine. The sentences are named by a piece of them, the tests by the beginning of
+their names: a sentence that changes has to be looked at again. Not all sentences are here yet.
 """
 
 import re
