@@ -338,8 +338,10 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     elif silent is not None:
         title += "; its source does not answer"
         causes[0] = "Its source does not answer from here either: the query probably waits for it."
+    last = note_of(facts, "no_new_batch")
+    may_be_idle = last is not None and last.args.get("due") is None and silent is None
     return Finding(
-        severity="critical",
+        severity="warning" if may_be_idle else "critical",
         title=title,
         impact=impact,
         cause=" ".join(text for text in causes if text),
@@ -374,8 +376,8 @@ def pause_unknown(facts: DiagnosisInput) -> Finding | None:
     """The attached Spark query has had no batch for a while, and nothing shows whether it is idle, waits for its
     trigger, or has ended.
 
-    Recognised by: no batch for longer than before, by a checkpoint alone, or where neither its batches nor its plan
-    show how long its trigger pauses.
+    Recognised by: no batch for longer than before, and neither its batches nor its plan show how long its trigger
+    pauses.
     What to do: check that its process runs. This is not an all-clear.
     """
     silent_ms, batch = pauses(facts), facts.snapshot.batch

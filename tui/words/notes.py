@@ -146,7 +146,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "query_idle": "The query is idle: it has nothing to read",
     "slowest_clock": "The slowest partition drives this query's watermark (watermarkAdvancementStrategy is min)",
     "no_batch": "No batch has started yet",
-    "no_new_batch": "No new batch, although one was due: the query hangs or has stopped",
+    "no_new_batch": "No new batch: the query is idle or has stopped; a checkpoint does not show which",
     "unreadable": "{why}",
     "broker_silent": "{why}",
     "no_member": "The group has no member now, and {unread} records are unread",

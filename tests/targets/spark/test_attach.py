@@ -18,7 +18,9 @@ from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import request
 from wmtop.engine.feed.messages import Change, Stop
 from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import Note
 from wmtop.engine.targets.watch_engine import NO_IDLE_TIMEOUT, NOT_FROM_HERE
+from wmtop.tui.words.notes import note_text
 
 from .written import Written, state_by_spark
 
@@ -114,8 +116,8 @@ def test_each_input_s_delay_is_a_node(written: dict[str, Written], tmp_path: Pat
 def test_without_json_a_few_lines(written: dict[str, Written], tmp_path: Path) -> None:
     done = wmtop("attach", written["counts"].copy(tmp_path / "orders" / "checkpoint").path, "--once")
     assert done.returncode == 0
-    assert re.match(r"orders: partial, \w+ \d+", done.stdout)
-    assert "No batch for 1h: it waits for its trigger" in done.stdout
+    assert re.match(r"orders: stale, \w+ \d+", done.stdout)
+    assert note_text(Note(0, "no_new_batch")) in done.stdout
     assert "windows 10s, " in done.stdout
     assert " 0 records" not in done.stdout
 
