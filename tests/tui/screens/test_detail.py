@@ -243,13 +243,13 @@ def test_help_at_any_width_keeps_words_beside_keys() -> None:
         def words() -> str:
             return "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
 
-        line = "  w       Windows: Open and fired windows, and why one does not fire\n"
+        line = "  w        Windows: Open and fired windows, and why one does not fire\n"
         await it.press("g", "question_mark")
         assert line in words()
         assert "Progress\n" not in words().replace("Reading Progress\n", "")
         await it.pilot.resize_terminal(60, 24)
         await it.until(lambda: "\n           why one does not fire\n" in words())
-        assert "  w       Windows: Open and fired windows, and\n           why one does not fire\n" in words()
+        assert "  w        Windows: Open and fired windows, and\n           why one does not fire\n" in words()
 
     drive(scenario, *reported(live()))
 
