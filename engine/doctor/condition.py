@@ -319,6 +319,7 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     """The attached Spark query shows no progress. It may be idle, hang or be dead.
 
     Recognised by: no new batch for much longer than its batches and its trigger explain, or its application has ended.
+    A warning where a checkpoint alone is seen and nothing is known to be unread: the query may be idle.
     What to do: check that its process runs, and read its log. If its source does not answer either, check the source
     first.
     """

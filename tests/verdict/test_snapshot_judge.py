@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from wmtop.engine.snapshot import (
@@ -58,6 +59,20 @@ def shown(moment: Moment, quiet_ms: int | None = None) -> Snapshot:
         spark=SparkProgress(query_id="q"),
         origin={"batch": "event log"},
         ended=moment.ended,
+    )
+
+
+def flink_snapshot(now: int, splits: dict[str, int], tasks: list[FlinkVertex], **fields: Any) -> Snapshot:
+    """A running Flink job at that moment; `splits` and their watermarks (ms)."""
+    return snapshot_for(
+        name="q",
+        state="live",
+        now_ms=now,
+        wall_ms=now,
+        channels=[ChannelView(split, at, None, "active", records=None) for split, at in splits.items()],
+        flink=FlinkJob("1", "q", "RUNNING", "w", tasks),
+        totals=Totals(None, None, None, None, None, None),
+        **({"settings": SETTINGS} | fields),
     )
 
 
@@ -286,19 +301,7 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
             tasks = [
                 FlinkVertex(id, id, 1, "RUNNING", inputs, output_ms=now if id == moves else NOW) for id, inputs in ids
             ]
-            found = judge.judge(
-                snapshot_for(
-                    name="q",
-                    state="live",
-                    now_ms=now,
-                    wall_ms=now,
-                    settings=SETTINGS,
-                    level=Level(watermark_ms=NOW),
-                    channels=[ChannelView("#0", NOW, None, "active", records=None)],
-                    flink=FlinkJob("1", "q", "RUNNING", "w", tasks),
-                    totals=Totals(None, None, None, None, None, None),
-                )
-            ).verdict
+            found = judge.judge(flink_snapshot(now, {"#0": NOW}, tasks, level=Level(watermark_ms=NOW))).verdict
         return found.verdict
 
     assert verdict("s") == "stalled"
@@ -312,17 +315,13 @@ def test_a_channel_is_stuck_once_the_watermark_s_patience_is_over_and_not_before
         now, level = NOW + second * SECOND, NOW - 2 * MINUTE if second < 2 else NOW - MINUTE
         splits = {"in-2": NOW - MINUTE, "in-1": NOW - 30 * SECOND, "in-0": NOW + second * SECOND}
         found = judge.judge(
-            snapshot_for(
-                name="q",
-                state="live",
-                now_ms=now,
-                wall_ms=now,
+            flink_snapshot(
+                now,
+                splits,
+                [],
                 settings=replace(SETTINGS, strategy="source", lateness_ms=None, window=None),
                 level=Level(level, max(splits.values()) - level, holder=Holder("in-2", now, "stuck")),
                 blockers=[Blocker([split], 30 * SECOND, at, "stuck") for split, at in list(splits.items())[:2]],
-                channels=[ChannelView(split, at, None, "active", records=None) for split, at in splits.items()],
-                flink=FlinkJob("1", "q", "RUNNING", "w", []),
-                totals=Totals(None, None, None, None, None, None),
             )
         )
         holder, steps = found.level.holder, [step.cause for step in found.blockers or ()]

@@ -305,7 +305,7 @@ class WindowsScreen(DetailScreen):
         least, most = _BAR
         return (
             Column("open", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
-            Column("rows", lambda window: f.count(window.records), rank=3, right=True, sort=lambda one: one.records),
+            Column("rows", lambda window: f.count(window.records), rank=3, right=True, sort=_records),
             Column("", lambda window: "", rank=4, cells=least, most=most, draw=bar),
             Column("short", short, rank=2, right=True, sort=lambda window: window.short_ms),
             Column("closes", lambda window: closes[key_of(window)].brief, rank=1, style=style,
@@ -333,7 +333,7 @@ class WindowsScreen(DetailScreen):
 
         return (
             Column("fired", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
-            Column("rows", lambda window: f.count(window.records), rank=4, right=True, sort=lambda one: one.records),
+            Column("rows", lambda window: f.count(window.records), rank=4, right=True, sort=_records),
             Column("fired at", fired, rank=2, sort=lambda window: window.fired_ms),
             Column("after end", lambda window: length(_after(window)), rank=1, right=True, sort=_after),
             Column("late firings", lambda window: f.count(window.late_firings), rank=6, right=True,
@@ -344,6 +344,10 @@ class WindowsScreen(DetailScreen):
                    sort=lambda window: window.late_drops),
             Column("until", until, rank=5, style=lambda window: "dim" if until(window) == "closed" else "text"),
         )  # fmt: skip
+
+
+def _records(window: OpenWindow | FiredWindow) -> int | None:
+    return window.records
 
 
 def _after(window: FiredWindow) -> int | None:

@@ -353,8 +353,7 @@ class HolderStrip(Canvas[HolderSpan]):
         room = width - len(_LEFT) - len(right)
         if not held.holds or held.last_ms <= held.first_ms or room < 10:
             return [[]]
-        parts = shares(held.holds, held.first_ms, held.last_ms, room)
-        cells = [max(each, key=each.__getitem__, default=None) for each in parts]
+        cells = [_longest(parts) for parts in shares(held.holds, held.first_ms, held.last_ms, room)]
         spans: list[Span] = [(_LEFT, "dim")]
         start = 0
         for end in range(1, room + 1):
@@ -412,6 +411,10 @@ def _segment(channel: str | None, width: int, now: bool) -> list[Span]:
     if cell_len(name) + 2 > width:
         return [("├" + "─" * (width - 1), style)]
     return [("├", style), (name, words), ("─" * (width - 1 - cell_len(name)), style)]
+
+
+def _longest(parts: dict[str, float]) -> str | None:
+    return max(parts, key=lambda channel: parts[channel]) if parts else None
 
 
 def _held_shade(part: float) -> int:

@@ -129,10 +129,10 @@ def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms:
         return QueryState("partial" if checkpoint.trouble else "live")
     if checkpoint.in_flight:
         return _with_note("stale", "batch_unfinished", batch=checkpoint.batch)
-    topics = facts.topics
-    is_unread = topics is not None and topics.trouble is None and any(part.unread for part in topics.partitions)
     if age_ms <= _max_pause_ms(checkpoint) and not checkpoint.continuous:
         return _with_note("partial", "pause_unknown", silent_ms=age_ms)
+    topics = facts.topics
+    is_unread = topics is not None and topics.trouble is None and any(part.unread for part in topics.partitions)
     # An epoch follows the last one also without data; a query with unread records is not idle.
     return _with_note("stale", "no_new_batch", due=1 if checkpoint.continuous or is_unread else None)
 
