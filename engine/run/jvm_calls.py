@@ -17,16 +17,19 @@ def take_calls(gateway: Any) -> None:
     PySpark sets no token, and the JVM's side loses its own when PySpark gives it the port (`resetCallbackClient`).
     py4j's server would read from strangers for ever, without a bound on how many they are or how much they send.
     """
-    from py4j.java_gateway import CallbackConnection, CallbackServer, JavaObject  # pyright: ignore
+    from py4j.clientserver import ClientServerConnection  # pyright: ignore[reportMissingTypeStubs]
+    from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
     from pyspark.java_gateway import ensure_callback_server_started  # pyright: ignore[reportUnknownVariableType]
 
     token = secrets.token_hex(32)
     greeting = f"A\n{token}\ne\n".encode()
     strangers = deque[socket.socket]()
 
-    class Connection(CallbackConnection):
+    # As PySpark's own: what a called function asks of the JVM, the calling thread of the JVM does. That one has the
+    # query's job group, and is interrupted when the query stops.
+    class Connection(ClientServerConnection):
         def run(self) -> None:
-            connection, stream = cast("tuple[Any, Any]", (self.socket, self.input))
+            connection, stream = cast("tuple[Any, Any]", (self.socket, self.stream))
             try:
                 connection.settimeout(SHOWS_TOKEN_WITHIN_S)
                 known = secrets.compare_digest(stream.read(len(greeting)), greeting)
@@ -40,18 +43,25 @@ def take_calls(gateway: Any) -> None:
                 return self.close(reset=True)
             return super().run()
 
-    def admit(connection: socket.socket, stream: Any) -> Any:
+    create_server = gateway._create_callback_server
+
+    def create_guarded(parameters: Any) -> Any:
+        server = create_server(parameters)
+        server._create_connection = lambda connection, stream: admit(server, connection, stream)
+        return server
+
+    def admit(server: Any, connection: socket.socket, stream: Any) -> Any:
         strangers.append(connection)
         if len(strangers) > MAX_STRANGERS:
             with suppress(OSError, IndexError):
                 strangers.popleft().shutdown(socket.SHUT_RDWR)
-        return Connection(pool, stream, connection, client, parameters, server)
+        admitted = Connection(
+            server.java_parameters, server.python_parameters, server.gateway_property, server.gateway_client, server
+        )
+        admitted.init_socket_from_python_server(connection, stream)
+        return admitted
 
-    parameters = gateway.callback_server_parameters
-    pool, client = gateway.gateway_property.pool, gateway._gateway_client
-    server: Any = CallbackServer(pool, client, callback_server_parameters=parameters)
-    server.port, server._create_connection = 0, admit
-    gateway._create_callback_server = lambda parameters: server  # pyright: ignore[reportUnknownLambdaType]
+    gateway._create_callback_server = create_guarded
     ensure_callback_server_started(gateway)
     java: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
     field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from wmtop.engine.system.files import PrivateDirectory
 from ..refusals import refused
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def test_it_computes_in_utc_and_keeps_quiet(spark: "SparkSession") -> None:
@@ -178,6 +179,27 @@ def test_only_the_jvm_calls_functions_of_this_process_and_a_query_survives_who_t
         wait_for_a_batch()
     finally:
         query.stop()
+
+
+def test_stopping_a_query_interrupts_what_its_batch_function_waits_for_in_the_jvm(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    waiting, outcome = threading.Event(), list[BaseException]()
+
+    def wait(frame: "DataFrame", number: int) -> None:
+        waiting.set()
+        try:
+            spark._jvm.java.lang.Thread.sleep(60_000)  # pyright: ignore
+        except BaseException as error:
+            outcome.append(error)
+            raise
+
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = rows.writeStream.foreachBatch(wait).option("checkpointLocation", str(tmp_path)).start()
+    assert waiting.wait(60)
+    query.stop()
+    [error] = outcome
+    assert "InterruptedException" in str(error)
 
 
 def test_strangers_that_keep_connections_keep_the_jvm_from_nothing(spark: "SparkSession", tmp_path: Path) -> None:
