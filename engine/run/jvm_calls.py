@@ -43,25 +43,19 @@ def take_calls(gateway: Any) -> None:
                 return self.close(reset=True)
             return super().run()
 
-    create_server = gateway._create_callback_server
-
-    def create_guarded(parameters: Any) -> Any:
-        server = create_server(parameters)
-        server._create_connection = lambda connection, stream: admit(server, connection, stream)
-        return server
-
-    def admit(server: Any, connection: socket.socket, stream: Any) -> Any:
+    def admit(connection: socket.socket, stream: Any) -> Any:
         strangers.append(connection)
         if len(strangers) > MAX_STRANGERS:
             with suppress(OSError, IndexError):
                 strangers.popleft().shutdown(socket.SHUT_RDWR)
-        admitted = Connection(
-            server.java_parameters, server.python_parameters, server.gateway_property, server.gateway_client, server
-        )
+        admitted = Connection(parameters, python, gateway.gateway_property, gateway._gateway_client, server)
         admitted.init_socket_from_python_server(connection, stream)
         return admitted
 
-    gateway._create_callback_server = create_guarded
+    parameters, python = gateway.java_parameters, gateway.python_parameters
+    server: Any = gateway._create_callback_server(python)
+    server.port, server._create_connection = 0, admit
+    gateway._create_callback_server = lambda parameters: server  # pyright: ignore[reportUnknownLambdaType]
     ensure_callback_server_started(gateway)
     java: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
     field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
