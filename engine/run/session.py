@@ -321,6 +321,7 @@ def _set_environment(master: str, java_home: Path, python: str | None) -> None:
         os.environ["WMTOP_PYTHON"], os.environ["PYSPARK_PYTHON"] = sys.executable, str(_WORKER_PYTHON)
     if is_local_master(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no look-up of a host name that may not resolve
+    os.environ["PYSPARK_PIN_THREAD"] = "true"  # a stop interrupts the function of a batch only so
     os.environ["PYTHONSAFEPATH"] = "1"  # else the workers import from the current directory first
 
 
@@ -331,9 +332,8 @@ def _settings(
     tried = re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", master)
     settings = {"spark.master": tried, "spark.app.name": app_name, **_DEFAULTS}
     settings |= _LOCAL_DEFAULTS if is_local_master(master) else _CLUSTER_DEFAULTS
-    settings["spark.sql.warehouse.dir"] = str(
-        Path(tempfile.gettempdir(), "wmtop-warehouse")
-    )  # never made, not in the cwd
+    # Never made, and not in the current directory.
+    settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), "wmtop-warehouse"))
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     if jars:
