@@ -33,7 +33,7 @@ HEALTHY = Stream().run(120, traffic("abcd")).published[-1]
 
 
 class Shows:
-    """A target that shows one snapshot and then lives on."""
+    """A target that shows one snapshot, again and again."""
 
     name = "shows"
 
@@ -42,7 +42,8 @@ class Shows:
 
     def follow(self, name: str, pace: Pace) -> Generator[Message]:
         yield self._snapshot
-        pace.wait(30)
+        while pace.wait(1):
+            yield self._snapshot
 
 
 class Hangs(Shows):
