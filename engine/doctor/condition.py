@@ -12,7 +12,7 @@ SILENT_MS = 10_000
 NO_RESULTS = "No results: event time does not move any more"
 _CHECK_ASSIGNMENT = Fix(
     "check-assignment",
-    "Check that a consumer of the group is assigned to the partition and reads it (kafka-consumer-groups.sh --describe)",
+    "Check that a consumer of the group is assigned to the partition (kafka-consumer-groups.sh --describe)",
 )
 OLD = "Everything else on the screen is from before that."
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
