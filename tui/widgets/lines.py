@@ -226,7 +226,7 @@ class FactList(Canvas[Sequence[tuple[str, list[Span]]]]):
 
 
 def _line(fact: tuple[str, list[Span]], width: int) -> list[Span]:
-    return clip([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
+    return clip_words([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
 
 
 class Prose(Canvas[Sequence[Span]]):

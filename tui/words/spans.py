@@ -25,11 +25,20 @@ class Part(Struct, frozen=True):
     """The text before it, unless it comes first on its side."""
     short: tuple[Span, ...] = ()
     """What is shown instead before it is dropped or cut."""
+    short_rank: int = 0
+    """Shortened before parts of this rank are dropped, where that is greater than its own."""
 
 
-def part(*spans: Span, rank: int = 0, right: bool = False, gap: str = "   ", short: tuple[Span, ...] = ()) -> Part:
+def part(
+    *spans: Span,
+    rank: int = 0,
+    right: bool = False,
+    gap: str = "   ",
+    short: tuple[Span, ...] = (),
+    short_rank: int = 0,
+) -> Part:
     """A part of a line; see `Part`."""
-    return Part(spans, rank, right, gap, short)
+    return Part(spans, rank, right, gap, short, short_rank)
 
 
 def cells(spans: Iterable[Span]) -> int:
@@ -43,7 +52,7 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     while True:
         left, right = _side(kept, False), _side(kept, True)
         spare = width - cells(left) - cells(right)
-        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, bool(kept[i].short), i), default=None)
+        worst = max(range(len(kept)), key=lambda i: (*_given_up(kept[i]), i), default=None)
         if spare >= (2 if left and right else 0) or worst is None:
             break
         if kept[worst].short:
@@ -60,6 +69,11 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     if spare < 0:
         return clip_words([*left, ("  ", style), *right] if right else left, width)
     return [*left, (" " * spare, style), *right] if spare else [*left, *right]
+
+
+def _given_up(item: Part) -> tuple[int, bool]:
+    """The rank at which the part gives up something, and whether that leaves its short form."""
+    return (max(item.rank, item.short_rank), True) if item.short else (item.rank, False)
 
 
 def clip(spans: Iterable[Span], width: int) -> list[Span]:
@@ -176,13 +190,16 @@ class Top(Struct, frozen=True):
 
 _CLAUSE = re.compile(r"; | · |, |: |$")
 _ASIDE = re.compile(r" \([^()]*\)")
+_DIRECTORIES = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")
 
 
 def fitted(text: str, width: int) -> str:
     """The text; where that is longer than `width` cells, without what is in parentheses, its first clauses or else
-    words, never a part of a word.
+    words, never a part of a word; of a path the file's name.
     """
-    clauses = (whole[: end.start()] for whole in (text, _ASIDE.sub("", text)) for end in _CLAUSE.finditer(whole))
+    short = _ASIDE.sub("", text)
+    wholes = (text, short, _DIRECTORIES.sub("…/", text), _DIRECTORIES.sub("…/", short))
+    clauses = (whole[: end.start()] for whole in wholes for end in _CLAUSE.finditer(whole))
     fitting = [clause for clause in clauses if cell_len(clause) <= width and clause.count("(") == clause.count(")")]
     if fitting:
         return max(fitting, key=len)
