@@ -248,9 +248,11 @@ class HeatMap(Canvas[Sequence[Moment]]):
 
 def _legend(most: int) -> list[Span]:
     """The meaning of the shades, in their colours."""
+    bounds = [most // share for share in (*STEPS, 1)]
     spans: list[Span] = []
-    for sign, style, share in zip(SHADES, _HEAT_STYLES, (*STEPS, 1), strict=True):
-        spans += [(f" {sign}", style), (f"≤{f.duration(most // share)}", "dim")]
+    for place, (sign, style) in enumerate(zip(SHADES, _HEAT_STYLES, strict=True)):
+        if bounds[place] not in bounds[:place]:
+            spans += [(f" {sign}", style), (f"≤{f.duration(bounds[place])}", "dim")]
     return spans
 
 

@@ -25,6 +25,8 @@ class Part(Struct, frozen=True):
     """The text before it, unless it comes first on its side."""
     short: tuple[Span, ...] = ()
     """What is shown instead before it is dropped or cut."""
+    shortest: tuple[Span, ...] = ()
+    """What is shown instead of `short` where there is no room for that either."""
     short_rank: int = 0
     """Shortened before parts of this rank are dropped, where that is greater than its own."""
 
@@ -35,10 +37,11 @@ def part(
     right: bool = False,
     gap: str = "   ",
     short: tuple[Span, ...] = (),
+    shortest: tuple[Span, ...] = (),
     short_rank: int = 0,
 ) -> Part:
     """A part of a line; see `Part`."""
-    return Part(spans, rank, right, gap, short, short_rank)
+    return Part(spans, rank, right, gap, short, shortest, short_rank)
 
 
 def cells(spans: Iterable[Span]) -> int:
@@ -56,7 +59,7 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
         if spare >= (2 if left and right else 0) or worst is None:
             break
         if kept[worst].short:
-            kept[worst] = replace(kept[worst], spans=kept[worst].short, short=())
+            kept[worst] = replace(kept[worst], spans=kept[worst].short, short=kept[worst].shortest, shortest=())
         elif kept[worst].rank:
             indent = worst == 0 and kept[0].spans[0][0].startswith(" ")
             del kept[worst]
@@ -89,14 +92,26 @@ def clip(spans: Iterable[Span], width: int) -> list[Span]:
 
 def clip_words(spans: Sequence[Span], width: int) -> list[Span]:
     """The runs in at most `width` cells; where they continue, ` …` after a whole word."""
-    left = _last_word_end("".join(text for text, _ in spans), width)
-    if not left or cells(spans) <= width:
+    end = _last_word_end("".join(text for text, _ in spans), width)
+    if not end or cells(spans) <= width:
         return clip(spans, width)
+    out = _first_characters(spans, end)
+    return [*out, (" …", out[-1][1])]
+
+
+def _first_characters(spans: Sequence[Span], left: int) -> list[Span]:
     out: list[Span] = []
     for text, style in spans:
         out += [(text[:left], style)] if left > 0 else []
         left -= len(text)
-    return [*out, (" …", out[-1][1])]
+    return out
+
+
+def clip_clauses(spans: Sequence[Span], width: int) -> list[Span]:
+    """The runs in at most `width` cells; where they continue, their first clauses, or else words and ` …`."""
+    text = "".join(text for text, _ in spans)
+    end = _last_clause_end(text, width)
+    return clip_words(spans, width) if end is None else _first_characters(spans, end)
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
@@ -199,12 +214,26 @@ def fitted(text: str, width: int) -> str:
     """
     short = _ASIDE.sub("", text)
     wholes = (text, short, _DIRECTORIES.sub("…/", text), _DIRECTORIES.sub("…/", short))
-    clauses = (whole[: end.start()] for whole in wholes for end in _CLAUSE.finditer(whole))
-    fitting = [clause for clause in clauses if cell_len(clause) <= width and clause.count("(") == clause.count(")")]
-    if fitting:
-        return max(fitting, key=len)
+    clauses = [whole[:end] for whole in wholes if (end := _last_clause_end(whole, width)) is not None]
+    if clauses:
+        return max(clauses, key=len)
     end = _last_word_end(text, width)
     return f"{text[:end]} …" if end else cut(text, width)
+
+
+_ENOUGH = 2 / 5
+"""Clauses are shown alone where they fill at least that part of the room; else more words say more."""
+
+
+def _last_clause_end(text: str, width: int) -> int | None:
+    """Where the last clause ends that fits into `width` cells, with all parentheses closed; None: none says enough."""
+    ends = (end.start() for end in _CLAUSE.finditer(text))
+    fitting = [
+        end for end in ends if cell_len(text[:end]) <= width and text.count("(", 0, end) == text.count(")", 0, end)
+    ]
+    if not fitting or (fitting[-1] < len(text) and cell_len(text[: fitting[-1]]) < _ENOUGH * width):
+        return None
+    return fitting[-1]
 
 
 def _last_word_end(text: str, width: int) -> int:

@@ -53,10 +53,11 @@ REASONS: dict[str | None, str] = {
 
 
 class Blame(Struct, frozen=True):
-    """Who holds back the watermark and how: `F9, YV have no data`, and where there is less room `F9 +1: no data`."""
+    """Who holds back the watermark and how: `F9, YV have no data`, `F9 +1: no data` or just `F9 +1`."""
 
     words: str
     short: str
+    shortest: str
 
 
 class Offer(Struct, frozen=True):
@@ -112,10 +113,16 @@ def verdict_parts(
         reasons.insert(0, headline)
     reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
-        is_blame = who is not None and text == who.words
-        short = who.short if who is not None and is_blame else _shorter(verdict, text)
-        fewer, before = ((short, text_style),) if short != text else (), _COST if is_blame else 0
-        parts.append(part((text, text_style), rank=place, gap=" · " if place else "  ", short=fewer, short_rank=before))
+        gap = " · " if place else "  "
+        if who is not None and text == who.words:
+            short, shortest = ((who.short, text_style),), ((who.shortest, text_style),)
+            parts.append(
+                part((text, text_style), rank=place, gap=gap, short=short, shortest=shortest, short_rank=_COST)
+            )
+            continue
+        short = _shorter(verdict, text)
+        fewer = ((short, text_style),) if short != text else ()
+        parts.append(part((text, text_style), rank=place, gap=gap, short=fewer))
     usual = usually(verdict)
     if age is not None and usual is not None:
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
@@ -201,7 +208,7 @@ def _blame_of(snapshot: Snapshot) -> Blame | None:
     if stuck is not None and not steps:  # a task of Kafka Streams; one that is slow only by its name
         is_slow, is_fine = stuck.verdict == "slow", stuck.verdict in ("moving", "unknown", "ended")
         text = clock_name(stuck) if is_slow else None if is_fine else stuck_title(snapshot, stuck)
-        return None if text is None else Blame(text, text)
+        return None if text is None else Blame(text, text, text)
     if not steps or snapshot.verdict.reason.code == "lateness_raised":
         return None
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
@@ -211,9 +218,8 @@ def _blame_of(snapshot: Snapshot) -> Blame | None:
 
 
 def _blame_on(channels: Sequence[str], count: int, cause: Cause) -> Blame:
-    others = f" +{count - 1:,}" if count > 1 else ""
-    short = f"{f.label(channels[0], _SHORT_NAME)}{others}: {CAUSES[cause].short}"
-    return Blame(f"{_named_shortly(channels, count)} {does(cause, count)}", short)
+    who = f.label(channels[0], _SHORT_NAME) + (f" +{count - 1:,}" if count > 1 else "")
+    return Blame(f"{_named_shortly(channels, count)} {does(cause, count)}", f"{who}: {CAUSES[cause].short}", who)
 
 
 def _what_waits(snapshot: Snapshot, zone: tzinfo | None) -> list[str]:
