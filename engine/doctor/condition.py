@@ -1,15 +1,19 @@
 """The state of the target: failed, not running, unreachable, starting, paused, partly unknown, without records."""
 
-from ..snapshot import Note, NoteCode
+from ..snapshot import ConsumerGroup, Note, NoteCode
 from ..snapshot.flink_job import FlinkJob
 from ..text import formatting as f
 from ..text.codes import JOB_GONE, unknown_text
-from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Finding, Fix, Text, n, span, stamped
+from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Finding, Fix, Text, n, names, span, stamped, verb
 from .rules import MINUTE, DiagnosisInput, rule
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
 NO_RESULTS = "No results: event time does not move any more"
+_CHECK_ASSIGNMENT = Fix(
+    "check-assignment",
+    "Check that a consumer of the group is assigned to the partition (kafka-consumer-groups.sh --describe)",
+)
 OLD = "Everything else on the screen is from before that."
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
@@ -231,6 +235,46 @@ def _unreadable(facts: DiagnosisInput) -> str | None:
     note = note_of(facts, "unreadable")
     text = "" if note is None else f.clean(str(note.args.get("why") or ""))
     return f"{f.sentence(text)}." if text else None
+
+
+@rule("partitions-not-read", "Progress", "Blockers", accounts_for=("stalled", "unknown"))
+def partitions_not_read(facts: DiagnosisInput) -> Finding | None:
+    """A consumer group has read nothing from a partition that has records. A job that reads it has no watermark until
+    it does.
+
+    Recognised by: the group's offset is that of the partition's first record, or it has no offset there.
+    What to do: check that a consumer of the group is assigned to the partition and reads it.
+    """
+    if not isinstance(facts.snapshot.target, ConsumerGroup) or facts.snapshot.state != "live":
+        return None
+    unread = [view for view in facts.channels if view.state == "never_seen" and view.backlog]
+    left_out = note_of(facts, "partitions_uncommitted")
+    if not unread and left_out is None:
+        return None
+    count, records = _number_in(left_out, "partitions"), _number_in(left_out, "records")
+    uncommitted = None if count is None else f"{n(count, 'partition')} with {n(records, 'record')} and no commit"
+    if not unread:
+        return Finding(
+            size=records or 0,
+            title=f"The group has committed nothing on {n(count, 'partition')} with records",
+            impact=f"Not known whether {n(records, 'record')} {'is' if records == 1 else 'are'} unread",
+            cause="No consumer of the group reads it, or none has committed an offset there.",
+            evidence=[uncommitted, None if left_out is None else f"First: {f.clean(str(left_out.args['partition']))}"],
+            fixes=(_CHECK_ASSIGNMENT,),
+            not_for=("stalled",),
+        )
+    channels, waiting = tuple(view.channel for view in unread), sum(view.backlog or 0 for view in unread)
+    return Finding(
+        severity="critical" if facts.verdict == "stalled" else "warning",
+        size=waiting,
+        channels=channels,
+        title=f"The group has read nothing from {verb(channels, 'partition', 'partitions')} {names(channels)}",
+        impact=f"{n(waiting, 'record')} unread; a job that reads them waits for the first one",
+        cause="Its offset is that of the first record: no consumer of the group has read one.",
+        evidence=[f"{n(len(unread), 'partition')} without a record that was read", uncommitted],
+        fixes=(_CHECK_ASSIGNMENT,),
+        blames="backlog",
+    )
 
 
 @rule("no-records", "Progress", accounts_for=("unknown",), before_data=True)

@@ -186,7 +186,7 @@ def brief(ms: int, zone: tzinfo | None, step_ms: int) -> str:
 
 
 def axis_times(times: Sequence[int], zone: tzinfo | None, step_ms: int) -> list[str]:
-    """The labels of an axis with steps of `step_ms`, in at most 7 cells: as `brief`.
+    """The labels of an axis with steps of `step_ms`, in at most 8 cells: as `brief`.
 
     Where an axis by days goes over the end of a year, the first time of each year is shown as `2028-01`.
     """

@@ -181,6 +181,19 @@ def test_a_group_is_where_it_has_committed(
     later = it.until(lambda p: channels(p)["0"].backlog == 0)
     assert later.level.watermark_ms == now_ms - 2_000 - 1
     assert channels(later)["0"].rate is not None
+    [source] = later.sources or []
+    assert source.backlog is None, "of partition 2 it is not known"
+    assert [note.code for note in later.notes] == ["partitions_uncommitted"]
+    commit("readers", topic, {0: 9, 1: 9, 2: 0})
+    begun = it.until(lambda p: channels(p)["2"].backlog == 9)
+    assert (begun.level.watermark_ms, begun.notes) == (later.level.watermark_ms, [])
+    assert begun.level.holder is not None
+    assert (begun.level.holder.channel, begun.level.holder.cause) == ("2", "backlog")
+    commit("readers", topic, {0: 9, 1: 9, 2: 5})
+    read = it.until(lambda p: channels(p)["2"].backlog == 4)
+    assert channels(read)["2"].max_event_ms == now_ms - 6_000
+    assert read.level.holder is not None
+    assert read.level.holder.channel == "2"
 
 
 def test_a_look_joins_no_group(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.feed import run_directory
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
@@ -113,6 +114,32 @@ def test_a_group_that_falls_silent_with_unread_records(
     consumer.close(autocommit=False)
     assert sum(seen.values()) > 12
     assert "stalled" in seen or not timed, seen
+
+
+def test_a_group_that_has_read_nothing_from_a_partition_with_records(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce
+) -> None:
+    topic = create_topic(2)
+    produce(topic, [record(1)] * 5)
+    consumer: Any = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=f"g-{topic}", enable_auto_commit=False)
+    consumer.assign([TopicPartition(topic, partition) for partition in (0, 1)])
+    at = Counter[int]()
+
+    def commit(read: int) -> None:
+        at[0] += 1
+        produce(topic, [record(0)])
+        positions = {0: at[0], 1: read}
+        consumer.commit({TopicPartition(topic, p): OffsetAndMetadata(end, "", -1) for p, end in positions.items()})
+
+    commit(0)
+    follower, watch = followed(broker, topic, group=f"g-{topic}")
+    seen = check_all(until(follower, watch.poll, {"stalled"}, lambda: commit(0)))
+    assert set(seen) == {"unknown", "stalled"}
+    assert follower.last is not None
+    assert [finding.code for finding in diagnose(follower.last, [])] == ["partitions-not-read"]
+    assert set(check_all(until(follower, watch.poll, {"moving"}, lambda: commit(5)))) >= {"moving"}
+    watch.close()
+    consumer.close(autocommit=False)
 
 
 @pytest.fixture

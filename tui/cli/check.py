@@ -21,7 +21,7 @@ from ...engine.snapshot.recommendation import recommendation
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
-from ...engine.text.formatting import clean, cut, duration
+from ...engine.text.formatting import clean, duration
 from ..words.chain import chain_headline
 from ..words.check import (
     BAD,
@@ -39,6 +39,7 @@ from ..words.check import (
     table,
 )
 from ..words.fleet import held_back_by
+from ..words.spans import fitted
 from .options import (
     FAIL_ON,
     OF_CHECKS,
@@ -297,7 +298,7 @@ def explain(
     columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
     if code is None:
         for known in sorted(RULES):
-            print(cut(f"{known:<{_INDENT}}{meaning_of(known).in_short}", columns))
+            print(fitted(f"{known:<{_INDENT}}{meaning_of(known).in_short}", columns))
         return
     known = code.strip().lower().replace("_", "-")
     if known not in RULES:

@@ -17,11 +17,13 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.events import Resize, TextSelected
 from textual.geometry import Offset
+from textual.notifications import Notify
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -32,7 +34,7 @@ from ..widgets.canvas import Painted, bindings
 from ..widgets.lines import Prompt, TextLine, TopLines
 from ..widgets.themes import DARK, THEMES, ascii_driver, prepare_terminal, usual_theme
 from ..words.keys import Hint, where_it_works
-from ..words.spans import Top, part
+from ..words.spans import Top, fitted, part
 from ..words.texts import HOW_TO_FILTER, Chosen, Filter, TableRecords, as_csv, as_json, filter_of
 
 WRITES_FILES = frozenset({"save_svg", "save_csv", "save_json", "record", "export_incident"})
@@ -244,6 +246,8 @@ Result = TypeVar("Result")
 _LOOK_FOR_TERMINAL_S, _RESTORES_TERMINAL_S = 1.0, 1.0
 _NOTICE_CELLS = 60
 """Cells of a copied text that its notice shows, at most."""
+_AROUND_NOTICE = 8
+"""Cells around the text of a notice: its padding, its edge and the margins."""
 
 
 class BaseApp(App[Result]):
@@ -386,6 +390,19 @@ class BaseApp(App[Result]):
     def most_important(self) -> Top | None:
         """The lines that also a terminal that is too small shows."""
         return None
+
+    def on_notify(self, event: Notify) -> None:
+        """Fit a notice into its line, in whole clauses; without room for all, the newest one alone is shown."""
+        notice, shown = event.notification, list(self._notifications)  # pyright: ignore[reportPrivateUsage]
+        notice.message = fitted(notice.message, self.size.width - _AROUND_NOTICE)
+        if sum(cell_len(each.message) + _AROUND_NOTICE for each in (*shown, notice)) > self.size.width:
+            self.clear_notifications()
+
+    def clear_notifications(self) -> None:
+        """As in Textual, which keeps the holders of the cleared notices: they would take the room of the next ones."""
+        super().clear_notifications()
+        for screen in self.screen_stack:
+            screen.query("ToastHolder").remove()
 
     def on_load(self) -> None:
         if not self.is_headless and _has_terminal():

@@ -14,7 +14,7 @@ from ..words.late_records import About
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
-from ..words.spans import Span
+from ..words.spans import Span, fitted
 from ..words.texts import NO_FIX, TableRecords
 from .base_app import app_of
 from .target_screen import FURTHER, DetailScreen
@@ -183,14 +183,17 @@ def _screen_of(finding: Diagnosis) -> str | None:
 
 def _item(finding: Diagnosis, wide: bool) -> Item:
     word, style = SEVERITIES[finding.severity]
-    head: list[Span] = [(f" {f.pad(word, _BADGE - 1)}", style), (finding.title, "strong")]
+    badge: Span = (f" {f.pad(word, _BADGE - 1)}", style)
     impact: Span = (finding.impact, "text")
 
     def line(width: int) -> list[Span]:
-        title = f.pad(finding.title, min(max(_TITLE, width // 2 - _BADGE), 64))
-        return [head[0], (title + "  ", "strong"), impact]
+        room = min(max(_TITLE, width // 2 - _BADGE), 64)
+        return [badge, (f.pad(fitted(finding.title, room), room) + "  ", "strong"), impact]
 
-    lines: tuple[Draw, ...] = (line,) if wide else (lambda _: head, lambda _: [(" " * _BADGE, "dim"), impact])
+    def head(width: int) -> list[Span]:
+        return [badge, (fitted(finding.title, width - _BADGE), "strong")]
+
+    lines: tuple[Draw, ...] = (line,) if wide else (head, lambda _: [(" " * _BADGE, "dim"), impact])
     return Item(lines, finding.code, name=finding.title)
 
 

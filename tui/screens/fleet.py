@@ -18,7 +18,7 @@ from ..words import fleet as words
 from ..words.columns import Column, row_line, title_at, titles_line
 from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
-from ..words.spans import Span, clip, fitted, part
+from ..words.spans import Span, clip, part
 from ..words.texts import Appearance, TableRecords
 from .base_app import BaseApp, PromptScreen, app_of
 from .chain import ChainScreen, Holds
@@ -109,10 +109,10 @@ class FleetScreen(PromptScreen):
             self.action_open()
 
     def action_open(self) -> None:
-        """Open the selected target, or say why it is lost: a notice has 8 cells around its text."""
+        """Open the selected target, or say why it is lost."""
         row = self.query_one(FleetTable).chosen
         if row is not None and row.findings is None:
-            self.notify(fitted(row.reason or "", self.size.width - 8), severity="warning", markup=False)
+            self.notify(row.reason or "", severity="warning", markup=False)
         elif row is not None:
             app_of(self).exit(row.target)
 

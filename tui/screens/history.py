@@ -141,7 +141,10 @@ class HistoryScreen(DetailScreen):
 
 def _why(hold: Hold, room: int) -> str:
     """The causes, in `room` cells; without room for all the last one."""
-    causes = [CAUSES[cause].short for cause in hold.causes] or [f.ELSEWHERE]
+    # A channel behind which none was further: it only sets the watermark, as also the main screen says.
+    causes = [
+        "sets the watermark" if cause == "behind" and not hold.lag_ms else CAUSES[cause].short for cause in hold.causes
+    ] or [f.ELSEWHERE]
     text = ", then ".join(causes)
     return text if len(text) <= room else causes[-1]
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -96,28 +97,36 @@ class Incident(Struct, frozen=True, kw_only=True):
 
 
 class LastMinutes:
-    """The snapshots of the last minutes, within bounds of time and memory."""
+    """The snapshots of the last minutes, within bounds of time and memory; a thread of its own compresses them."""
 
     def __init__(self) -> None:
         # With the time of each, and compressed: as objects they have twenty times the size, hundreds of MB.
         self._lines: deque[tuple[int, bytes]] = deque()
         self._size = 0
+        self._worker = ThreadPoolExecutor(1, "wmtop-minutes")  # one: it keeps the order, and alone changes the lines
+        self._newest: Future[None] | None = None
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep one, and drop what is too old."""
         if snapshot.wall_ms is None or snapshot.state == "starting":
             return
-        kept, line = self._lines, compress(encode_line(snapshot), 1)
-        kept.append((snapshot.wall_ms, line))
-        self._size += len(line)
-        while len(kept) > 1 and self._is_too_much(snapshot.wall_ms):
-            self._size -= len(kept.popleft()[1])
+        if self._newest is not None and self._newest.done():
+            self._newest.result()  # raises what keeping it raised
+        self._newest = self._worker.submit(self._keep, snapshot, snapshot.wall_ms)
 
     def until(self, snapshot: Snapshot) -> list[Snapshot]:
         """The snapshots up to and including the given one; thread-safe, as decoding them takes a while."""
-        lines = [line for wall_ms, line in list(self._lines) if wall_ms < (snapshot.wall_ms or 0)]
+        kept = self._worker.submit(list, self._lines).result()  # after all that were added
+        lines = [line for wall_ms, line in kept if wall_ms < (snapshot.wall_ms or 0)]
         before = (decode_from_engine(b"".join(Frames().feed(line))) for line in lines)
         return [*(one for one in before if isinstance(one, Snapshot)), snapshot]
+
+    def _keep(self, snapshot: Snapshot, wall_ms: int) -> None:
+        kept, line = self._lines, compress(encode_line(snapshot), 1)
+        kept.append((wall_ms, line))
+        self._size += len(line)
+        while len(kept) > 1 and self._is_too_much(wall_ms):
+            self._size -= len(kept.popleft()[1])
 
     def _is_too_much(self, wall_ms: int) -> bool:
         old = wall_ms - self._lines[0][0] > CLIP_MS and len(self._lines) > MIN_SNAPSHOTS

@@ -201,7 +201,7 @@ class Barrel(Canvas[Sequence[Stave]]):
         lines = [part for line in texts for part in wrap(line, beside)]
         lines = lines if len(lines) <= room else [fitted(line, beside) for line in texts][:room]
         for place, line in enumerate(lines, max((air - len(lines)) // 2, 0)):
-            text = f.cut(line, inner)
+            text = fitted(line, inner)
             left = (inner - cell_len(text)) // 2
             out[place] = [*gutter[rows - 1 - place], (" " * left, "text"), (text, "text")]
         return out

@@ -248,9 +248,11 @@ class HeatMap(Canvas[Sequence[Moment]]):
 
 def _legend(most: int) -> list[Span]:
     """The meaning of the shades, in their colours."""
+    bounds = [most // share for share in (*STEPS, 1)]
     spans: list[Span] = []
-    for sign, style, share in zip(SHADES, _HEAT_STYLES, (*STEPS, 1), strict=True):
-        spans += [(f" {sign}", style), (f"≤{f.duration(most // share)}", "dim")]
+    for place, (sign, style) in enumerate(zip(SHADES, _HEAT_STYLES, strict=True)):
+        if bounds[place] not in bounds[:place]:
+            spans += [(f" {sign}", style), (f"≤{f.duration(bounds[place])}", "dim")]
     return spans
 
 
@@ -273,7 +275,7 @@ def _shade(lag: int | None, most: int) -> Span:
     return SHADES[place], _HEAT_STYLES[place]
 
 
-_GUTTER = 10
+_GUTTER = 11
 
 
 class TimeScene(Struct, frozen=True):
@@ -297,7 +299,7 @@ class TimeCanvas(Canvas[TimeScene]):
         scene, columns, rows = self.content, width - _GUTTER - 1, height - 1
         data, empty = scene.data, scene.empty
         if data is None or columns < 4 or rows < 3:
-            return [[], clip([(f" {empty}", "dim")], width)][:height]
+            return [[], [(fitted(f" {empty}", width), "dim")]][:height]
         frame = self.frame = frame_of(data, scene.look, columns, rows, self.frame)
         labels = y_labels(frame, scene.zone)
         lines: list[list[Span]] = []
@@ -306,7 +308,7 @@ class TimeCanvas(Canvas[TimeScene]):
             mark = f" {text or '':>{_GUTTER - 3}} "
             lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *spans])
         if empty:
-            lines[1] = [*lines[1][:2], (f" {empty}"[:columns], "dim")]
+            lines[1] = [*lines[1][:2], (fitted(f" {empty}", columns), "dim")]
         return [*lines, _bottom(frame, scene.zone)]
 
 
@@ -372,7 +374,7 @@ class HolderLanes(Canvas[HolderSpan]):
         held = self.content
         channels = totals(held.holds)
         if not channels or height < 2:
-            return [clip([(f" {held.empty}", "dim")], width)]
+            return [[(fitted(f" {held.empty}", width), "dim")]]
         kept = channels[: height - 1]
         if held.holder is not None and all(total.channel != held.holder for total in kept):
             kept[-1:] = [total for total in channels if total.channel == held.holder]

@@ -13,7 +13,20 @@ from textual.widgets import Input, Label
 
 from ...engine.text.formatting import clean, duration, pad
 from ..words.keys import Hint
-from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, clip_words, lay, part, spark
+from ..words.spans import (
+    SPARK_CELLS,
+    Part,
+    Span,
+    Top,
+    WatermarkLine,
+    cells,
+    clip,
+    clip_clauses,
+    clip_words,
+    lay,
+    part,
+    spark,
+)
 from .canvas import Canvas
 
 _MIN_SPARK = 8
@@ -100,7 +113,7 @@ class Rule(Canvas[Headings]):
     def _stretch(self, heading: Heading, width: int) -> list[Span]:
         right = [(" ", "frame"), *heading.right, (" ─", "frame")] if heading.right else []
         room = width - cells(right) - 1 if heading.firm else width
-        title = clip_words([("─ ", "frame"), *heading.title, (" ", "frame")], room)
+        title = [("─ ", "frame"), *clip_clauses(heading.title, max(room - 3, 0)), (" ", "frame")]
         spare = width - cells(title) - cells(right)
         if spare < 1:
             right, spare = [], width - cells(title)
@@ -226,7 +239,7 @@ class FactList(Canvas[Sequence[tuple[str, list[Span]]]]):
 
 
 def _line(fact: tuple[str, list[Span]], width: int) -> list[Span]:
-    return clip([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
+    return clip_words([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
 
 
 class Prose(Canvas[Sequence[Span]]):

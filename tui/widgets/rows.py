@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 
 from ..words.columns import Column, Row, laid, row_line, sized, title_at, titles_line
-from ..words.spans import Span, cells, clip
+from ..words.spans import Span, cells, clip, clip_words
 from ..words.texts import NOTHING_MATCHES, Filter
 from .canvas import Painted, Picked, bindings, differ
 
@@ -240,7 +240,7 @@ class Sheet(Rows):
         """An item as it is shown."""
         width = self.row_cells
         lines = next((item.lines for item in self._items if item.key == key), ())
-        return "\n".join(text_of(clip(line(width), width)) for line in lines)
+        return "\n".join(text_of(clip_words(line(width), width)) for line in lines)
 
     @property
     def sorted_by(self) -> str | None:
@@ -352,7 +352,7 @@ class Sheet(Rows):
         item = self._items[place]
         if item.columns is not None:
             return clip(titles_line(item.columns(width), self._sort, reverse=self._reverse), width)
-        return clip(item.lines[line](width), width)
+        return clip_words(item.lines[line](width), width)
 
     def _show_item(self, key: str) -> None:
         """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""

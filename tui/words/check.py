@@ -17,6 +17,7 @@ from ...engine.snapshot.recommendation import Recommendation
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog
 from ...engine.verdict.verdict import verdict_of
+from .spans import fitted
 from .verdict import WORDS, WORST, age_words, lost_an_hour, usually
 from .watermark import held_ms, kind_words, lag_ms, named_facts, of_its_kind, share
 
@@ -431,7 +432,7 @@ def table(results: Sequence[Checked], width: int) -> list[str]:
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(_COLUMNS) - 1)]
     left = max(width - sum(widths) - 2 * len(widths), MIN_REASON)
     return [
-        "  ".join([*(f.pad(text, cells) for text, cells in zip(row, widths, strict=False)), f.cut(row[-1], left)])
+        "  ".join([*(f.pad(text, cells) for text, cells in zip(row, widths, strict=False)), fitted(row[-1], left)])
         for row in rows
     ]
 

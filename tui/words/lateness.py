@@ -169,6 +169,9 @@ def moments_line(curve: Curve) -> list[Part]:
 
 def cost_sentence(snapshot: Snapshot, curve: Curve, cursor: int, found: Recommendation) -> list[Part]:
     """What the lateness in force costs, and what that at the cursor, the recommended or the next longer one would."""
+    if not curve.records:
+        when = "yet" if curve.horizon_ms is None else f"in the {horizon_words(curve.horizon_ms)}"
+        return [part((f"No records {when}: what a lateness would cost is not known", "text"))]
     in_force = snapshot.settings.lateness_ms
     now = place_of(curve.edges, in_force or 0)
     other = cursor

@@ -176,9 +176,13 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "driver_no_watermark": (
         "The driver does not show this query's watermark; set spark.sql.streaming.metricsEnabled=true in the job"
     ),
+    "partitions_uncommitted": lambda args: (
+        ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
+        + " {records} records, but no commit of the group: whether it reads them is not known"
+    ),
     "partitions_unseen": lambda args: (
         ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
-        + (" no record that was read, {unread} unread" if args.get("unread") else " no records")
+        + (" no usable event time so far, {unread} unread" if args.get("unread") else " no records")
         + ": a job without an idle timeout waits for one; the watermark here does not"
     ),
 }

@@ -25,11 +25,23 @@ class Part(Struct, frozen=True):
     """The text before it, unless it comes first on its side."""
     short: tuple[Span, ...] = ()
     """What is shown instead before it is dropped or cut."""
+    shortest: tuple[Span, ...] = ()
+    """What is shown instead of `short` where there is no room for that either."""
+    short_rank: int = 0
+    """Shortened before parts of this rank are dropped, where that is greater than its own."""
 
 
-def part(*spans: Span, rank: int = 0, right: bool = False, gap: str = "   ", short: tuple[Span, ...] = ()) -> Part:
+def part(
+    *spans: Span,
+    rank: int = 0,
+    right: bool = False,
+    gap: str = "   ",
+    short: tuple[Span, ...] = (),
+    shortest: tuple[Span, ...] = (),
+    short_rank: int = 0,
+) -> Part:
     """A part of a line; see `Part`."""
-    return Part(spans, rank, right, gap, short)
+    return Part(spans, rank, right, gap, short, shortest, short_rank)
 
 
 def cells(spans: Iterable[Span]) -> int:
@@ -43,11 +55,11 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     while True:
         left, right = _side(kept, False), _side(kept, True)
         spare = width - cells(left) - cells(right)
-        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, bool(kept[i].short), i), default=None)
+        worst = max(range(len(kept)), key=lambda i: (*_given_up(kept[i]), i), default=None)
         if spare >= (2 if left and right else 0) or worst is None:
             break
         if kept[worst].short:
-            kept[worst] = replace(kept[worst], spans=kept[worst].short, short=())
+            kept[worst] = replace(kept[worst], spans=kept[worst].short, short=kept[worst].shortest, shortest=())
         elif kept[worst].rank:
             indent = worst == 0 and kept[0].spans[0][0].startswith(" ")
             del kept[worst]
@@ -60,6 +72,11 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
     if spare < 0:
         return clip_words([*left, ("  ", style), *right] if right else left, width)
     return [*left, (" " * spare, style), *right] if spare else [*left, *right]
+
+
+def _given_up(item: Part) -> tuple[int, bool]:
+    """The rank at which the part gives up something, and whether that leaves its short form."""
+    return (max(item.rank, item.short_rank), True) if item.short else (item.rank, False)
 
 
 def clip(spans: Iterable[Span], width: int) -> list[Span]:
@@ -75,14 +92,26 @@ def clip(spans: Iterable[Span], width: int) -> list[Span]:
 
 def clip_words(spans: Sequence[Span], width: int) -> list[Span]:
     """The runs in at most `width` cells; where they continue, ` …` after a whole word."""
-    left = _last_word_end("".join(text for text, _ in spans), width)
-    if not left or cells(spans) <= width:
+    end = _last_word_end("".join(text for text, _ in spans), width)
+    if not end or cells(spans) <= width:
         return clip(spans, width)
+    out = _first_characters(spans, end)
+    return [*out, (" …", out[-1][1])]
+
+
+def _first_characters(spans: Sequence[Span], left: int) -> list[Span]:
     out: list[Span] = []
     for text, style in spans:
         out += [(text[:left], style)] if left > 0 else []
         left -= len(text)
-    return [*out, (" …", out[-1][1])]
+    return out
+
+
+def clip_clauses(spans: Sequence[Span], width: int) -> list[Span]:
+    """The runs in at most `width` cells; where they continue, their first clauses, or else words and ` …`."""
+    text = "".join(text for text, _ in spans)
+    end = _last_clause_end(text, width)
+    return clip_words(spans, width) if end is None else _first_characters(spans, end)
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
@@ -176,18 +205,35 @@ class Top(Struct, frozen=True):
 
 _CLAUSE = re.compile(r"; | · |, |: |$")
 _ASIDE = re.compile(r" \([^()]*\)")
+_DIRECTORIES = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")
 
 
 def fitted(text: str, width: int) -> str:
     """The text; where that is longer than `width` cells, without what is in parentheses, its first clauses or else
-    words, never a part of a word.
+    words, never a part of a word; of a path the file's name.
     """
-    clauses = (whole[: end.start()] for whole in (text, _ASIDE.sub("", text)) for end in _CLAUSE.finditer(whole))
-    fitting = [clause for clause in clauses if cell_len(clause) <= width and clause.count("(") == clause.count(")")]
-    if fitting:
-        return max(fitting, key=len)
+    short = _ASIDE.sub("", text)
+    wholes = (text, short, _DIRECTORIES.sub("…/", text), _DIRECTORIES.sub("…/", short))
+    clauses = [whole[:end] for whole in wholes if (end := _last_clause_end(whole, width)) is not None]
+    if clauses:
+        return max(clauses, key=len)
     end = _last_word_end(text, width)
     return f"{text[:end]} …" if end else cut(text, width)
+
+
+_ENOUGH = 2 / 5
+"""Clauses are shown alone where they fill at least that part of the room; else more words say more."""
+
+
+def _last_clause_end(text: str, width: int) -> int | None:
+    """Where the last clause ends that fits into `width` cells, with all parentheses closed; None: none says enough."""
+    ends = (end.start() for end in _CLAUSE.finditer(text))
+    fitting = [
+        end for end in ends if cell_len(text[:end]) <= width and text.count("(", 0, end) == text.count(")", 0, end)
+    ]
+    if not fitting or (fitting[-1] < len(text) and cell_len(text[: fitting[-1]]) < _ENOUGH * width):
+        return None
+    return fitting[-1]
 
 
 def _last_word_end(text: str, width: int) -> int:

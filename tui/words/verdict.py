@@ -24,6 +24,8 @@ NAMED = 3
 """Blockers that the line names, at most."""
 NAMED_CELLS = 16
 """Cells for their names, at most, except the first."""
+_SHORT_NAME = 10
+"""Cells for the only name where there is not enough room for the others."""
 MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
 WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
@@ -35,6 +37,8 @@ FEW_SECONDS_MS = 12_000
 """Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
 SLOW_SPEED = 0.8
 """Event time per processing time below which the speed is worth a word."""
+_COST = 2
+"""The rank of a fix's gain and price: who is blamed and the fix are shortened before these are left out."""
 AS_A_WHOLE = "records come, the watermark is stuck"
 """A stall for which no channel is to blame."""
 REASONS: dict[str | None, str] = {
@@ -46,6 +50,14 @@ REASONS: dict[str | None, str] = {
     "not_known": "whether it stalls is not known from here",
 }
 """The reasons of a verdict whose words need no numbers."""
+
+
+class Blame(Struct, frozen=True):
+    """Who holds back the watermark and how: `F9, YV have no data`, `F9 +1: no data` or just `F9 +1`."""
+
+    words: str
+    short: str
+    shortest: str
 
 
 class Offer(Struct, frozen=True):
@@ -96,14 +108,21 @@ def verdict_parts(
     parts = [part((f" ● {WORDS[verdict.verdict]}", style), *([(f" {age}", style)] if age else []))]
     text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
-    blamed = verdict.verdict in ("stalled", "slow")
+    blamed, who = verdict.verdict in ("stalled", "slow"), _blamed(snapshot, findings)
     if headline is not None and headline not in reasons and not blamed and findings[0].severity == "critical":
         reasons.insert(0, headline)
     reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
+        gap = " · " if place else "  "
+        if who is not None and text == who.words:
+            short, shortest = ((who.short, text_style),), ((who.shortest, text_style),)
+            parts.append(
+                part((text, text_style), rank=place, gap=gap, short=short, shortest=shortest, short_rank=_COST)
+            )
+            continue
         short = _shorter(verdict, text)
         fewer = ((short, text_style),) if short != text else ()
-        parts.append(part((text, text_style), rank=place, gap=" · " if place else "  ", short=fewer))
+        parts.append(part((text, text_style), rank=place, gap=gap, short=fewer))
     usual = usually(verdict)
     if age is not None and usual is not None:
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
@@ -174,6 +193,12 @@ def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
 
 
 def blame(snapshot: Snapshot) -> str | None:
+    """Who blocks the watermark, and how; None: nobody is to blame, or it is not known."""
+    found = _blame_of(snapshot)
+    return None if found is None else found.words
+
+
+def _blame_of(snapshot: Snapshot) -> Blame | None:
     """The channels that block the watermark, and the cause: the first blockers with the same cause.
 
     Only as many as free most of the lag: channels near the fastest one are not to blame. No channel is to blame after a
@@ -182,15 +207,19 @@ def blame(snapshot: Snapshot) -> str | None:
     steps, stuck = snapshot.blockers, worst_clock(snapshot)
     if stuck is not None and not steps:  # a task of Kafka Streams; one that is slow only by its name
         is_slow, is_fine = stuck.verdict == "slow", stuck.verdict in ("moving", "unknown", "ended")
-        return clock_name(stuck) if is_slow else None if is_fine else stuck_title(snapshot, stuck)
+        text = clock_name(stuck) if is_slow else None if is_fine else stuck_title(snapshot, stuck)
+        return None if text is None else Blame(text, text, text)
     if not steps or snapshot.verdict.reason.code == "lateness_raised":
         return None
     most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
-    count = count_of(same)
-    who = _named_shortly([channel for step in same for channel in step.channels], count)
-    return f"{who} {does(steps[0].cause, count)}"
+    return _blame_on([channel for step in same for channel in step.channels], count_of(same), steps[0].cause)
+
+
+def _blame_on(channels: Sequence[str], count: int, cause: Cause) -> Blame:
+    who = f.label(channels[0], _SHORT_NAME) + (f" +{count - 1:,}" if count > 1 else "")
+    return Blame(f"{_named_shortly(channels, count)} {does(cause, count)}", f"{who}: {CAUSES[cause].short}", who)
 
 
 def _what_waits(snapshot: Snapshot, zone: tzinfo | None) -> list[str]:
@@ -202,13 +231,12 @@ def _what_waits(snapshot: Snapshot, zone: tzinfo | None) -> list[str]:
     return [text for text in (windows_wait(worst.waiting_count), record) if text]
 
 
-def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
-    """As `blame`, with the doctor's channels if it has found some without data."""
+def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> Blame | None:
+    """As `_blame_of`, with the doctor's channels if it has found some without data."""
     silent = _silent_in(findings)
     if silent is None:
-        return blame(snapshot)
-    count = len(silent.channels)
-    return f"{_named_shortly(silent.channels, count)} {does(silent.blames or 'quiet', count)}"
+        return _blame_of(snapshot)
+    return _blame_on(silent.channels, len(silent.channels), silent.blames or "quiet")
 
 
 def _silent_in(findings: Sequence[Finding]) -> Finding | None:
@@ -243,7 +271,10 @@ def _reason(
 ) -> list[str]:
     """The reasons, the most important first."""
     reason, critical = verdict.reason, bool(findings) and findings[0].severity == "critical"
-    who = headline if headline is not None and findings and _says_who(findings[0]) else _blamed(snapshot, findings)
+    found = _blamed(snapshot, findings)
+    who = None if found is None else found.words
+    if headline is not None and findings and _says_who(findings[0]):
+        who = headline
     if verdict.verdict == "moving":
         return _moving(snapshot, verdict, headline if critical else None)
     if verdict.verdict == "slow":
@@ -315,11 +346,11 @@ def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer 
         parts.append(part((f"{waiting:,}{'+' * more} {verb}", "text"), rank=3, gap=" · "))
     if offer is not None:
         words = (offer.proposed.words(), "strong")
-        parts.append(part(("fix: ", "dim"), words, rank=1, gap=" · ", short=(words,)))
+        parts.append(part(("fix: ", "dim"), words, rank=1, gap=" · ", short=(words,), short_rank=_COST))
         if offer.gain_ms:
-            parts.append(part((f": {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
+            parts.append(part((f": {f.signed(offer.gain_ms)}", "text"), rank=_COST, gap=""))
         if offer.price is not None:
-            parts.append(part((f"{', ' if offer.gain_ms else ': '}{offer.price}", "text"), rank=2, gap=""))
+            parts.append(part((f"{', ' if offer.gain_ms else ': '}{offer.price}", "text"), rank=_COST, gap=""))
         if key:
             parts.append(part((f" ({key})", "key"), rank=1, gap=""))
     elif findings and key:

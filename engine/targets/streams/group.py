@@ -118,6 +118,7 @@ class GroupTap:
         found = self._tap.poll({partition: commit.offset for partition, commit in commits.items()})
         if found.trouble is not None:  # its positions are not of these commits
             raise RunError(found.trouble)
+        found = replace(found, members=self._last.members.members)
         times = _times(commits)
         return replace(self._last, topics=found, times=times, is_streams=self._last.is_streams or bool(times))
 
@@ -160,7 +161,7 @@ class GroupTap:
             before,
             protocol="classic",
             state=found.group_state,
-            members=len(found.members),
+            members=len(found.members) if found.protocol_type else None,  # it never had any: something else commits
             is_streams=is_streams,
             topology=topology if topology.subtopologies else before.topology,
         )

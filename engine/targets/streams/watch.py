@@ -209,7 +209,7 @@ class StreamChannels:
         silent: bool,
     ) -> ChannelView:
         time_ms = None if committed is None else committed.time_ms
-        unread = None if silent else _unread(partition)
+        unread = None if silent else 0 if partition.position is None and partition.is_empty else partition.unread
         came_ms = self._came.get(at) if unread == 0 else None
         return replace(
             UNCOUNTED,
@@ -235,11 +235,6 @@ class StreamChannels:
         if not self._timed and partition.event_ms != time_ms:
             return None
         return max(0, partition.newest_ms - time_ms)
-
-
-def _unread(partition: PartitionFacts) -> int | None:
-    """A partition that never had a record needs no commit."""
-    return 0 if partition.position is None and partition.end == 0 else partition.unread
 
 
 def _arrivals(found: dict[TopicPartition, PartitionFacts], now_ms: int) -> dict[TopicPartition, int]:

@@ -17,11 +17,23 @@ class PartitionFacts(Struct, frozen=True):
     arrived_ms: int | None
     """Its greatest record timestamp: usually when its last record came."""
     position: int | None
-    """The next offset to be read; None: nothing was read here, or no reader is watched."""
+    """The next offset to be read; None: nothing was committed here, or no reader is watched."""
     event_ms: int | None
     """The event time reached: the greatest of the last records before the position and of all earlier polls: it
     goes back only with the position; without a reader `newest_ms`.
     """
+    first: int = 0
+    """The first offset that is still there."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no record: then nothing of it is unread, with or without a commit."""
+        return self.end <= self.first
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the reader begins here with its first record, and has not read one."""
+        return self.position is not None and self.position <= self.first < self.end and self.event_ms is None
 
     @property
     def unread(self) -> int | None:

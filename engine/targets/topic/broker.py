@@ -120,6 +120,7 @@ class TopicTap:
                     arrived_ms=self._newest.get(p),
                     position=known.get(p),
                     event_ms=reached.get(p),
+                    first=first[p],
                 )
                 for p in partitions
             ),

@@ -152,7 +152,7 @@ class TopicWatch(Target[TopicFacts]):
             totals=NOTHING_COUNTED,
             target=(KafkaTopic if self._group is None else ConsumerGroup)(self._positions(facts)),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
-            notes=_notes(facts, now_ms),
+            notes=_notes(facts, now_ms, is_group=self._group is not None),
         )
 
     def _reset(self, facts: TopicFacts) -> None:
@@ -176,23 +176,28 @@ class TopicWatch(Target[TopicFacts]):
             name: max(0, (_at(p) or 0) - (before[name] or 0)) for name, p in named.items() if name in before
         }
         fresh = {name: p for name, p in named.items() if p.event_ms is not None and _at(p) != before.get(name)}
+        unread = [name for name, p in named.items() if p.is_unread]
         first, self._facts = not self._facts.partitions, facts
         if first:
-            self._begin(fresh, now_ms)
-        elif fresh:
+            self._begin(fresh, unread, now_ms)
+            return
+        self._monitor.add_channels(unread, now_ms)
+        if fresh:
             self._observe(fresh, now_ms)
 
-    def _begin(self, fresh: dict[str, PartitionFacts], now_ms: int) -> None:
+    def _begin(self, fresh: dict[str, PartitionFacts], unread: list[str], now_ms: int) -> None:
         """A partition with nothing unread has been quiet since its last record arrived, not since the first poll.
 
         Arrival is judged by record timestamps, if some of them look like arrivals: a replay's may be years old.
+        `unread` holds the watermark back, as it does in a job that has read none of its records.
         """
         arrived = {name: _arrived_ms(p, now_ms) for name, p in fresh.items()}
         after = self._rules.idle_after_ms or _HOUR_MS
         if all(now_ms - time_ms > after for time_ms in arrived.values()):
             arrived = dict.fromkeys(arrived, now_ms)
         moments = sorted(set(arrived.values()))
-        unread = [name for name, p in fresh.items() if p.unread]
+        self._monitor.add_channels(unread, min(moments, default=now_ms))
+        unread = [*unread, *(name for name, p in fresh.items() if p.unread)]
         for number, moment in enumerate(moments):
             # All channels exist from the first moment, so that none joins an existing watermark.
             here = {name: p for name, p in fresh.items() if number == 0 or arrived[name] == moment}
@@ -242,9 +247,10 @@ def positions_of(facts: TopicFacts, *, is_known: bool) -> list[SourcePosition]:
 
 def _position(topic: str, partitions: list[PartitionFacts], *, is_known: bool) -> SourcePosition:
     at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
-    unread = [p.unread for p in partitions if p.unread is not None]
+    unread = sum(p.unread or 0 for p in partitions)
+    is_certain = unread > 0 or all(p.is_empty or p.unread is not None for p in partitions)  # else it may not be 0
     what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
-    return SourcePosition(what, at, sum(unread) if is_known else None)
+    return SourcePosition(what, at, unread if is_known and is_certain else None)
 
 
 def _named(facts: TopicFacts) -> dict[str, PartitionFacts]:
@@ -299,14 +305,24 @@ def _channel(seen: ChannelView | None, name: str, partition: PartitionFacts, *, 
     )
 
 
-def _notes(facts: TopicFacts, now_ms: int) -> list[Note]:
+def _counted(partitions: dict[str, PartitionFacts]) -> dict[str, str | int | None]:
+    """The arguments of a note about some partitions: how many, and the name of the first one."""
+    first = next(iter(partitions))
+    return {"partitions": len(partitions), "partition": int(first) if first.isdigit() else first}
+
+
+def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
     """What the broker does not report, and partitions that hold back a real job but not the watermark drawn here."""
     notes = [] if facts.trouble is None else [Note(now_ms, "broker_silent", {"why": facts.trouble})]
-    unseen = {int(name) if name.isdigit() else name: p for name, p in _named(facts).items() if p.event_ms is None}
-    if unseen and len(unseen) < len(facts.partitions):
-        args: dict[str, str | int | None] = {"partitions": len(unseen), "partition": next(iter(unseen))}
+    no_times = {name: p for name, p in _named(facts).items() if p.event_ms is None and not p.is_unread}
+    left_out = {name: p for name, p in no_times.items() if is_group and p.position is None and not p.is_empty}
+    if left_out:
+        records = sum(p.end - p.first for p in left_out.values())
+        notes.append(Note(now_ms, "partitions_uncommitted", _counted(left_out) | {"records": records}))
+    unseen = {name: p for name, p in no_times.items() if name not in left_out}
+    if unseen and len(no_times) < len(facts.partitions):
         unread = sum(p.unread or 0 for p in unseen.values())
-        notes.append(Note(now_ms, "partitions_unseen", args | ({"unread": unread} if unread else {})))
+        notes.append(Note(now_ms, "partitions_unseen", _counted(unseen) | ({"unread": unread} if unread else {})))
     if facts.members == 0 and (unread := sum(p.unread or 0 for p in facts.partitions)):
         notes.append(Note(now_ms, "no_member", {"unread": unread}))
     return notes

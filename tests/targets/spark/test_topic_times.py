@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import TopicPartition
 from wmtop.engine.snapshot import Snapshot
@@ -10,6 +11,7 @@ from wmtop.engine.system.json_path import parse_json_path
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 from wmtop.engine.targets.topic.broker import TopicTap
 from wmtop.engine.targets.topic.consumer import TopicWatch
+from wmtop.engine.verdict.verdict import SnapshotJudge
 
 ORDERS = TopicPartition("orders", 0)
 NOON = 1_700_000_000_000
@@ -71,3 +73,42 @@ def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_a
     assert again.channels[0].backlog == 600
     assert again.channels[0].behind_end_ms == 600_000
     assert again.level.watermark_ms == NOON - 600_001
+
+
+def judged_after(*unread: tuple[int | None, int], seconds: int = 90) -> Snapshot:
+    """A group that reads partition 0 on time; of the others nothing was read: its position, and the end there."""
+    watch, judge = TopicWatch(KafkaConfig("localhost:1"), "orders", group="billing"), SnapshotJudge(60_000)
+    others = [PartitionFacts("orders", n, end, NOON, NOON, at, None) for n, (at, end) in enumerate(unread, 1)]
+    snapshot: Snapshot | None = None
+    for now_ms in range(NOON, NOON + seconds * 1_000, 1_000):
+        at = 900 + (now_ms - NOON) // 1_000
+        read = PartitionFacts("orders", 0, at, now_ms, now_ms, at, now_ms)
+        snapshot = judge.judge(watch.picture("billing", TopicFacts(ids=("id",), partitions=(read, *others)), now_ms))
+    assert snapshot is not None
+    return snapshot
+
+
+def test_a_partition_whose_first_record_is_unread_holds_the_watermark_back() -> None:
+    seen = judged_after((0, 50))
+    assert seen.level.watermark_ms is None
+    assert seen.level.holder is not None
+    assert (seen.level.holder.channel, seen.level.holder.cause) == ("1", "backlog")
+    assert (seen.verdict.verdict, seen.verdict.reason.channels) == ("stalled", ["1"])
+    [finding] = diagnose(seen, [])
+    assert (finding.code, finding.severity, finding.channels) == ("partitions-not-read", "critical", ("1",))
+    assert seen.notes == []
+    early = judged_after((0, 50), seconds=30)
+    assert [early.verdict.verdict, *(one.code for one in diagnose(early, []))] == ["unknown", "partitions-not-read"]
+
+
+def test_a_partition_that_the_group_never_committed_is_no_all_clear() -> None:
+    """It may be read by nobody, or not be meant to be: the watermark of the others is shown, with a warning."""
+    seen = judged_after((None, 50), (None, 0))
+    assert seen.verdict.verdict == "moving"
+    assert [source.backlog for source in seen.sources or ()] == [None]
+    [finding] = diagnose(seen, [])
+    assert (finding.code, finding.severity, finding.size) == ("partitions-not-read", "warning", 50)
+    assert [note.code for note in seen.notes] == ["partitions_uncommitted", "partitions_unseen"]
+    empty = judged_after((None, 0))
+    assert diagnose(empty, []) == []
+    assert [source.backlog for source in empty.sources or ()] == [0]

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -93,6 +94,28 @@ def test_a_screen_keeps_the_last_minutes_within_bounds() -> None:
     kept = minutes.until(last)
     assert kept[:2] == [live(wall_ms=WALL + n * 1_000) for n in (699, 700)]
     assert [one.wall_ms for one in kept] == [WALL + n * 1_000 for n in range(699, 1_000)]
+
+
+def test_the_minutes_are_not_compressed_on_the_screen_s_thread_and_a_failure_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, compress = set[str](), incident_report.compress
+
+    def noted(data: bytes, level: int) -> bytes:
+        threads.add(threading.current_thread().name)
+        return compress(data, level)
+
+    monkeypatch.setattr(incident_report, "compress", noted)
+    minutes = LastMinutes()
+    for n in range(3):
+        minutes.add(live(wall_ms=WALL + n * 1_000))
+    assert len(minutes.until(live(wall_ms=WALL + 3_000))) == 4
+    assert threads == {"wmtop-minutes_0"}
+    monkeypatch.setattr(incident_report, "MAX_BYTES", None)
+    minutes.add(live(wall_ms=WALL + 3_000))
+    minutes.until(live(wall_ms=WALL + 4_000))  # after it
+    with pytest.raises(TypeError):
+        minutes.add(live(wall_ms=WALL + 4_000))
 
 
 def test_the_minutes_that_a_screen_keeps_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

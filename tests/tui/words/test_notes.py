@@ -37,7 +37,9 @@ def test_a_partition_of_which_nothing_was_read_is_not_called_empty() -> None:
     one = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2}))
     assert one.startswith("Partition 2 has no records: ")
     unread = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2, "unread": 47}))
-    assert unread.startswith("Partition 2 has no record that was read, 47 unread: ")
+    assert unread.startswith("Partition 2 has no usable event time so far, 47 unread: ")
+    left_out = note_text(Note(0, "partitions_uncommitted", {"partitions": 3, "partition": 2, "records": 1_200}))
+    assert left_out.startswith("3 partitions have 1,200 records, but no commit of the group: ")
 
 
 def test_channels_that_share_one_are_counted() -> None:
