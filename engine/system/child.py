@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from .errors import RunError, first_line
@@ -50,12 +51,12 @@ class Child:
         self._process.wait()
 
 
-def obey(take: Callable[[str], None]) -> None:
-    """In such a process: pass each command to `take`, on a thread of its own; end with the standard input."""
+def obey(take: Callable[[str], None], end: Callable[[], None] = partial(os._exit, 0)) -> None:
+    """In such a process: pass each command to `take`, on a thread of its own, and `end` with the standard input."""
 
     def listen() -> None:
         for line in sys.stdin:
             take(line.strip())
-        os._exit(0)
+        end()
 
     threading.Thread(target=listen, name="wmtop-commands", daemon=True).start()
