@@ -87,7 +87,7 @@ def _start(spark: "SparkSession", job: SparkJob, trigger: str, delay: str) -> "S
 def main() -> None:
     """Run the query until the standard input ends; restart it when a command says so.
 
-    At the end it is stopped, so that nobody takes its last report for that of a job that died.
+    At the end it is stopped: else its last report would look like that of a job that died.
     """
     from ..targets.job import publish
     from .session import build_session

@@ -111,7 +111,7 @@ def _verdict(member: ChainMember, point: HistoryPoint | None) -> Verdict:
 
 
 def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None, found: Sequence[Finding]) -> str | None:
-    """Why its event time is not known; of a query that has died, or is silent, what its own findings say."""
+    """Why its event time is not known; of a query that is stale or has failed, what its own findings say."""
     if point is None:
         own = (one.title for one in found if accounts_for(one, "unknown"))
         return next(own, NO_ANSWER) if snapshot.state in UNANSWERED else NO_ANSWER
@@ -343,7 +343,7 @@ def _of_query(snapshot: Snapshot) -> Blame:
     unread = _unread(inputs)
     # Where it is not known which input holds, the trigger is to blame only if each has unread records.
     waits = inputs and all(one.backlog for one in inputs) if places is None else unread
-    if waits and _is_by_trigger(snapshot):
+    if (waits or _has_advanced(snapshot)) and _is_by_trigger(snapshot):
         return Blame(None, "trigger")
     if places is None:
         return Blame()
@@ -351,6 +351,12 @@ def _of_query(snapshot: Snapshot) -> Blame:
     partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
     channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
     return Blame(channel, cause if channel is not None or cause == "backlog" else None)
+
+
+def _has_advanced(snapshot: Snapshot) -> bool:
+    """Whether its last batch moved the watermark: the output follows in the next batch, whatever is unread."""
+    emitted_ms, watermark_ms = snapshot.late_watermark_ms, snapshot.level.watermark_ms
+    return emitted_ms is not None and watermark_ms is not None and watermark_ms > emitted_ms
 
 
 def _is_by_trigger(snapshot: Snapshot) -> bool:

@@ -49,6 +49,14 @@ def test_a_trigger_that_came_twice_and_moved_nothing_is_not_blamed() -> None:
         assert blame_of(replace(shown, level=level), []) == blame
 
 
+def test_just_after_a_batch_that_read_everything_the_output_waits_for_the_trigger() -> None:
+    """Seen in the demo: for a second or two an airport was named, `no data`, though its records had just come."""
+    level_ms = query().level.watermark_ms or 0
+    for ahead_ms, blame in ((60_000, Blame(None, "trigger")), (0, Blame("flights-1", "quiet"))):
+        watermarks = {"watermark_ms": level_ms, "batch_watermark_ms": level_ms - ahead_ms}
+        assert blame_of(several(0, trigger_ms=30_000, batch_ms=900, **watermarks), []) == blame
+
+
 def held(snapshot: Snapshot) -> Snapshot:
     """Held back by a channel with a backlog, of which nothing is read now."""
     holder = replace(snapshot.level.holder, cause="backlog")
