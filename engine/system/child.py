@@ -1,4 +1,7 @@
-"""A process of a demo: it ends with its parent, however that ends, and takes commands on its standard input."""
+"""A process of a demo: it ends with its parent, however that ends, and takes commands on its standard input.
+
+It gets no signal of the parent's terminal: it ends in order when that is closed, too.
+"""
 
 import contextlib
 import os
@@ -23,7 +26,9 @@ class Child:
         self._name = name
         self._log = log
         with log.open("wb") as output:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+            )
 
     def send(self, command: str) -> None:
         """Send a command; a process that has ended gets none."""
