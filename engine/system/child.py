@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from .errors import RunError, first_line
@@ -56,7 +55,11 @@ class Child:
         self._process.wait()
 
 
-def obey(take: Callable[[str], None], end: Callable[[], None] = partial(os._exit, 0)) -> None:
+def _exit() -> None:
+    os._exit(0)
+
+
+def obey(take: Callable[[str], None], end: Callable[[], None] = _exit) -> None:
     """In such a process: pass each command to `take`, on a thread of its own, and `end` with the standard input."""
 
     def listen() -> None:
