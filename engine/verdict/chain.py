@@ -5,6 +5,7 @@ input minus its own, so a hop that is late only because its input is late loses 
 known passes its input on: the next known hop's loss then includes it.
 """
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from ..snapshot.watermark import WORST_FIRST
 from .history import HistoryPoint
 
 NO_CLUSTER = "a cluster that is not configured"
+_ADDRESS = re.compile("kafka://([^/]+)/([^/]+)")
 Place = tuple[str, str | None]
 """A topic and its cluster, as `Clusters.find` names that."""
 
@@ -124,10 +126,8 @@ def _place(topic: str, member: ChainMember, clusters: Clusters) -> Place:
 
 def _parts(topic: str) -> tuple[str | None, str]:
     """The cluster's addresses (None: not said) and the name of a topic, `orders` or `kafka://broker:9092/orders`."""
-    if not topic.startswith("kafka://"):
-        return None, topic
-    bootstrap, _, name = topic.removeprefix("kafka://").partition("/")
-    return bootstrap, name
+    found = _ADDRESS.fullmatch(topic)
+    return (None, topic) if found is None else (found[1], found[2])
 
 
 def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
