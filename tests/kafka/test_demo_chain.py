@@ -209,11 +209,14 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     start_ms = parse_time(START)
     pipeline = Pipeline(sample_data.flights(), speed=SPEED, start_ms=start_ms, lateness_ms=DELAY_MS)
     patch = pytest.MonkeyPatch()
     patch.setenv(run_directory.RUN_DIR_VARIABLE, f"/tmp/wmtop-test-{os.getpid()}")  # sockets need short paths
+    config = tmp_path_factory.mktemp("chain") / "config.toml"
+    config.write_text('[ui]\nrefresh = "500ms"')
+    patch.setenv("WMTOP_CONFIG", str(config))
     try:
         pipeline.start()
         while not pipeline.has_started:

@@ -187,7 +187,7 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
     """A hop: its name, event time, loss, who holds it back, and what is not known of it."""
     hop = chain.hops[number]
     style = _style(chain, number)
-    names = max(cell_len(f.name(hop.name)) for hop in chain.hops)
+    names = max(cell_len(f.clean(hop.name)) for hop in chain.hops)
     cells = max(min(names, width // 3, _NAME_CELLS), 1)
     newest = max((ms for each in chain.hops if (ms := each.own_ms) is not None), default=None)
     time = "?" if hop.own_ms is None else f.near(hop.own_ms, zone, newest).partition(".")[0]
@@ -202,7 +202,7 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
     ]
     parts = [
         part((f" {'▸' if number == chain.worst else ' '} {hop.kind:<5}  ", "dim")),
-        part((f.pad(f.cut_middle(f.name(hop.name), cells), cells), style), gap=""),
+        part((f.pad(f.cut_middle(f.clean(hop.name), cells), cells), style), gap=""),
         *([part((f.pad(time, _TIME_CELLS), "text"), gap="  ")] if width >= _TIMED_CELLS else []),
         part((f"{lost:<{_LOSS_CELLS}}", style), gap="  "),
         # The first one is cut, never dropped: it may be why nothing is known.
@@ -301,6 +301,10 @@ _PAUSED_MS = 5_000
 """How long a source has read nothing before it counts as paused: longer than between two samples."""
 
 
+_BEHIND_INPUT = ("backlog", "back_pressured", "slow_reader", "paused", "held_back")
+"""Causes by which a channel is behind its input, also where it is behind no other channel."""
+
+
 class Blame(Struct, frozen=True):
     """The channel that holds back a job, and the cause; None: no channel does, or it is not known."""
 
@@ -310,7 +314,7 @@ class Blame(Struct, frozen=True):
 
 def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
     """Who holds back the job of a snapshot, by what its kind of target reports; `points` are its history."""
-    target, holder, channel = snapshot.target, snapshot.level.holder, held_back_by(snapshot)
+    target, holder = snapshot.target, snapshot.level.holder
     if isinstance(target, SparkQuery):
         return _of_query(snapshot)
     if holder is not None and holder.cause == "backlog":
@@ -319,7 +323,8 @@ def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
         is_alone = any(note.code == "no_member" for note in snapshot.notes)
         if is_alone and not any(view.rate for view in snapshot.channels):
             return Blame(holder.channel, "no_member")
-    return Blame() if channel is None or holder is None else Blame(channel, holder.cause)
+    is_to_blame = holder is not None and (held_back_by(snapshot) is not None or holder.cause in _BEHIND_INPUT)
+    return Blame(holder.channel, holder.cause) if holder is not None and is_to_blame else Blame()
 
 
 def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:

@@ -95,4 +95,14 @@ def test_a_group_without_a_member_of_which_nothing_is_read_is_named_so() -> None
     assert blame_of(alone, []) == Blame(shown.level.holder.channel, "no_member")
     reads = replace(alone, channels=[replace(view, rate=2.0) for view in alone.channels])
     assert blame_of(reads, []).cause != "no_member"
-    assert blame_of(shown, []).cause != "no_member"
+    assert blame_of(shown, []) == Blame(shown.level.holder.channel, "backlog")
+
+
+def test_the_only_channel_of_a_job_is_blamed_for_what_it_has_not_read_though_it_is_behind_no_other() -> None:
+    """Seen: 51m were lost in a group, and no cause was said."""
+    shown = held(replace(group(), blockers=[]))
+    level = replace(shown.level, behind_fastest_ms=0)
+    assert level.holder is not None
+    for cause, blame in (("backlog", Blame(level.holder.channel, "backlog")), ("quiet", Blame())):
+        alone = replace(shown, level=replace(level, holder=replace(level.holder, cause=cause)))
+        assert blame_of(alone, []) == blame
