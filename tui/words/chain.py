@@ -352,24 +352,36 @@ def _of_query(snapshot: Snapshot) -> Blame:
         return Blame(None, "trigger")
     if places is None:
         return Blame()
-    cause: Cause | None = None if unread is None else "backlog" if unread else "quiet"
+    cause = _cause_of(snapshot, inputs, unread)
     partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
     channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
     return Blame(channel, cause if channel is not None or cause == "backlog" else None)
 
 
+def _cause_of(snapshot: Snapshot, inputs: Sequence[SourcePosition], unread: int | None) -> Cause | None:
+    """Why the inputs with the lowest watermark hold it back; None: the next batch will show it."""
+    if unread is None or unread:
+        return None if unread is None else "backlog"
+    if any(one.batches_unmoved for one in inputs):
+        return "behind"  # records came, and are no newer
+    return None if _has_advanced(snapshot) else "quiet"
+
+
 def _has_advanced(snapshot: Snapshot) -> bool:
-    """Whether its last batch moved the watermark: the output follows in the next batch, whatever is unread."""
-    emitted_ms, watermark_ms = snapshot.late_watermark_ms, snapshot.level.watermark_ms
-    return emitted_ms is not None and watermark_ms is not None and watermark_ms > emitted_ms
+    """Whether the last batch that ended moved the watermark: the output follows in the next one."""
+    return snapshot.spark.batches_unmoved == 0 and _moved_in_last_two(snapshot)
 
 
 def _is_by_trigger(snapshot: Snapshot) -> bool:
     """Whether batches take at most half of the time between triggers, and one of the last two moved the watermark."""
-    trigger_ms, batch_ms, moved_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms, snapshot.level.moved_ms
-    if not trigger_ms or batch_ms is None or 2 * batch_ms > trigger_ms:
-        return False
-    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * trigger_ms
+    trigger_ms, batch_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms
+    return bool(trigger_ms and batch_ms is not None and 2 * batch_ms <= trigger_ms) and _moved_in_last_two(snapshot)
+
+
+def _moved_in_last_two(snapshot: Snapshot) -> bool:
+    """Whether the watermark moved in the time of two batches, as far as known."""
+    moved_ms, period_ms = snapshot.level.moved_ms, max(snapshot.spark.trigger_ms or 0, snapshot.spark.batch_ms or 0)
+    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
 
 
 def _unread(inputs: Sequence[SourcePosition]) -> int | None:

@@ -49,12 +49,16 @@ def test_a_trigger_that_came_twice_and_moved_nothing_is_not_blamed() -> None:
         assert blame_of(replace(shown, level=level), []) == blame
 
 
-def test_just_after_a_batch_that_read_everything_the_output_waits_for_the_trigger() -> None:
+def test_until_the_next_batch_has_ended_no_input_is_said_to_have_no_data() -> None:
     """Seen in the demo: for a second or two an airport was named, `no data`, though its records had just come."""
-    level_ms = query().level.watermark_ms or 0
-    for ahead_ms, blame in ((60_000, Blame(None, "trigger")), (0, Blame("flights-1", "quiet"))):
-        watermarks = {"watermark_ms": level_ms, "batch_watermark_ms": level_ms - ahead_ms}
-        assert blame_of(several(0, trigger_ms=30_000, batch_ms=900, **watermarks), []) == blame
+    shown = several(0, trigger_ms=30_000, batch_ms=900, batches_unmoved=0)
+    assert blame_of(shown, []) == Blame(None, "trigger")
+    busy = several(0, trigger_ms=1_000, batch_ms=4_000, batches_unmoved=0)
+    assert blame_of(busy, []) == Blame("flights-1", None)
+    ended = replace(busy.spark, batches_unmoved=1)
+    assert blame_of(replace(busy, spark=ended), []) == Blame("flights-1", "quiet")
+    read = [replace(one, batches_unmoved=1) for one in busy.sources or ()]
+    assert blame_of(replace(busy, spark=ended, sources=read), []) == Blame("flights-1", "behind")
 
 
 def held(snapshot: Snapshot) -> Snapshot:
