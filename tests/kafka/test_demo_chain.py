@@ -8,10 +8,10 @@ import threading
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from kafka import KafkaConsumer
@@ -35,16 +35,24 @@ PARTITIONS = {"flights": 3, "delays": 2, "reports": 1}
 TIMES = {"flights": "scheduled", "delays": "time", "reports": "time"}
 SAMPLE_MS = 4_000
 """How old (wall clock) what the product shows may be: a refresh of it, one of Flink's metrics, and a busy machine."""
-RESTART_MS = 25_000
-"""How long (wall clock) Spark's query takes to restart, and to read each partition again."""
+STOP_MS = 10_000
+"""How long (wall clock) Spark's query may go on after it was told to restart."""
 SHORT_BATCH_MS = 10_000
 """Batches of which the slow trigger (30 s) is certainly the cause: at most a third of it."""
 NEVER = 2**62
 Bounds = tuple[int, int]
 
 
+class Batch(NamedTuple):
+    """A batch of Spark's query, by its files (wall clock); `read` are the end offsets of the flights' partitions."""
+
+    began_ms: int
+    ended_ms: int | None
+    read: list[int]
+
+
 class Truth(threading.Thread):
-    """What the records say: when each one came (wall clock), and the offsets at which Spark's batches began."""
+    """What the records say: when each one came (wall clock), and what Spark's batches have read of them."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__(daemon=True)
@@ -52,13 +60,18 @@ class Truth(threading.Thread):
         self._consumer.assign([TopicPartition(name, p) for name, count in PARTITIONS.items() for p in range(count)])
         self._offsets, self._commits = pipeline.checkpoint / "offsets", pipeline.checkpoint / "commits"
         self._came: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self._times: dict[tuple[str, int], list[int]] = defaultdict(list)
         self._maxima: dict[tuple[str, int], list[int]] = defaultdict(list)
-        self._batches: dict[int, tuple[int, list[int]]] = {}
+        self._batches: dict[int, Batch] = {}
         self._read_until_ms = 0
         self.delays = [(0, DELAY_MS)]
         """Spark's delay, and from when on (wall clock)."""
         self.restarts: list[int] = []
         """When Spark's query was told to restart."""
+        self.planted_ms = 0
+        """When something was held last, or let go."""
+        self.batches_needed = 1
+        """How many of Spark's batches have to begin and end after that until there is something to conclude from."""
         self.held: dict[str, list[list[int]]] = defaultdict(list)
         """When a hop was held, and until when."""
         self.stopping = threading.Event()
@@ -70,6 +83,7 @@ class Truth(threading.Thread):
                 key, now_ms = (place.topic, place.partition), time.time_ns() // 1_000_000
                 for record in records:
                     event_ms = time_of(json.loads(record.value)[TIMES[place.topic]])
+                    self._times[key].append(event_ms)
                     self._maxima[key].append(max([event_ms, *self._maxima[key][-1:]]))
                     self._came[key].append(now_ms)
             self._read_batches()
@@ -84,17 +98,20 @@ class Truth(threading.Thread):
 
     def _read_batches(self) -> None:
         for path in self._offsets.glob("[0-9]*"):
-            if int(path.name) not in self._batches:
+            number = int(path.name)
+            known = self._batches.get(number)
+            if known is None or known.ended_ms is None:
                 with suppress(FileNotFoundError, json.JSONDecodeError):
-                    self._batches[int(path.name)] = path.stat().st_mtime_ns // 1_000_000, ends(path)
+                    began_ms = path.stat().st_mtime_ns // 1_000_000 if known is None else known.began_ms
+                    commit = self._commits / path.name
+                    ended_ms = commit.stat().st_mtime_ns // 1_000_000 if commit.exists() else None
+                    self._batches[number] = Batch(began_ms, ended_ms, ends(path) if known is None else known.read)
 
     def bounds(self, name: str, at_ms: int) -> Bounds | None:
         """Between which times the hop was in the sample that ends at that moment; None: it has none yet."""
         first_ms, last_ms = at_ms - SAMPLE_MS, at_ms + 500
         if name == "carrier-delays":
-            restarts = [ms for ms in self.restarts if at_ms - RESTART_MS < ms]
-            first_ms = min([first_ms, *(ms - SAMPLE_MS for ms in restarts)])
-            low, high = self._of_spark(first_ms, max), self._of_spark(last_ms, min)
+            low, high = self._least_of_spark(first_ms), self._most_of_spark(last_ms)
         else:
             for since_ms, until_ms in self.held[name]:
                 first_ms = since_ms if since_ms < first_ms < until_ms else first_ms
@@ -115,36 +132,59 @@ class Truth(threading.Thread):
         found = self._newest(topic, at_ms)
         return min(found) - by_ms if len(found) == PARTITIONS[topic] else None
 
-    def _of_spark(self, at_ms: int, which: Callable[[Iterable[int]], int]) -> int | None:
-        """The watermark in force in the last batch: by what the batches before it had read, and it never goes back.
+    def _most_of_spark(self, at_ms: int) -> int | None:
+        """The watermark in force in the last batch, at most: by all that the batches before it had read."""
+        return max(
+            (
+                min(self._maxima["flights", p][count - 1] for p, count in enumerate(batch.read))
+                - min(self._delays_of(batch))
+                for batch in self._before_last(at_ms)
+                if all(batch.read)
+            ),
+            default=None,
+        )
 
-        `which` of two delays counts while the query restarts with another one.
-        """
-        begun = sorted(number for number, (began_ms, _) in list(self._batches.items()) if began_ms <= at_ms)
+    def _least_of_spark(self, at_ms: int) -> int | None:
+        """The same, at least: a query that restarts counts only what it has read since, and never goes back."""
         reached: list[int] = []
-        for number in begun[:-1]:
-            began_ms, read = self._batches[number]
-            # A batch that a restart interrupts runs again, with the new delay.
-            delay_ms = which({self._delay_at(began_ms + apart) for apart in (-RESTART_MS, 0, RESTART_MS)})
-            if all(read):
-                reached.append(min(self._maxima["flights", p][count - 1] for p, count in enumerate(read)) - delay_ms)
+        newest: dict[int, int] = {}
+        read, run = [0, 0, 0], 0
+        for batch in self._before_last(at_ms):
+            ended_ms = batch.ended_ms or NEVER
+            runs = sum(since_ms < ended_ms for since_ms in self.restarts)
+            newest, run = newest if runs == run else {}, runs
+            for p, (start, end) in enumerate(zip(read, batch.read, strict=True)):
+                if end > start:
+                    newest[p] = max([*self._times["flights", p][start:end], newest.get(p, 0)])
+            read = batch.read
+            if len(newest) == len(read):
+                reached.append(min(newest.values()) - max(self._delays_of(batch)))
+            if any(since_ms < ended_ms < since_ms + STOP_MS for since_ms in self.restarts):
+                newest = {}  # perhaps it was the last batch of the run before
         return max(reached, default=None)
 
-    @property
-    def has_restarted(self) -> bool:
-        """Whether Spark's query has begun its second batch since it was last told to restart, so that it has reported
-        one, and the last one that ended was short: on a busy machine the first ones may not be.
-        """
-        since_ms = max(self.restarts, default=0)
-        since = sorted(number for number, (began_ms, _) in list(self._batches.items()) if began_ms > since_ms)
-        ended = [number for number in since if (self._commits / str(number)).exists()]
-        if len(since) < 2 or not ended:
-            return False
-        ended_ms = (self._commits / str(ended[-1])).stat().st_mtime_ns // 1_000_000
-        return ended_ms - self._batches[ended[-1]][0] <= SHORT_BATCH_MS
+    def _before_last(self, at_ms: int) -> list[Batch]:
+        begun = sorted(number for number, batch in list(self._batches.items()) if batch.began_ms <= at_ms)
+        return [self._batches[number] for number in begun[:-1]]
+
+    def _delays_of(self, batch: Batch) -> set[int]:
+        """Its delay; two while the query restarts with another one: a batch that is interrupted runs again."""
+        ended_ms = batch.ended_ms or NEVER
+        return {self._delay_at(at_ms) for at_ms in (batch.began_ms, ended_ms - STOP_MS, ended_ms)}
 
     def _delay_at(self, at_ms: int) -> int:
         return next(delay for since_ms, delay in reversed(self.delays) if since_ms <= at_ms)
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether enough of Spark's batches have begun and ended since something was planted, and the last one was
+        short: on a busy machine that takes a while.
+        """
+        batches = sorted(self._batches.items())
+        ended = [batch for _, batch in batches if batch.began_ms > self.planted_ms and batch.ended_ms is not None]
+        return (
+            len(ended) >= self.batches_needed and (ended[-1].ended_ms or NEVER) - ended[-1].began_ms <= SHORT_BATCH_MS
+        )
 
 
 def time_of(value: int | str) -> int:
@@ -196,7 +236,7 @@ class Scene:
         worst: list[Hop] = []
         for _ in range(300):
             chain, losses = self.look()
-            if len(losses) < 5 or chain.worst is None or not self.truth.has_restarted:
+            if len(losses) < 5 or chain.worst is None or not self.truth.has_reported:
                 continue
             edges = {each.name: each.edge for each in chain.hops}
             assert edges == {**dict.fromkeys(edges, "reported"), "flights": None, "reports": "configured"}
@@ -247,16 +287,20 @@ def test_a_planted_loss_is_the_worst_hop_with_its_channel_and_cause(
     scene: Scene, hold: str, hop: str, channels: set[str | None], causes: set[str]
 ) -> None:
     plant(scene, hold)
-    found = scene.until(hop)
-    plant(scene, hold)
+    try:
+        found = scene.until(hop)
+    finally:
+        plant(scene, hold)
     assert {each.name for each in found} == {hop}, found
     # One look may be between Spark's report and the next sample.
-    assert any(each.channel in channels and each.cause in causes for each in found), [each.cause for each in found]
+    assert any(each.channel in channels and each.cause in causes for each in found), found
 
 
 def plant(scene: Scene, hold: str) -> None:
     """Hold, or let go, and note when."""
     truth, now_ms = scene.truth, time.time_ns() // 1_000_000
+    truth.planted_ms = now_ms
+    truth.batches_needed = 2 if hold == "flights" else 1  # the first one may read what came before
     is_held = scene.pipeline.toggle(hold).startswith("held")
     if hold in ("hourly-report", "board"):
         if is_held:
