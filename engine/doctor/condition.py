@@ -377,8 +377,10 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     title, impact = "The query shows no progress", "No results" if ago is None else f"Nothing new for {ago}"
     why = "The query is idle, hangs, or has died: from outside these look alike."
     causes = [why, _unreadable(facts), OLD]
-    if note_of(facts, "application_gone") is not None:
-        title, impact, silent = "The query's application has ended", NO_RESULTS, None
+    if (gone := note_of(facts, "application_gone")) is not None:
+        silent_ms = gone.args.get("silent_ms")
+        last = f"; its last report was {span(silent_ms)} ago" if isinstance(silent_ms, int) else ""
+        title, impact, silent = f"The query's application has ended{last}", NO_RESULTS, None
         causes = ["The application ended without stopping the query: it was killed, or it failed.", OLD]
     elif silent is not None:
         title += "; its source does not answer"

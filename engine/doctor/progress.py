@@ -308,7 +308,7 @@ def hop_trouble(facts: DiagnosisInput) -> Finding | None:
         channel=None,
         title=title,
         impact="The hops after it get no newer event time from it",
-        cause="; ".join(_hop_cause(chain, hop) for hop in hops),
+        cause=" ".join(_hop_cause(chain, hop) for hop in hops),
         evidence=[f"{f.name(hop.name)}: {', '.join([hop.verdict or f.UNKNOWN, *hop.critical])}" for hop in hops],
         fixes=tuple(Fix(f"check-{hop.target}", f"Run wmtop check {f.clean(hop.target or hop.name)}") for hop in hops),
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 STARTED = "the query has started"
 _SCHEMA = "scheduled TIMESTAMP, departed TIMESTAMP, carrier STRING"
 _WINDOW = "10 minutes"
+_END = "end"
 
 
 class SparkJob(Struct, frozen=True, kw_only=True):
@@ -84,13 +85,16 @@ def _start(spark: "SparkSession", job: SparkJob, trigger: str, delay: str) -> "S
 
 
 def main() -> None:
-    """Run the query until the standard input ends; restart it when a command says so."""
+    """Run the query until the standard input ends; restart it when a command says so.
+
+    At the end it is stopped: else its last report would look like that of a job that died.
+    """
     from ..targets.job import publish
     from .session import build_session
 
     job = msgspec.json.decode(sys.argv[1], type=SparkJob)
     commands: queue.Queue[str] = queue.Queue()
-    obey(commands.put)
+    obey(commands.put, partial(commands.put, _END))
     # The console of a demo needs no more than two cores.
     spark = build_session(master="local[2]", app_name=job.name, jars=job.jars, log=None)
     publish(spark)
@@ -99,8 +103,11 @@ def main() -> None:
         query = _start(spark, job, **settings)
         print(STARTED, flush=True)
         what, _, value = commands.get().partition(" ")
-        settings[what] = value
         query.stop()
+        if what == _END:
+            spark.stop()  # passes on that the query has ended
+            return
+        settings[what] = value
 
 
 if __name__ == "__main__":

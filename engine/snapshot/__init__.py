@@ -126,7 +126,7 @@ NoteCode = Literal[
     # About an attached query or consumer group, and what is unknown about it.
     "not_started",
     "stopped",
-    "application_gone",
+    "application_gone",  # silent_ms: since its last report
     "batch_unfinished",  # batch
     "query_silent",  # alive: 1, or None where its application may have died
     "query_idle",

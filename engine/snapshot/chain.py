@@ -15,6 +15,7 @@ class Hop(Struct, frozen=True, kw_only=True):
 
     kind: HopKind
     name: str
+    """A topic that several clusters have is called `orders at broker:9092`."""
     target: str | None
     partition: str | None = None
     event_ms: int | None = None
@@ -71,6 +72,6 @@ class Chain(Struct, frozen=True):
 
     def holder_in(self, hop: Hop) -> str | None:
         """The channel that holds back a job; a partition's number with its topic, if the job reads only one."""
-        topics = [self.hops[number].name for number in hop.inputs]
+        topics = [self.hops[number].name.partition(" at ")[0] for number in hop.inputs]
         is_number = hop.channel is not None and hop.channel.isdecimal() and len(topics) == 1
         return f"{topics[0]}-{hop.channel}" if is_number else hop.channel

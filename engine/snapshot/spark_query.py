@@ -138,7 +138,9 @@ class SparkProgress(Struct, frozen=True):
     trigger_ms: int | None = None
     """The interval of an attached query's trigger, 0: a batch follows the last one at once; None: not known."""
     writes: list[str] | None = None
-    """The topics that an attached query's sink is set to write; None: not known, or another kind of sink."""
+    """The topics that an attached query's sink is set to write, as `kafka://broker:9092/orders`; None: not known, or
+    another kind of sink.
+    """
     slowest_clock: bool = False
     """The slowest partition drives the watermark: a setting of Databricks, for its real-time mode."""
     never_moved: bool | None = None

@@ -1,4 +1,7 @@
-"""A process of a demo: it ends with its parent, however that ends, and takes commands on its standard input."""
+"""A process of a demo: it ends with its parent, however that ends, and takes commands on its standard input.
+
+It gets no signal of the parent's terminal: it ends in order when that is closed, too.
+"""
 
 import contextlib
 import os
@@ -22,7 +25,9 @@ class Child:
         self._name = name
         self._log = log
         with log.open("wb") as output:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+            )
 
     def send(self, command: str) -> None:
         """Send a command; a process that has ended gets none."""
@@ -50,12 +55,16 @@ class Child:
         self._process.wait()
 
 
-def obey(take: Callable[[str], None]) -> None:
-    """In such a process: pass each command to `take`, on a thread of its own; end with the standard input."""
+def _exit() -> None:
+    os._exit(0)
+
+
+def obey(take: Callable[[str], None], end: Callable[[], None] = _exit) -> None:
+    """In such a process: pass each command to `take`, on a thread of its own, and `end` with the standard input."""
 
     def listen() -> None:
         for line in sys.stdin:
             take(line.strip())
-        os._exit(0)
+        end()
 
     threading.Thread(target=listen, name="wmtop-commands", daemon=True).start()

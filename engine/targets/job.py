@@ -293,12 +293,13 @@ def _trigger_ms(stream: Any) -> int | None:
 
 
 def _written_topics(stream: Any) -> tuple[str, ...] | None:
-    """The topic that the query's Kafka sink is set to write; None: another sink, or each row names its own."""
+    """The address of the topic that its Kafka sink is set to write; None: another sink, or each row names its own."""
     try:
         plan = stream.logicalPlan()
-        is_kafka = "KafkaTable" in str(plan.toString()).partition("\n")[0]
-        topic = plan.writeOptions().get("topic") if is_kafka else None
-        return (one_line(str(topic.get())),) if topic is not None and topic.isDefined() else None
+        if "KafkaTable" not in str(plan.toString()).partition("\n")[0]:
+            return None
+        bootstrap, topic = (plan.writeOptions().get(name) for name in ("kafka.bootstrap.servers", "topic"))
+        return (one_line(f"kafka://{bootstrap.get()}/{topic.get()}"),) if topic.isDefined() else None
     except Exception as error:  # a Spark version with other classes
         _log.debug("wmtop does not know the sink: %r", error)
         return None

@@ -5,17 +5,157 @@ input minus its own, so a hop that is late only because its input is late loses 
 known passes its input on: the next known hop's loss then includes it.
 """
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import Cause, Verdict
+from ..snapshot import Cause, ConsumerGroup, FlinkJob, KafkaStreams, OwnRun, Snapshot, SparkQuery, Verdict
 from ..snapshot.chain import Chain, Edge, Hop, HopKind
 from ..snapshot.watermark import WORST_FIRST
+from .history import HistoryPoint
+
+NO_CLUSTER = "a cluster that is not configured"
+_ADDRESS = re.compile("kafka://([^/]+)/([^/]+)")
+Place = tuple[str, str | None]
+"""A topic and its cluster, as `Clusters.find` names that."""
+
+
+class Clusters:
+    """The clusters of a pipeline: the id that Kafka gives one says which it is, however it is addressed, else its
+    addresses do.
+    """
+
+    def __init__(self, known: Iterable[tuple[str | None, str | None]]) -> None:
+        """`known`: the addresses of each cluster that is configured, and its id; None: not known."""
+        found = [(_in_order_of_names(addresses), addresses, id) for addresses, id in known if addresses is not None]
+        self._ids = {key: id for key, _, id in found if id is not None}
+        self._addresses: dict[str, str] = {}
+        for key, addresses, _ in found:
+            self._addresses.setdefault(self._ids.get(key, key), addresses)
+
+    def find(self, addresses: str | None) -> str | None:
+        """Which of them has these addresses; None: not known, or there is only one."""
+        if addresses is None or len(self._addresses) < 2:
+            return None
+        key = _in_order_of_names(addresses)
+        found = self._ids.get(key, key)
+        return found if found in self._addresses else None
+
+    def names(self, places: Collection[Place]) -> dict[Place, str]:
+        """What to call each topic: by its name, with its cluster where several have a topic of that name."""
+        several = {topic for topic, count in Counter(topic for topic, _ in set(places)).items() if count > 1}
+        return {
+            (topic, at): f"{topic} at {self._addresses.get(at or '', NO_CLUSTER)}" if topic in several else topic
+            for topic, at in places
+        }
+
+
+def _in_order_of_names(addresses: str) -> str:
+    return ",".join(sorted(addresses.split(",")))
+
+
+class ChainMember(Struct, frozen=True):
+    """A target of the fleet, with what the configuration says of it."""
+
+    name: str
+    snapshot: Snapshot | None
+    topic: str | None = None
+    """The topic that it is; None: a job."""
+    bootstrap: str | None = None
+    """The cluster of the topic, or of those that it reads, as given; None: not known."""
+    cluster: str | None = None
+    """The id that the cluster gives itself; None: not known."""
+    points: Sequence[HistoryPoint] = ()
+    lost: str | None = None
+    reads: Sequence[str] = ()
+    writes: Sequence[str] | None = None
+    """As configured; None: not said."""
+    is_timed: bool = False
+    """The configuration says where a topic's records have their event time."""
+
+
+class Ways(Struct, frozen=True):
+    """A member's topics, as they are called in the chain: the one that it is, and those that it reads and writes."""
+
+    topic: str | None
+    reads: dict[str, Edge]
+    writes: dict[str, Edge]
+
+
+def ways_of(members: Sequence[ChainMember]) -> dict[str, Ways]:
+    """The topics of each member: of the same name on two clusters they are two."""
+    configured = [topic for member in members for topic in (*member.reads, *(member.writes or ()))]
+    addressed = [(bootstrap, None) for bootstrap, _ in map(_parts, configured)]
+    clusters = Clusters([*((member.bootstrap, member.cluster) for member in members), *addressed])
+    watched = {member.name: _place(member.topic, member, clusters) for member in members if member.topic is not None}
+    reads = {member.name: _placed(member.reads, member, clusters, "configured") for member in members}
+    writes = {member.name: _placed(member.writes or (), member, clusters, "configured") for member in members}
+    named = {*watched.values(), *(place for each in (*reads.values(), *writes.values()) for place in each)}
+    for member in members:
+        if (snapshot := member.snapshot) is not None:
+            here = clusters.find(member.bootstrap)
+            known = {topic for topic, cluster in named if cluster == here}
+            reads[member.name] |= _placed(_reported(snapshot, known), member, clusters, "reported")
+            writes[member.name] |= _placed(snapshot.spark.writes or (), member, clusters, "reported")
+    names = clusters.names({*named, *(place for each in (*reads.values(), *writes.values()) for place in each)})
+    return {
+        member.name: Ways(
+            names[watched[member.name]] if member.name in watched else None,
+            {names[place]: edge for place, edge in reads[member.name].items()},
+            {names[place]: edge for place, edge in writes[member.name].items()},
+        )
+        for member in members
+    }
+
+
+def _placed(topics: Iterable[str], member: ChainMember, clusters: Clusters, edge: Edge) -> dict[Place, Edge]:
+    return {_place(topic, member, clusters): edge for topic in topics}
+
+
+def _place(topic: str, member: ChainMember, clusters: Clusters) -> Place:
+    """A topic of a member: on its own cluster, unless it is given as an address."""
+    bootstrap, name = _parts(topic)
+    return name, clusters.find(bootstrap or member.bootstrap)
+
+
+def _parts(topic: str) -> tuple[str | None, str]:
+    """The cluster's addresses (None: not said) and the name of a topic, `orders` or `kafka://broker:9092/orders`."""
+    found = _ADDRESS.fullmatch(topic)
+    return (None, topic) if found is None else (found[1], found[2])
+
+
+def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
+    """The topics that a job itself shows that it reads; `topics` are those known by name.
+
+    Flink's metrics spell `.` as `_`: a name that can mean several known topics stands for none of them.
+    """
+    target = snapshot.target
+    if isinstance(target, FlinkJob):
+        return {_real_name(name, topics) for name in target.topics}
+    if isinstance(target, KafkaStreams):
+        found = {view.channel.rpartition("-")[0] for view in snapshot.channels}
+        return {name for name in found if not _is_internal(name, target.streams.id)}
+    if isinstance(target, SparkQuery | ConsumerGroup):
+        offsets = [source.offsets for source in snapshot.sources or () if isinstance(source.offsets, dict)]
+        return {place.rpartition("/")[0] for places in offsets for place in places}
+    source = snapshot.source
+    if isinstance(target, OwnRun) and source is not None and source.kind == "kafka":
+        return set(source.description.removesuffix(f" at {source.bootstrap}").split(", "))
+    return set()
+
+
+def _real_name(metric: str, topics: Collection[str]) -> str:
+    return " or ".join(sorted(topic for topic in topics if topic.replace(".", "_") == metric)) or metric
+
+
+def _is_internal(topic: str, application: str) -> bool:
+    return topic.startswith(f"{application}-") and topic.endswith(("-repartition", "-changelog"))
 
 
 class Station(Struct, frozen=True, kw_only=True):
@@ -23,7 +163,7 @@ class Station(Struct, frozen=True, kw_only=True):
 
     kind: HopKind
     name: str
-    """The topic, or the job's target."""
+    """The topic (as `Clusters.names` calls it), or the job's target."""
     target: str | None = None
     """The target that reports it; None: a topic that no target watches."""
     event_ms: int | None = None

@@ -18,6 +18,8 @@ from ..tui.cli.commands import run
 from .records import CreateTopic, Produce, Record
 
 MINUTE = 60_000
+OFTEN = '[ui]\nrefresh = "100ms"\n'
+"""The second look is the first that counts."""
 Chained = Callable[..., dict[str, Any]]
 
 
@@ -37,7 +39,7 @@ def chained(
             f'[targets.{name}]\nattach = "kafka://{broker.bootstrap}/{topic}"\n{lines}\n'
             for name, (topic, lines) in targets.items()
         ]
-        (tmp_path / "config.toml").write_text("\n".join(sections))
+        (tmp_path / "config.toml").write_text("\n".join([OFTEN, *sections]))
         monkeypatch.setenv("WMTOP_CONFIG", str(tmp_path / "config.toml"))
         code, out, err = run(capsys, "chain", "--json", "--for", "1m")
         assert (code, err) == (0, "")
@@ -183,4 +185,4 @@ def test_a_group_whose_consumer_has_gone_has_no_member_and_one_that_only_commits
     )
     hops = {hop["name"]: (hop["loss_ms"], hop["cause"]) for hop in chain["hops"]}
     assert hops["gone"] == (89 * MINUTE + 1, "no_member")
-    assert hops["commits"] == (89 * MINUTE + 1, None)
+    assert hops["commits"] == (89 * MINUTE + 1, "backlog")

@@ -127,7 +127,7 @@ def _condition(value: Any) -> str:
 
 
 def _topics(value: Any) -> tuple[str, ...]:
-    return tuple(_text(topic) for topic in _typed(value, list, 'a list of topics, e.g. ["orders"]'))
+    return tuple(_address(topic) for topic in _typed(value, list, 'a list of topics, e.g. ["orders"]'))
 
 
 def _address(value: Any) -> str:

@@ -126,17 +126,23 @@ def some_members(names: Iterable[str], *, every: bool) -> list[Member]:
 
 
 def _published(taken: set[str]) -> list[Member]:
-    """Published queries that run, failed, or whose job died; unless a job that runs publishes them again."""
+    """Published queries that run, failed, or whose job died less than a day ago; each once, so without those that a
+    job that runs publishes again, and without those whose checkpoint is configured.
+    """
     from ...engine.targets.spark.reports import list_published
 
     jobs = sorted(list_published(), key=lambda job: not job.publication.alive)
+    running = {query.id for job in jobs if job.publication.alive for query in job.publication.queries}
     out: dict[str, Member] = {}
     for job in jobs:
         for query in job.publication.queries:
             if query.ended and query.error is None:
                 continue
             name = query.name or job.name
-            if name in taken or (name in out and not job.publication.alive):
+            checkpoint = None if query.plan is None else query.plan.checkpoint
+            if name in taken or checkpoint in taken:
+                continue
+            if not job.publication.alive and (name in out or query.id in running):
                 continue
             if name in out:
                 name = f"{job.name}/{name}"

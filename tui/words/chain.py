@@ -1,28 +1,17 @@
 """The chain of a pipeline: what each target shows of its hop and who holds it back; the hops as lines of text. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ...engine.doctor import diagnose
-from ...engine.snapshot import (
-    Cause,
-    ConsumerGroup,
-    FlinkJob,
-    KafkaStreams,
-    OwnRun,
-    Reason,
-    Snapshot,
-    SourcePosition,
-    SparkQuery,
-    Verdict,
-)
+from ...engine.doctor import Finding, accounts_for, diagnose
+from ...engine.snapshot import Cause, FlinkJob, KafkaStreams, Reason, Snapshot, SourcePosition, SparkQuery, Verdict
 from ...engine.text import formatting as f
 from ...engine.text.codes import BUSY, CAUSES
-from ...engine.verdict.chain import Chain, Edge, Hop, Station, guessed_writer
+from ...engine.verdict.chain import Chain, ChainMember, Hop, Station, Ways, guessed_writer, ways_of
 from ...engine.verdict.history import HistoryPoint
 from ...engine.verdict.verdict import verdict_of
 from .fleet import held_back_by
@@ -30,11 +19,12 @@ from .spans import Span, lay, part
 from .verdict import STYLES
 
 NOT_SET = "no time is configured"
-SEVERAL_CLUSTERS = "targets on several clusters have this topic"
-NO_CLUSTER = "a cluster that is not configured"
 BESIDE = "not on this path:"
+NO_ANSWER = "it does not answer"
 SILENT_MS = 10_000
 """How old (ms) the last look at a target may be until it counts no longer."""
+UNANSWERED = ("stale", "failed")
+"""The states in which what was last seen counts no longer."""
 _NAME_CELLS, _TIME_CELLS, _LOSS_CELLS, _WHOLE = 32, 12, 12, 400
 NO_CHAIN = (
     "No topic and no job is known here. Name them in the configuration, for example\n"
@@ -48,43 +38,14 @@ _TIMED_CELLS = 76
 """Least width of lines with times."""
 
 
-class ChainMember(Struct, frozen=True):
-    """A target of the fleet, with what the configuration says of it."""
-
-    name: str
-    snapshot: Snapshot | None
-    topic: str | None = None
-    """The topic that it is; None: a job."""
-    bootstrap: str | None = None
-    """The cluster of the topic, or of those that it reads, as given; None: not known."""
-    cluster: str | None = None
-    """The id that the cluster gives itself; None: not known."""
-    points: Sequence[HistoryPoint] = ()
-    lost: str | None = None
-    reads: Sequence[str] = ()
-    writes: Sequence[str] | None = None
-    """As configured; None: not said."""
-    is_timed: bool = False
-    """The configuration says where a topic's records have their event time."""
-
-
 def stations_of(members: Sequence[ChainMember]) -> tuple[list[Station], int | None]:
     """The stations at one moment, and that moment (epoch ms): the newest at which all that answer were looked at."""
     heard = {member.name: member.points[-1].wall_ms for member in members if member.points and member.lost is None}
     newest_ms = max(heard.values(), default=0)
     at_ms = min((wall_ms for wall_ms in heard.values() if wall_ms > newest_ms - SILENT_MS), default=None)
-    ids = {_addresses(member): member.cluster for member in members if member.cluster is not None}
-    members = [replace(member, cluster=member.cluster or ids.get(at := _addresses(member), at)) for member in members]
-    named = {topic for member in members for topic in (member.topic, *member.reads, *(member.writes or ())) if topic}
-    topics = {topic: {member.cluster for member in members if member.topic == topic} for topic in named}
-    if len({member.cluster for member in members} - {None}) > 1:  # then a job without one may read any
-        members = [replace(one, cluster=one.cluster or NO_CLUSTER) for one in members]
     hops = [member for member in members if member.snapshot is None or not isinstance(member.snapshot.target, Chain)]
-    return _with_guesses([_station(member, at_ms, topics) for member in hops], hops), at_ms
-
-
-def _addresses(member: ChainMember) -> str | None:
-    return None if member.bootstrap is None else ",".join(sorted(member.bootstrap.split(",")))
+    ways = ways_of(hops)
+    return _with_guesses([_station(member, at_ms, ways[member.name]) for member in hops], hops), at_ms
 
 
 def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -> list[Station]:
@@ -105,29 +66,25 @@ def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -
     return guessed
 
 
-def _station(member: ChainMember, at_ms: int | None, topics: Mapping[str, set[str | None]]) -> Station:
+def _station(member: ChainMember, at_ms: int | None, ways: Ways) -> Station:
     snapshot, point = member.snapshot, _point_at(member, at_ms)
-    if member.topic is not None:
-        is_one = len(topics[member.topic]) == 1
-        is_known = member.is_timed and is_one
+    found = [] if snapshot is None else diagnose(snapshot, member.points, lost=member.lost)
+    critical = [one.code for one in found if one.severity == "critical"]
+    trouble = member.lost or ("no answer yet" if snapshot is None else _why_unknown(snapshot, point, found))
+    if ways.topic is not None:
         return Station(
             kind="topic",
-            name=member.topic,
+            name=ways.topic,
             target=member.name,
-            event_ms=point.max_event_ms if point is not None and is_known else None,
-            partition=None if snapshot is None or not is_known else _newest(snapshot),
-            trouble=member.lost or (None if is_known else NOT_SET if is_one else SEVERAL_CLUSTERS),
+            event_ms=point.max_event_ms if point is not None and member.is_timed else None,
+            partition=None if snapshot is None or not member.is_timed else _newest(snapshot),
+            trouble=member.lost or (NOT_SET if not member.is_timed else None if point is not None else trouble),
             verdict=_verdict(member, point),
-            critical=_critical(member),
+            critical=critical,
         )
     blame = Blame() if snapshot is None or point is None else blame_of(snapshot, member.points)
     # What a job's output has passed: Spark's next watermark shows in the output of the next batch only.
     emitted_ms = None if point is None else point.watermark_ms if point.emitted_ms is None else point.emitted_ms
-    reads: dict[str, Edge] = dict.fromkeys(member.reads, "configured")
-    writes: dict[str, Edge] = dict.fromkeys(member.writes or (), "configured")
-    if snapshot is not None:
-        reads |= {_here(topic, member, topics): "reported" for topic in _reported(snapshot, topics)}
-        writes |= {_here(topic, member, topics): "reported" for topic in snapshot.spark.writes or ()}
     return Station(
         kind="job",
         name=member.name,
@@ -136,12 +93,12 @@ def _station(member: ChainMember, at_ms: int | None, topics: Mapping[str, set[st
         lateness_ms=None if snapshot is None else snapshot.settings.lateness_ms,
         channel=blame.channel,
         cause=blame.cause,
-        reads=reads,
-        writes=writes,
+        reads=ways.reads,
+        writes=ways.writes,
         may_write=member.writes is None and snapshot is not None and isinstance(snapshot.target, FlinkJob),
-        trouble=member.lost or ("no answer yet" if snapshot is None else _why_unknown(snapshot, point)),
+        trouble=trouble,
         verdict=_verdict(member, point),
-        critical=_critical(member),
+        critical=critical,
     )
 
 
@@ -153,32 +110,20 @@ def _verdict(member: ChainMember, point: HistoryPoint | None) -> Verdict:
     return verdict_of(member.snapshot, lost=silent)
 
 
-def _critical(member: ChainMember) -> list[str]:
-    if member.snapshot is None:
-        return []
-    found = diagnose(member.snapshot, member.points, lost=member.lost)
-    return [one.code for one in found if one.severity == "critical"]
-
-
-def _here(topic: str, job: ChainMember, topics: Mapping[str, set[str | None]]) -> str:
-    """The topic's name; with its cluster where the topic of that name that is watched is on another one."""
-    watched_at = topics.get(topic, set())
-    is_elsewhere = job.cluster is not None and bool(watched_at) and job.cluster not in watched_at
-    return f"{topic} at {job.bootstrap or NO_CLUSTER}" if is_elsewhere else topic
-
-
-def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None) -> str | None:
+def _why_unknown(snapshot: Snapshot, point: HistoryPoint | None, found: Sequence[Finding]) -> str | None:
+    """Why its event time is not known; of a query that is stale or has failed, what its own findings say."""
+    if point is None:
+        own = (one.title for one in found if accounts_for(one, "unknown"))
+        return next(own, NO_ANSWER) if snapshot.state in UNANSWERED else NO_ANSWER
     if isinstance(snapshot.target, KafkaStreams):
         return "each task has its own clock"
-    if point is None:
-        return "it does not answer"
     return "no watermark yet" if point.watermark_ms is None else None
 
 
 def _point_at(member: ChainMember, at_ms: int | None) -> HistoryPoint | None:
     """The last look at a target up to that moment; None for one that is lost or does not answer."""
     snapshot = member.snapshot
-    if member.lost is not None or at_ms is None or snapshot is None or snapshot.state in ("stale", "failed"):
+    if member.lost is not None or at_ms is None or snapshot is None or snapshot.state in UNANSWERED:
         return None
     point = next((point for point in reversed(member.points) if point.wall_ms <= at_ms), None)
     if point is None or point.wall_ms <= at_ms - SILENT_MS:
@@ -191,34 +136,6 @@ def _newest(snapshot: Snapshot) -> str | None:
     """The partition with the newest record."""
     timed = [view for view in snapshot.channels if view.max_event_ms is not None]
     return max(timed, key=lambda view: view.max_event_ms or 0).channel if timed else None
-
-
-def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
-    """The topics that a job itself shows that it reads; `topics` are those known by name.
-
-    Flink's metrics spell `.` as `_`: a name that can mean several known topics stands for none of them.
-    """
-    target = snapshot.target
-    if isinstance(target, FlinkJob):
-        return {_real_name(name, topics) for name in target.topics}
-    if isinstance(target, KafkaStreams):
-        found = {view.channel.rpartition("-")[0] for view in snapshot.channels}
-        return {name for name in found if not _is_internal(name, target.streams.id)}
-    if isinstance(target, SparkQuery | ConsumerGroup):
-        offsets = [source.offsets for source in snapshot.sources or () if isinstance(source.offsets, dict)]
-        return {place.rpartition("/")[0] for places in offsets for place in places}
-    source = snapshot.source
-    if isinstance(target, OwnRun) and source is not None and source.kind == "kafka":
-        return set(source.description.removesuffix(f" at {source.bootstrap}").split(", "))
-    return set()
-
-
-def _real_name(metric: str, topics: Collection[str]) -> str:
-    return " or ".join(sorted(topic for topic in topics if topic.replace(".", "_") == metric)) or metric
-
-
-def _is_internal(topic: str, application: str) -> bool:
-    return topic.startswith(f"{application}-") and topic.endswith(("-repartition", "-changelog"))
 
 
 # Words
@@ -270,7 +187,7 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
     """A hop: its name, event time, loss, who holds it back, and what is not known of it."""
     hop = chain.hops[number]
     style = _style(chain, number)
-    names = max(cell_len(f.name(hop.name)) for hop in chain.hops)
+    names = max(cell_len(f.clean(hop.name)) for hop in chain.hops)
     cells = max(min(names, width // 3, _NAME_CELLS), 1)
     newest = max((ms for each in chain.hops if (ms := each.own_ms) is not None), default=None)
     time = "?" if hop.own_ms is None else f.near(hop.own_ms, zone, newest).partition(".")[0]
@@ -285,7 +202,7 @@ def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list
     ]
     parts = [
         part((f" {'▸' if number == chain.worst else ' '} {hop.kind:<5}  ", "dim")),
-        part((f.pad(f.cut_middle(f.name(hop.name), cells), cells), style), gap=""),
+        part((f.pad(f.cut_middle(f.clean(hop.name), cells), cells), style), gap=""),
         *([part((f.pad(time, _TIME_CELLS), "text"), gap="  ")] if width >= _TIMED_CELLS else []),
         part((f"{lost:<{_LOSS_CELLS}}", style), gap="  "),
         # The first one is cut, never dropped: it may be why nothing is known.
@@ -384,6 +301,10 @@ _PAUSED_MS = 5_000
 """How long a source has read nothing before it counts as paused: longer than between two samples."""
 
 
+_BEHIND_INPUT = ("backlog", "back_pressured", "slow_reader", "paused", "held_back")
+"""Causes by which a channel is behind its input, also where it is behind no other channel."""
+
+
 class Blame(Struct, frozen=True):
     """The channel that holds back a job, and the cause; None: no channel does, or it is not known."""
 
@@ -393,7 +314,7 @@ class Blame(Struct, frozen=True):
 
 def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
     """Who holds back the job of a snapshot, by what its kind of target reports; `points` are its history."""
-    target, holder, channel = snapshot.target, snapshot.level.holder, held_back_by(snapshot)
+    target, holder = snapshot.target, snapshot.level.holder
     if isinstance(target, SparkQuery):
         return _of_query(snapshot)
     if holder is not None and holder.cause == "backlog":
@@ -402,7 +323,8 @@ def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
         is_alone = any(note.code == "no_member" for note in snapshot.notes)
         if is_alone and not any(view.rate for view in snapshot.channels):
             return Blame(holder.channel, "no_member")
-    return Blame() if channel is None or holder is None else Blame(channel, holder.cause)
+    is_to_blame = holder is not None and (held_back_by(snapshot) is not None or holder.cause in _BEHIND_INPUT)
+    return Blame(holder.channel, holder.cause) if holder is not None and is_to_blame else Blame()
 
 
 def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:
@@ -426,22 +348,40 @@ def _of_query(snapshot: Snapshot) -> Blame:
     unread = _unread(inputs)
     # Where it is not known which input holds, the trigger is to blame only if each has unread records.
     waits = inputs and all(one.backlog for one in inputs) if places is None else unread
-    if waits and _is_by_trigger(snapshot):
+    if (waits or _has_advanced(snapshot)) and _is_by_trigger(snapshot):
         return Blame(None, "trigger")
     if places is None:
         return Blame()
-    cause: Cause | None = None if unread is None else "backlog" if unread else "quiet"
+    cause = _cause_of(snapshot, inputs, unread)
     partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
     channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
     return Blame(channel, cause if channel is not None or cause == "backlog" else None)
 
 
+def _cause_of(snapshot: Snapshot, inputs: Sequence[SourcePosition], unread: int | None) -> Cause | None:
+    """Why the inputs with the lowest watermark hold it back; None: the next batch will show it."""
+    if unread is None or unread:
+        return None if unread is None else "backlog"
+    if any(one.batches_unmoved for one in inputs):
+        return "behind"  # records came, and are no newer
+    return None if _has_advanced(snapshot) else "quiet"
+
+
+def _has_advanced(snapshot: Snapshot) -> bool:
+    """Whether the last batch that ended moved the watermark: the output follows in the next one."""
+    return snapshot.spark.batches_unmoved == 0 and _moved_in_last_two(snapshot)
+
+
 def _is_by_trigger(snapshot: Snapshot) -> bool:
     """Whether batches take at most half of the time between triggers, and one of the last two moved the watermark."""
-    trigger_ms, batch_ms, moved_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms, snapshot.level.moved_ms
-    if not trigger_ms or batch_ms is None or 2 * batch_ms > trigger_ms:
-        return False
-    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * trigger_ms
+    trigger_ms, batch_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms
+    return bool(trigger_ms and batch_ms is not None and 2 * batch_ms <= trigger_ms) and _moved_in_last_two(snapshot)
+
+
+def _moved_in_last_two(snapshot: Snapshot) -> bool:
+    """Whether the watermark moved in the time of two batches, as far as known."""
+    moved_ms, period_ms = snapshot.level.moved_ms, max(snapshot.spark.trigger_ms or 0, snapshot.spark.batch_ms or 0)
+    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
 
 
 def _unread(inputs: Sequence[SourcePosition]) -> int | None:

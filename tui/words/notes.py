@@ -122,7 +122,10 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "alert_failed": "--on-alert {command} failed: {why}",
     "not_started": "No query has started yet",
     "stopped": "The query was stopped",
-    "application_gone": "The application ended without stopping the query; this is its last report",
+    "application_gone": lambda args: (
+        "The application ended without stopping the query; this is its last report"
+        + _if(args, "silent_ms", ", from {silent_ms!d} ago")
+    ),
     "batch_unfinished": "Batch {batch} has not ended: it is slow, or the query died in it",
     "query_silent": lambda args: (
         "No report from the query: it waits for its trigger, or a batch is slow"

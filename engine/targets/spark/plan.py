@@ -52,7 +52,9 @@ class PlanFacts(Struct, frozen=True):
     real_time_ms: int | None = None
     """The length of a batch in real-time mode; None: another mode."""
     writes: tuple[str, ...] | None = None
-    """The topics that its sink is set to write; None: not known (plans do not show it), or not Kafka's sink."""
+    """The addresses of the topics that its sink is set to write; None: not known (plans do not show it), or another
+    sink.
+    """
     slowest_clock: bool = False
     """The slowest partition drives the clock: a setting of Databricks (`ADVANCEMENT`)."""
 

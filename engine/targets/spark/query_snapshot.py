@@ -81,7 +81,8 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
     if run.ended:
         return QueryState("failed") if run.error else _with_note("ended", "stopped")
     if report.alive is False:
-        return _with_note("stale", "application_gone")
+        args = {} if report.heard_ms is None else {"silent_ms": max(now_ms - report.heard_ms, 0)}
+        return _with_note("stale", "application_gone", **args)
     if run.running is not None:
         took_ms = now_ms - run.running.since_ms
         if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):

@@ -69,9 +69,10 @@ class PublishedTap:
 
 
 def list_published() -> list[Published]:
-    """The jobs that publish, and those that did until a day ago; by name."""
+    """The jobs that publish, and those that did until a day ago; by name. Files of older ones are removed."""
     jobs: list[Published] = []
-    for path in sorted(run_dir().glob(f"*{SUFFIX}")):
+    remove_leftovers(directory := run_dir())
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
         publication = PublishedTap(path).poll()
         if publication is not None:
             jobs.append(Published(path.name.removesuffix(SUFFIX), path, publication))

@@ -26,6 +26,7 @@ from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.reports import PublishedTap, find_published, is_held, list_published, remove_leftovers
 from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, key_of_long
 from wmtop.engine.targets.target import AttachedTarget
+from wmtop.tui.cli.targets import members
 
 from ...refusals import refused
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
@@ -284,6 +285,26 @@ def test_only_a_query_name_means_a_running_job_without_queries(run_dir: Path) ->
             assert find_published("local-1").path == old
             assert find_published("orders").path == (running if means_new else old)
             assert find_published(app).path == running
+
+
+def test_the_fleet_has_a_query_that_died_for_a_day_or_until_a_job_runs_it_again(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its id: after a restart it may have another name."""
+    (run_dir / "config.toml").touch()
+    monkeypatch.setenv("WMTOP_CONFIG", str(run_dir / "config.toml"))
+    dead, running = run_dir / "old-1.published", run_dir / "new-2.published"
+    dead.write_bytes(said_by(1, "shop", "orders"))
+    assert [member.name for member in members()] == ["orders"]
+    running.write_bytes(said_by(2, "shop", "orders-v2"))
+    with open(running, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert [member.name for member in members()] == ["orders-v2"]
+        running.write_bytes(said_by(2, "shop", "views", id="another"))
+        assert [member.name for member in members()] == ["views", "orders"]
+        os.utime(dead, (time.time() - 90_000,) * 2)
+        assert [member.name for member in members()] == ["views"]
+    assert not dead.exists()
 
 
 def test_without_a_job_one_line_says_how(run_dir: Path) -> None:

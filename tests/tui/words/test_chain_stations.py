@@ -1,14 +1,14 @@
 """What the targets of a fleet tell about the hops of a chain."""
 
 import pytest
-from wmtop.engine.snapshot import FlinkJob, Snapshot
-from wmtop.engine.verdict.chain import Station, chain_of
+from wmtop.engine.snapshot import FlinkJob, Note, Snapshot, SparkProgress
+from wmtop.engine.verdict.chain import NO_CLUSTER, ChainMember, Station, chain_of
 from wmtop.engine.verdict.history import history_point
-from wmtop.tui.words.chain import NO_CLUSTER, NOT_SET, SEVERAL_CLUSTERS, ChainMember, headline, stations_of
+from wmtop.tui.words.chain import NO_ANSWER, NOT_SET, headline, stations_of
 
 from tests.snapshots import replace
 
-from ..attached import group
+from ..attached import group, query
 
 NOW_MS = 1_767_268_800_000
 
@@ -38,10 +38,42 @@ def test_a_topic_has_its_newest_event_time_only_where_its_time_is_configured() -
     assert (untimed.event_ms, untimed.partition, untimed.trouble) == (None, None, NOT_SET)
 
 
-def test_a_topic_on_two_clusters_is_not_known() -> None:
-    here, there = topic("orders"), replace(topic("orders", bootstrap="b:9092"), name="other")
-    found = stations_of([here, there])[0]
-    assert [(one.event_ms, one.trouble) for one in found] == [(None, SEVERAL_CLUSTERS)] * 2
+def test_a_topic_on_two_clusters_is_two_hops_and_each_job_is_joined_to_that_of_its_own() -> None:
+    """The mirror is configured as such: what it writes is on the other cluster."""
+    [name] = set(station("g", member("g", at(group(), NOW_MS), bootstrap="a:9092"), topic("x")).reads)
+    here, there = topic(name), replace(topic(name, bootstrap="b:9092"), name="there")
+    mirror = member("m", at(group(), NOW_MS), bootstrap="a:9092", writes=[f"kafka://b:9092/{name}"])
+    reader = member("r", at(group(), NOW_MS), bootstrap="b:9092")
+    chain = chain_of(stations_of([here, there, mirror, reader])[0])
+    inputs = {hop.name: [chain.hops[number].name for number in hop.inputs] for hop in chain.hops}
+    at_a, at_b = f"{name} at a:9092", f"{name} at b:9092"
+    assert inputs == {at_a: [], "m": [at_a], at_b: ["m"], "r": [at_b]}
+    assert all(hop.own_ms is not None for hop in chain.hops)
+    assert chain.holder_in(replace(chain.hops[1], channel="3")) == f"{name}-3"
+
+
+def test_a_topic_that_no_target_watches_does_not_join_two_clusters() -> None:
+    writer = member("w", at(group(), NOW_MS), bootstrap="a:9092", writes=["middle"])
+    reader = member("r", at(group(), NOW_MS), bootstrap="b:9092", reads=["middle"])
+    assert set(station("w", writer, reader).writes) == {"middle at a:9092"}
+    assert "middle at b:9092" in station("r", writer, reader).reads
+
+
+def test_the_cluster_of_spark_s_sink_is_that_of_its_address_if_a_target_has_it() -> None:
+    """A job may know a cluster by an address of its own network: that is not another cluster."""
+    shown = replace(query(), spark=SparkProgress(writes=["kafka://b:9092/out"]))
+    job = member("j", at(shown, NOW_MS), bootstrap="a:9092")
+    out = {place: replace(topic("out", bootstrap=place), name=place) for place in ("a:9092", "b:9092")}
+    assert set(station("j", job, out["a:9092"]).writes) == {"out"}
+    assert set(station("j", job, *out.values()).writes) == {"out at b:9092"}
+    assert set(station("j", job, out["a:9092"], topic("x", bootstrap="c:9092")).writes) == {f"out at {NO_CLUSTER}"}
+
+
+def test_of_a_job_that_died_it_is_said_so_and_since_when() -> None:
+    note = Note(NOW_MS, "application_gone", {"silent_ms": 7_200_000})
+    dead = station("j", member("j", at(query(state="stale", notes=[note]), NOW_MS)), topic("orders"))
+    assert dead.trouble == "The query's application has ended; its last report was 2h ago"
+    assert station("j", member("j", at(group(), NOW_MS - 60_000)), topic("orders")).trouble == NO_ANSWER
 
 
 def test_a_group_on_another_cluster_does_not_read_the_watched_topic() -> None:
@@ -62,8 +94,10 @@ def test_one_cluster_under_two_addresses_is_one_and_two_with_the_same_topic_are_
     assert set(station("g", replace(reader, bootstrap="a:9092", cluster=None), watched).reads) == {name}
     assert set(station("g", replace(reader, cluster="two"), watched).reads) == {f"{name} at b:9092"}
     twin = replace(watched, name="twin", bootstrap="c:9092")
-    assert station(name, watched, twin).event_ms is not None
-    assert station(name, watched, replace(twin, cluster="two")).trouble == SEVERAL_CLUSTERS
+    assert {one.name for one in stations_of([watched, twin])[0]} == {name}
+    assert {one.name for one in stations_of([watched, replace(twin, cluster="two")])[0]} == {
+        f"{name} at a:9092", f"{name} at c:9092",
+    }  # fmt: skip
 
 
 def test_the_order_of_brokers_is_no_difference_between_clusters() -> None:

@@ -76,6 +76,7 @@ def test_it_reads_all_that_it_may_contain(file: Path) -> None:
         ("[targets.a]\nattach = 'x'\nfail-if = 'lag > 1m'", 3, "level_lag"),
         ("[targets.a]\nattach = 'x'\npassword = 'x'", 3, "secrets"),
         ("[targets.a]\nattach = 'http://me:pass@host:8081'", 2, "secrets"),
+        ("[targets.a]\nattach = 'x'\nwrites = ['kafka://me:pass@b:9092/t']", 3, "secrets"),
         ("[targets.'a/b']\nattach = 'x'", 1, "name"),
         ("[keys]\nlateness-longr = 'k'", 2, "lateness-longer"),
         ("[keys]\nxyzzy = 'k'", 2, "wmtop config --keys"),
