@@ -36,7 +36,7 @@ _FREE_WATERMARK = Fix(
 _FASTER = {
     "offsets_ms": "Make listing the source faster: fewer files or partitions, or a broker that is closer",
     "planning_ms": "Simplify the plan: fewer unions, fewer columns",
-    "work_ms": "Add cores or shuffle partitions, or do less work for each record",
+    "work_ms": "Add cores, or do less work for each record; a checkpoint keeps its number of shuffle partitions",
     "commit_ms": "Use a faster checkpoint directory: local disk instead of an object store",
 }
 

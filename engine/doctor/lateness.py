@@ -6,7 +6,7 @@ The lateness to set is the recommended one (semantics 11.5).
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import ExplainedColumn, ExplainedValue, Snapshot
+from ..snapshot import ExplainedColumn, ExplainedValue, OperatorKind, Snapshot
 from ..snapshot.recommendation import TARGET, Recommendation, advice, recommendation, samples_of
 from ..text import formatting as f
 from ..text.codes import recommended_words
@@ -159,12 +159,16 @@ def lateness_too_large(facts: DiagnosisInput) -> Finding | None:
     )
 
 
+_BY_ROW: tuple[OperatorKind, ...] = ("join", "dedup", "dedup_within_watermark", "limit")
+"""Operators that drop a row by its own event time: they have no windows."""
+
+
 @rule("dropped", "Operators", "Progress", suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
 def dropped(facts: DiagnosisInput) -> Finding | None:
     """Spark drops rows behind the watermark.
 
-    Recognised by: the query reports dropped rows. Spark counts them after partial aggregation, so the number is a lower
-    bound.
+    Recognised by: the query reports dropped rows. Of windows Spark counts them after partial aggregation, so the number
+    is a lower bound; of dropDuplicates, and in real-time mode, it counts each.
     What to do: set a longer delay in `withWatermark`. A tap before it counts how late the rows are.
     """
     spark, rows = facts.snapshot.spark, facts.snapshot.spark.dropped_at_least
@@ -173,7 +177,8 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
     behind_ms, delay_ms = spark.dropped_behind_ms, facts.settings.lateness_ms
     # The delay in force would have kept them: the watermark is still that of a shorter one, before a restart.
     restarted = bool(spark.frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
-    cause = "They came after the watermark had passed the end of their window."
+    has_windows = spark.operators is None or any(one.kind not in _BY_ROW for one in spark.operators)
+    cause = f"They came after the watermark had passed {'the end of their window' if has_windows else 'their time'}."
     if restarted:
         cause = "The watermark is still the one that the shorter delay before the restart gave."
         if spark.frozen_ms:

@@ -17,7 +17,9 @@ NOTHING_FIRES = "No window ever fires, and no state is released"
 SPLIT_QUERY = Fix("split-query", "Or give the slow channels a query of their own")
 FEED_INPUT = Fix("feed-input", "Send a record to the input without data, for example a heartbeat")
 USE_MAX_POLICY = Fix(
-    "use-max-policy", "Or set spark.sql.streaming.multipleWatermarkPolicy=max, if that input may lose late rows"
+    "use-max-policy",
+    "Or set spark.sql.streaming.multipleWatermarkPolicy=max and start with a new checkpoint (one keeps the policy of its "
+    "first start), if that input may lose late rows",
 )
 CHECK_INPUT = Fix(
     "check-input",
@@ -128,7 +130,8 @@ def node_without_data(facts: DiagnosisInput) -> Finding | None:
     """One of several inputs with a watermark has had no row. Until it has one, the query's watermark stays at 1970.
 
     Recognised by: a `withWatermark` of the query without a row, under the policy min.
-    What to do: send a record to that input, or set the policy to max if that input may lose late rows.
+    What to do: send a record to that input, or, if that input may lose late rows, set the policy to max and start with
+    a new checkpoint: one keeps the policy of its first start.
     """
     pinned, known = _pinned(facts, "no_input")
     if not pinned:

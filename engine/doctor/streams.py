@@ -143,6 +143,9 @@ def stream_time_stuck(facts: DiagnosisInput) -> Finding | None:
     unread = sum(view.backlog or 0 for view in inputs_of(snapshot, clock))
     others = sum(one.verdict == "moving" for one in snapshot.clocks)
     cause = "Unread records are not processed." if unread else "Only a newer record in them advances it."
+    empty = [view.channel for view in inputs_of(snapshot, clock) if view.backlog == 0]
+    if unread and empty and clock.reason.code != "records_come":
+        cause += f" With max.task.idle.ms the task waits that long for records of {names(empty)}."
     if others:
         cause += f" {n(others, 'other task')} {'advances' if others == 1 else 'advance'}, which does not help it."
     waits, age = windows_wait(clock.waiting_count) or "Its windows wait", age_of(clock)
@@ -226,9 +229,9 @@ def stream_time_slow(facts: DiagnosisInput) -> Finding | None:
 
 @rule("starving-partition", "Windows")
 def starving_partition(facts: DiagnosisInput) -> Finding | None:
-    """A partition has no data while the others do. Nothing in Kafka Streams makes up for it: in a task with other
-    partitions these close the windows without it, and its own records are dropped when they come; in a task of its own
-    its windows stay open.
+    """A partition has no data while the others do. Kafka Streams has no idle timeout: in a task with other partitions
+    these close the windows without it, once max.task.idle.ms (0 by default) has passed, and its own records are dropped
+    when they come; in a task of its own its windows stay open.
 
     Recognised by: everything in the partition is read, its stream time has not advanced for longer than a stall takes,
     and another partition of the same task or topic advances.
@@ -282,49 +285,65 @@ def repartition_drops(facts: DiagnosisInput) -> Finding | None:
     """A source partition is behind the others, and its records go through a repartition topic. There the clock is that
     of the fastest source partition: windows close without the records that lag, and these are dropped.
 
-    Recognised by: a source partition has unread records, and its stream time is behind that of a task downstream of a
-    repartition by more than a window and its grace. Without --window and --grace: by more than a minute.
+    Recognised by: a source partition has unread records, and its stream time is behind that of tasks downstream of a
+    repartition by more than a window and its grace. Without --window and --grace: by more than a minute. Its records
+    are dropped in these tasks only: which of its keys go to them is not in the commits.
     What to do: set a grace that covers the spread between the source partitions, or make the slow one faster.
     """
     target = facts.snapshot.target
-    down = [one for one in _clocks(facts) if one.downstream and one.time_ms is not None]
+    down = [one for one in _clocks(facts) if one.downstream]
     if not down or not isinstance(target, KafkaStreams):
         return None
-    ahead, options = max(down, key=lambda one: one.time_ms or 0), target.streams
+    options, sources = target.streams, [one for one in target.clocks if not one.downstream]
     known = options.window_ms is not None and options.grace_ms is not None
-    allowed_ms = (options.window_ms or 0) + (options.grace_ms or 0) if known else None
-    sources = {channel for one in target.clocks if not one.downstream for channel in one.channels}
+    allowed_ms = (options.window_ms or 0) + (options.grace_ms or 0) if known else MINUTE
+    read = {channel for one in sources for channel in one.channels}
     lags = [
-        ((ahead.time_ms or 0) - view.watermark_ms, view)
+        (reached_ms, view, ahead)
         for view in facts.channels
-        if view.channel in sources and view.backlog and view.watermark_ms is not None
+        if view.channel in read and view.backlog and (reached_ms := view.watermark_ms) is not None
+        if (ahead := [one for one in down if one.time_ms is not None and one.time_ms - reached_ms > allowed_ms])
     ]
-    lags = sorted(
-        ((ms, view) for ms, view in lags if ms > (MINUTE if allowed_ms is None else allowed_ms)),
-        key=lambda pair: -pair[0],
-    )
     if not lags:
         return None
-    channels, behind = tuple(view.channel for _, view in lags), span(lags[0][0])
-    who = names(channels)
-    impact = f"Records of {who} are dropped if window and grace are shorter than {behind}"
+    lags.sort(key=lambda lag: lag[0])
+    channels, (reached_ms, _, ahead) = tuple(view.channel for _, view, _ in lags), lags[0]
+    ahead.sort(key=lambda one: -(one.time_ms or 0))
+    behind_ms = (ahead[0].time_ms or 0) - reached_ms
+    # Which repartition a sub-topology writes is not in its commits.
+    is_sure = known and len({_part(one) for one in sources}) == 1
+    who, behind = names(channels), span(behind_ms)
+    which = who if is_sure and len(ahead) == len(down) else f"{who} that go to {_some(ahead)}"
+    impact = f"Records of {which} are dropped if window and grace are shorter than {behind}"
     if known:
-        impact = f"Records of {who} are dropped: {behind} is more than window and grace allow"
+        impact = f"Records of {which} are dropped: {behind} is more than window and grace allow"
     grace = "Set a longer grace in the application (TimeWindows.ofSizeAndGrace), at least the spread"
     return Finding(
-        severity="warning" if known else "info",
-        size=lags[0][0],
+        severity="warning" if is_sure else "info",
+        size=behind_ms,
         channels=channels,
-        title=f"{who} {verb(channels, 'is', 'are')} {behind} behind its repartition",
+        title=f"{who} {verb(channels, 'is', 'are')} {behind} behind {_some(ahead)}, downstream of a repartition",
         impact=impact,
-        cause=f"Behind the repartition, {clock_name(ahead)} has the clock of the fastest source partition.",
+        cause=f"Behind the repartition, {clock_name(ahead[0])} has the clock of the fastest source partition that "
+        "sends records to it.",
         evidence=[
-            f"Unread: {f.count(sum(view.backlog or 0 for _, view in lags))}",
+            f"Unread: {f.count(sum(view.backlog or 0 for _, view, _ in lags))}",
             f"Window and grace: {span(allowed_ms) if known else 'give --window and --grace'}",
+            f"{len(ahead)} of {n(len(down), 'task')} downstream {verb(ahead, 'is', 'are')} that far ahead",
         ],
         channel=channels[0],
         fixes=(Fix("lengthen-grace", grace), CHECK_APPLICATION),
     )
+
+
+def _part(clock: Clock) -> str:
+    """The sub-topology of a task; where it is not known, the topic."""
+    return clock.task.partition("_")[0] if clock.task is not None else clock.channels[0].rpartition("-")[0]
+
+
+def _some(clocks: Sequence[Clock]) -> str:
+    """`task 1_3 and 2 more`."""
+    return f"{clock_name(clocks[0])}{f' and {len(clocks) - 1:,} more' if len(clocks) > 1 else ''}"
 
 
 @rule("future-stream-time", "Windows")

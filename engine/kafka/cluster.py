@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -63,6 +64,8 @@ _BACK = 8
 compacted away.
 """
 _POLL_MS = 200
+_POSITIONS = 50
+"""Partitions whose position is asked for between two polls, at most: kafka-python looks at all partitions for each."""
 ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"
 
 
@@ -389,15 +392,18 @@ class Peek:
         for partition, offset in offsets.items():
             consumer.seek(partition, max(first.get(partition, 0), offset - max(_BACK, back.get(partition, 0))))
         tails: dict[TopicPartition, list[Record]] = {}
-        left = set(offsets)
+        left = list(offsets)
         deadline = time.monotonic() + WITHIN_S
         while left and time.monotonic() < deadline:
-            for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+            found = consumer.poll(timeout_ms=_POLL_MS)
+            for partition, records in found.items():
                 near = [record for record in records if record.offset < offsets[partition]]
                 if near:
                     tails.setdefault(partition, []).extend(_record_of(partition, record) for record in near)
-            # Past the offset, by records or control records.
-            done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= offsets[p]}
-            left -= done
+            done = {p for p, records in found.items() if records[-1].offset + 1 >= offsets[p]}
+            # Where the last offsets are control records, only the position shows that they are passed.
+            asked = set(islice((p for p in (found or left) if p not in done), _POSITIONS))
+            done |= {p for p in asked if (consumer.position(p, timeout_ms=1_000) or 0) >= offsets[p]}
+            left = [p for p in (*(p for p in left if p not in asked), *asked) if p not in done]
             consumer.pause(*done)
         return tails

@@ -95,6 +95,44 @@ def test_what_a_repartition_drops_of_a_lagging_partition(
     assert finding is None or finding.channels == ("orders-1",)
 
 
+@pytest.mark.parametrize(
+    ("behind", "severity", "impact"),
+    [
+        ("all", "warning", "Records of orders-1 are dropped"),
+        ("one", "warning", "Records of orders-1 that go to task 1_2 are dropped"),
+        ("other sub-topology", "info", "Records of orders-1 that go to task 1_0 and 2 more are dropped"),
+        ("none", None, ""),
+    ],
+)
+def test_only_tasks_that_are_ahead_drop_the_records_of_a_lagging_partition(
+    behind: str, severity: str | None, impact: str
+) -> None:
+    """Its keys may all go to tasks that are as far behind; with two sub-topologies perhaps to none of these."""
+    snapshot = lagging(5 * MINUTE)
+    for number in range({"one": 2, "none": 3}.get(behind, 0)):
+        snapshot = changed(snapshot, f"1_{number}", time_ms=NOW - 5 * MINUTE)
+    if behind == "other sub-topology":
+        target = snapshot.target
+        assert isinstance(target, KafkaStreams)
+        clocks = [replace(one, task="2_0") if one.task == "0_0" else one for one in target.clocks]
+        snapshot = replace(snapshot, target=replace(target, clocks=clocks))
+    finding = found(snapshot).get("repartition-drops")
+    assert (None if finding is None else finding.severity) == severity
+    assert finding is None or finding.impact.startswith(impact)
+
+
+def test_a_task_that_may_wait_for_its_partition_without_records_says_so() -> None:
+    """Real applications: with max.task.idle.ms a task processes nothing until each partition has a record."""
+    snapshot = streams(unread=7)
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    stuck = replace(target.clocks[2], channels=["orders-2", "orders-1"])
+    waits = replace(snapshot, target=replace(target, clocks=[target.clocks[0], stuck]))
+    assert "max.task.idle.ms" in found(waits)["stream-time-stuck"].cause
+    assert "orders-1" in found(waits)["stream-time-stuck"].cause
+    assert "max.task.idle.ms" not in found(snapshot)["stream-time-stuck"].cause
+
+
 def test_without_a_repartition_nothing_is_dropped_by_it() -> None:
     snapshot = lagging(5 * MINUTE)
     target = snapshot.target

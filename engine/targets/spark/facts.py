@@ -386,13 +386,20 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     def is_raised(self, place: int, own: PlannedWatermark, of: int) -> bool:
         """Whether the delay of one of the plan's `of` watermarks was shorter in the run that moved the watermark last.
 
-        Where that was none in this application: in an earlier run, or at the first start, whose delays the state has.
+        Where that is not known: in an earlier run of this application.
         """
         plans, moved_by = (self.report.plans, self.report.moved_by) if self.report is not None else ((), None)
         plans = plans if moved_by is None else (moved_by,)
-        stored = self.checkpoint.delays if self.checkpoint is not None and moved_by is None else ()
-        first = max((one.delay_ms for one in stored if of == 1 or one.column == own.column), default=own.delay_ms)
-        return min([first, *(plan.nodes[place].delay_ms for plan in plans if len(plan.nodes) == of)]) < own.delay_ms
+        return any(plan.nodes[place].delay_ms < own.delay_ms for plan in plans if len(plan.nodes) == of)
+
+    def first_delay_ms(self, own: PlannedWatermark, of: int) -> int | None:
+        """The delay of a watermark at the first start, which the state has; None: a run of this application moved the
+        watermark last, or the state does not show it.
+        """
+        if self.checkpoint is None or (self.report is not None and self.report.moved_by is not None):
+            return None
+        stored = (one.delay_ms for one in self.checkpoint.delays if of == 1 or one.column == own.column)
+        return max(stored, default=None)
 
     @property
     def is_slowest_clock(self) -> bool:

@@ -44,6 +44,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """The known watermarks are all that the query has; the state shows only one of several united inputs."""
     raised: bool = False
     """Its delay was shorter before a restart."""
+    first_delay_ms: int | None = None
+    """Its delay at the first start of the query, where that may have been in force until the last restart."""
 
     @property
     def spark_ms(self) -> int | None:
@@ -126,6 +128,7 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
                 after_state=node.after_state,
                 filtered_taps=node.filtered_taps or plan.slowest_clock,
                 raised=facts.is_raised(place, node, len(plan.nodes)),
+                first_delay_ms=facts.first_delay_ms(node, len(plan.nodes)),
             )
         )
     return tuple(nodes)
@@ -359,8 +362,20 @@ def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
     if watermark_ms is None or not known or (nodes.policy == "max" and len(known) < len(times)):
         return None
     first_ms = max(known) if nodes.policy == "max" else min(known)
-    is_raised = any(node.raised and node.spark_ms == first_ms for node in nodes.nodes)
+    is_raised = any(_is_raised(node, watermark_ms) for node in nodes.nodes if node.spark_ms == first_ms)
     return watermark_ms - first_ms if is_raised and first_ms < watermark_ms else None
+
+
+def _is_raised(node: Node, watermark_ms: int) -> bool:
+    """Whether a longer delay since a restart keeps its own watermark below the query's.
+
+    Not because of a shorter delay at the first start alone if even that leaves it below: then its rows are older than
+    those before the restart, whatever delay these had.
+    """
+    first_ms = node.first_delay_ms
+    if node.raised or first_ms is None or node.spark_ms is None or node.delay_ms is None:
+        return node.raised
+    return first_ms < node.delay_ms and node.spark_ms + node.delay_ms - first_ms >= watermark_ms
 
 
 def _is_settled(facts: QueryFacts) -> bool:

@@ -73,7 +73,7 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
     assert nodes_of(QueryFacts(checkpoint=checkpoint)) == Nodes(stored)
     assert nodes_of(replace(reported(run()), checkpoint=checkpoint)) == Nodes(stored, "min")
     assert nodes_of(replace(reported(run(ORDERS, plan=PLAN)), checkpoint=checkpoint)).nodes == (
-        Node(column="ts", delay_ms=30_000, taps=(ORDERS,), raised=True),
+        Node(column="ts", delay_ms=30_000, taps=(ORDERS,), first_delay_ms=10_000),
         Node(column="at", delay_ms=5_000),
     )
     assert nodes_of(QueryFacts()) == Nodes()
@@ -125,6 +125,8 @@ def test_the_barrels_level_needs_every_channel() -> None:
         ((30_000, 10_000), None, 10_000),  # it was restarted again while it waits
         ((), 30_000, None),
         ((), 10_000, 10_000),  # in another application: the state has the delay of the first start
+        ((), 20_000, 10_000),
+        ((), 20_001, None),  # it would be below with that delay, too: the rows are older than those before
     ],
 )
 def test_only_a_longer_delay_freezes_the_watermark(
