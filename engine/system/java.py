@@ -173,21 +173,21 @@ def _fetch(maven: str, pom: str, jars: Path, what: str) -> None:
         if (wrong := _unpinned(made, jars.name)) is not None:
             raise RunError(
                 f"{wrong}, as Maven fetched it for {what}, is not the file that this wmtop pins (SHA-512); "
-                "check the repositories and mirrors of Maven's settings.xml",
+                "check the mirrors in Maven's settings.xml, and remove the file from its local repository (~/.m2)",
                 code="not_pinned",
             )
         made.rename(jars)
 
 
 def _unpinned(directory: Path, name: str) -> str | None:
-    """The first file that is missing in a directory, not pinned for `name`, or changed; None also without pins."""
+    """The first that is missing in a directory, not pinned for `name`, no file, or changed; None also without pins."""
     lines = (line.split() for line in PINS.read_text().splitlines())
     pinned = {path.removeprefix(f"{name}/"): digest for digest, path in lines if path.startswith(f"{name}/")}
     if not pinned:
         return None
     present = {path.name: path for path in directory.iterdir()}
     for file in sorted(pinned.keys() | present.keys()):
-        if file not in pinned or file not in present:
+        if file not in pinned or file not in present or not present[file].is_file():
             return file
         with present[file].open("rb") as content:
             if hashlib.file_digest(content, "sha512").hexdigest() != pinned[file]:

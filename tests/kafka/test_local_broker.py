@@ -217,12 +217,18 @@ def test_other_jars_than_those_pinned_are_not_kept(
     assert [path.name for path in empty_cache.iterdir()] == ["jars.lock"]
 
 
-@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+@pytest.mark.parametrize("change", ["changed", "added", "removed", "a directory", "a pipe"])
 def test_jars_that_changed_since_are_not_used(empty_cache: Path, tmp_path: Path, pinned: str, change: str) -> None:
     maven(tmp_path, f'mkdir -p "$out"; echo {pinned} >"$out/kafka_2.13.jar"')
     jars = kafka_jars()
-    jar = jars / {"changed": "kafka_2.13.jar", "added": "evil.jar", "removed": "kafka_2.13.jar"}[change]
-    jar.unlink() if change == "removed" else jar.write_text("other")
+    jar = jars / ("evil.jar" if change == "added" else "kafka_2.13.jar")
+    jar.unlink(missing_ok=True)
+    if change == "a directory":
+        jar.mkdir()
+    elif change == "a pipe":
+        os.mkfifo(jar)
+    elif change != "removed":
+        jar.write_text("other")
     with refused(RunError, "not_pinned", str(jar), str(jars)):
         LocalBroker(tmp_path / "broker").start()
 

@@ -1,4 +1,4 @@
-"""A real broker and a real JobManager, with data that keep coming, which are suspended or killed and go on."""
+"""A real broker, JobManager and History Server, with data that keep coming, which are suspended or killed and go on."""
 
 import os
 from collections.abc import Callable, Generator
@@ -14,13 +14,15 @@ from kafka.errors import KafkaError
 from wmtop.engine.kafka.local_broker import LocalBroker
 
 from ..targets.flink.flinks import Flink, compiled
+from ..targets.spark.shop import applications, started_history_server, started_job, until
 from ..test_serve import free_port
 
 
 class RealServer(Protocol):
-    """What a round does with it; `address` is what wmtop is given."""
+    """What a round does with it; `address` and `query` are what wmtop is given."""
 
     address: str
+    query: str
 
     def signal(self, number: int) -> None: ...
     def kill(self) -> None: ...
@@ -29,6 +31,8 @@ class RealServer(Protocol):
 
 class Broker:
     """A Kafka broker; a record every 0.2 s."""
+
+    query = ""
 
     def __init__(self, directory: Path) -> None:
         self._broker = LocalBroker(directory)
@@ -62,6 +66,8 @@ class Broker:
 class JobManager:
     """A Flink with one job; two records every 0.2 s."""
 
+    query = ""
+
     def __init__(self, directory: Path) -> None:
         self._directory, self._port = directory / "flink", free_port()
         directory.mkdir()
@@ -89,6 +95,38 @@ class JobManager:
         self._flink.__exit__(None, None, None)
 
 
+class HistoryServer:
+    """Spark's own, with the event log of a job whose queries go on while it fails."""
+
+    query = "counts"
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._logs, self._port = directory / "logs", free_port()
+        self._job = started_job(directory, free_port())
+        self.address = f"spark+http://127.0.0.1:{self._port}/shop"
+        self.restart()
+
+    def restart(self) -> None:
+        self._server = started_history_server(self._logs, self._port)
+        until(lambda: applications(self._port) or None)
+
+    def send(self, number: int) -> None:
+        """The job's own source has the records."""
+
+    def signal(self, number: int) -> None:
+        self._server.send_signal(number)
+
+    def kill(self) -> None:
+        self._server.kill()
+        self._server.wait()
+
+    def close(self) -> None:
+        self._job.kill()
+        self._job.wait()
+        self.kill()
+
+
 @contextmanager
 def real_server(directory: Path, kind: Callable[[Path], Any]) -> Generator[RealServer]:
     """Started, with data that keep coming; ended at the end."""
@@ -110,4 +148,4 @@ def real_server(directory: Path, kind: Callable[[Path], Any]) -> Generator[RealS
         server.close()
 
 
-REAL: dict[str, Callable[[Path], Any]] = {"broker": Broker, "JobManager": JobManager}
+REAL: dict[str, Callable[[Path], Any]] = {"broker": Broker, "JobManager": JobManager, "History Server": HistoryServer}

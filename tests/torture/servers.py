@@ -280,7 +280,7 @@ COMMANDS = {
 SWITCHES = 0.2
 """The share of rounds in which the fleet watches a JobManager that fails and comes back."""
 REALS = 0.04
-"""The share of rounds with a real JobManager or broker, which takes a minute to start."""
+"""The share of rounds with a real server, which takes a minute to start."""
 
 
 class Torture:
@@ -353,7 +353,7 @@ class Torture:
         self._notices(self._start("export TARGET --json"), what, fail, go_on, counts)
 
     def real(self, chance: random.Random, counts: Counter[str]) -> None:
-        """The fleet before a real broker or JobManager that is suspended, and one that is killed."""
+        """The fleet before a real broker, JobManager or History Server that is suspended, and one that is killed."""
         kind = chance.choice(sorted(REAL))
         with real_server(self._directory / "real", REAL[kind]) as server:
             blows = {
@@ -361,7 +361,7 @@ class Torture:
                 "killed": (server.kill, server.restart),
             }
             for blow in chance.sample(sorted(blows), 2):
-                command = self._start("export TARGET --json", server.address)
+                command = self._start("export bad --json", server.address, server.query)
                 self._notices(command, f"a real {kind} that is {blow}", *blows[blow], counts)
 
     def _notices(
@@ -386,10 +386,11 @@ class Torture:
         counts[f"{kind}: fails, noticed after (s, the sum)"] += round(failed_s)
         counts[f"{kind}: returns, noticed after (s, the sum)"] += round(returned_s)
 
-    def _start(self, text: str, target: str = "") -> Command:
-        """The command, in a home whose configuration and environment know the server, or another target."""
+    def _start(self, text: str, target: str = "", query: str = "") -> Command:
+        """The command, in a home whose configuration and environment know the server, or another target, as `bad`."""
         target = target or self._server.service.address.format(self._server.address)
-        (self._directory / "config.toml").write_text(f'[targets.bad]\nattach = "{target}"\n')
+        of_query = f'query = "{query}"\n' if query else ""
+        (self._directory / "config.toml").write_text(f'[targets.bad]\nattach = "{target}"\n{of_query}')
         store = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "here"}
         store["AWS_ENDPOINT_URL"] = f"http://{self._server.address}"
         environment = home(self._directory) | store | {"WMTOP_CONFIG": str(self._directory / "config.toml")}

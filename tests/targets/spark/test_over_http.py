@@ -2,21 +2,16 @@
 
 import base64
 import json
-import os
-import socket
 import ssl
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import pyspark
 import pytest
 import trustme
 from wmtop.engine.snapshot import Snapshot
@@ -28,15 +23,13 @@ from wmtop.tui.cli.summary import summary
 
 from tests.one_truth import check_all
 
-from ...conftest import job_environment
 from ...refusals import refused
 from ..flink.proxies import proxy
+from .shop import applications, free_port, started_history_server, started_job, until
 
 DELAYS_MS = {"counts": 1_500, "plain": 45_000, "seen": 2_000, "each": 7_000}
 QUERIES = tuple(DELAYS_MS)
-PATIENCE_S = 180
 LOOKS, LOOK_S, LOOK_PATIENCE_MS = 16, 0.3, 1_500
-_T = TypeVar("_T")
 
 
 @dataclass
@@ -63,47 +56,15 @@ class Job:
         (self.directory / what).touch()
 
 
-def _free_port() -> int:
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def _until(ask: Callable[[], _T | None]) -> _T:
-    """What a question is answered with, once it is."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if (answer := ask()) is not None:
-            return answer
-        time.sleep(0.3)
-    raise TimeoutError
-
-
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     directory = tmp_path_factory.mktemp("http")
-    (directory / "logs").mkdir()
-    made = Job(directory, _free_port(), _free_port())
-    environment = {**os.environ, **job_environment()}
-    home = str(Path(pyspark.__file__).parent)
-    options = {
-        "spark.history.fs.logDirectory": (directory / "logs").as_uri(),
-        "spark.history.ui.port": str(made.history_port),
-        "spark.history.fs.update.interval": "1s",
-    }
-    server = {
-        **environment,
-        "SPARK_HOME": home,
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_HISTORY_OPTS": " ".join(f"-D{key}={value}" for key, value in options.items()),
-    }
-    program = [f"{home}/bin/spark-class", "org.apache.spark.deploy.history.HistoryServer"]
-    quiet = subprocess.DEVNULL
-    with _driver(made), subprocess.Popen(program, env=server, stdout=quiet, stderr=quiet) as history:
+    made = Job(directory, free_port(), free_port())
+    with _driver(made), started_history_server(directory / "logs", made.history_port) as history:
         try:
-            _until(lambda: True if _has_batches(made, 6) else None)
-            _until(lambda: _listed(made.history_port) or None)
-            _until(lambda: _listed(made.port))  # the first answer takes long
+            until(lambda: True if _has_batches(made, 6) else None)
+            until(lambda: applications(made.history_port) or None)
+            until(lambda: applications(made.port))  # the first answer takes long
             yield made
         finally:
             history.kill()
@@ -111,10 +72,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
 
 @contextmanager
 def _driver(job: Job, *settings: str) -> Generator[None]:
-    script = str(Path(__file__).with_name("http_job.py"))
-    arguments = [sys.executable, script, str(job.directory), str(job.port), *settings]
-    environment, quiet = {**os.environ, **job_environment()}, subprocess.DEVNULL
-    with subprocess.Popen(arguments, env=environment, stdout=quiet, stderr=quiet) as process:
+    with started_job(job.directory, job.port, *settings) as process:
         try:
             yield
         finally:
@@ -126,14 +84,6 @@ def _has_batches(job: Job, count: int) -> bool:
         return all(len(job.truth(query)) >= count for query in QUERIES)
     except OSError:
         return False
-
-
-def _listed(port: int) -> Any:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/applications", timeout=10) as answer:
-            return json.load(answer)
-    except OSError:
-        return None
 
 
 def _opened(address: str, query: str | None = None) -> Any:
@@ -199,11 +149,11 @@ def test_a_driver_shows_what_its_query_reports(job: Job, query: str) -> None:
             known = facts.run.progress is not None and facts.run.progress.watermark_ms is not None
             return facts.run if known and len(facts.run.history) > 2 else None
 
-        run = _until(run_after_two)
+        run = until(run_after_two)
         assert run.progress is not None
         assert run.plan is not None
         last = run.progress.batch
-        truth = _until(lambda: job.truth(query) if last in job.truth(query) else None)
+        truth = until(lambda: job.truth(query) if last in job.truth(query) else None)
         assert _batches(run, truth) > 2
         states = [
             (state["numRowsTotal"], state["numRowsDroppedByWatermark"])
@@ -221,7 +171,7 @@ def test_a_driver_shows_what_its_query_reports(job: Job, query: str) -> None:
     assert (seen.windows.open_count, seen.level.holder, seen.spark.state_bytes) == (None, None, None)
     if seen.spark.dropped_exact:  # of all batches, and nothing is aggregated before
         assert (query, seen.batch is not None) == ("seen", True)
-        truth = _until(lambda: job.truth(query) if seen.batch in job.truth(query) else None)
+        truth = until(lambda: job.truth(query) if seen.batch in job.truth(query) else None)
         dropped = [one["stateOperators"][0]["numRowsDroppedByWatermark"] for n, one in truth.items() if n <= seen.batch]
         assert seen.spark.dropped_at_least == sum(dropped)
     else:
@@ -235,9 +185,9 @@ def test_a_history_server_has_what_the_query_reports(job: Job) -> None:
         first = watch.poll()
         assert first.checkpoint is None
         assert (job.directory / "counts" / "offsets").is_dir()
-        later = _until(lambda: facts if (facts := watch.poll()).run.progress.batch > first.run.progress.batch else None)
+        later = until(lambda: facts if (facts := watch.poll()).run.progress.batch > first.run.progress.batch else None)
         assert later.run.history[0] == first.run.history[0]
-        truth = _until(lambda: job.truth("counts") if later.run.progress.batch in job.truth("counts") else None)
+        truth = until(lambda: job.truth("counts") if later.run.progress.batch in job.truth("counts") else None)
         assert _batches(later.run, truth) > 6
         report = truth[later.run.progress.batch]
         assert later.run.max_event_ms == max(
@@ -269,7 +219,7 @@ def test_no_look_at_a_query_by_a_server_or_its_log_contradicts_itself(job: Job, 
 
 
 def test_an_application_is_found_by_its_id_name_and_nearly(job: Job) -> None:
-    [listed] = _listed(job.history_port)
+    [listed] = applications(job.history_port)
     for wanted in (listed["id"], "shop"):
         assert open_target(f"{job.history}/{wanted}", TargetOptions(query="plain")).name == "plain"
     for address in (f"{job.history}/shopp", f"{job.driver}/shopp"):
@@ -287,7 +237,7 @@ def test_an_application_is_found_by_its_id_name_and_nearly(job: Job) -> None:
 def _states(target: Any, state: str) -> Snapshot:
     """The first snapshot in that state."""
     follower = Follower(target, "x")
-    return _until(lambda: seen if (seen := follower.snapshot(target.poll())).state == state else None)
+    return until(lambda: seen if (seen := follower.snapshot(target.poll())).state == state else None)
 
 
 def _waiting(target: Any) -> Snapshot:
@@ -300,7 +250,7 @@ def _waiting(target: Any) -> Snapshot:
         assert seen.verdict.verdict in ("unknown", "waiting")
         return seen if "pause_unknown" in [note.code for note in seen.notes] else None
 
-    return _until(look)
+    return until(look)
 
 
 @pytest.mark.parametrize("by", ["driver", "history"])
@@ -326,22 +276,22 @@ def test_queries_that_failed_and_stopped_and_a_driver_that_is_gone(job: Job) -> 
         job.order("quit")
         gone = _states(driver, "stale")
         assert [note for note in gone.notes if note.code == "unreadable" and "no answer" in str(note.args["why"])]
-        over = _until(lambda: facts if (facts := history.poll()).report.alive is False else None)
+        over = until(lambda: facts if (facts := history.poll()).report.alive is False else None)
         assert over.run.progress.batch == max(job.truth("plain"))
 
 
 @pytest.mark.matrix
 def test_without_a_statistics_page_the_gauge_has_the_watermark_of_a_query_without_state(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    job = Job(tmp_path, _free_port(), 0)
+    job = Job(tmp_path, free_port(), 0)
     with _driver(job, "spark.sql.streaming.ui.enabled=false", "spark.sql.streaming.metricsEnabled=true"):
-        _until(lambda: True if _has_batches(job, 6) else None)
-        _until(lambda: _listed(job.port))
+        until(lambda: True if _has_batches(job, 6) else None)
+        until(lambda: applications(job.port))
         with closing(_opened(job.driver, "plain")) as watch:
             watch.open()
-            facts = _until(lambda: seen if (seen := watch.poll()).run.progress.watermark_ms is not None else None)
+            facts = until(lambda: seen if (seen := watch.poll()).run.progress.watermark_ms is not None else None)
         batch, shown_ms = facts.run.progress.batch, facts.run.progress.watermark_ms
-        truth = _until(lambda: job.truth("plain") if batch + 2 in job.truth("plain") else None)
+        truth = until(lambda: job.truth("plain") if batch + 2 in job.truth("plain") else None)
         # The gauge is of the moment in which it is asked for, which may be a batch later.
         assert shown_ms in [_ms(truth[batch + later]["eventTime"]["watermark"]) for later in (0, 1, 2)]
 
@@ -351,11 +301,11 @@ def test_a_driver_that_forgets_executions_still_shows_its_queries(tmp_path: Path
     beginning.
     """
     (tmp_path / "logs").mkdir()
-    job = Job(tmp_path, _free_port(), 0)
+    job = Job(tmp_path, free_port(), 0)
     with _driver(job, "spark.sql.ui.retainedExecutions=5"):
-        _until(lambda: True if _has_batches(job, 6) else None)
-        _until(lambda: _listed(job.port))
-        _until(lambda: None if "broken" in _executions(job) else True)
+        until(lambda: True if _has_batches(job, 6) else None)
+        until(lambda: applications(job.port))
+        until(lambda: None if "broken" in _executions(job) else True)
         with closing(_opened(job.driver, "broken")) as watch:
             watch.open()
             failed = _states(watch, "failed")
@@ -369,10 +319,10 @@ def test_a_driver_that_forgets_executions_still_shows_its_queries(tmp_path: Path
         for query in QUERIES:
             with closing(_opened(job.driver, query)) as watch:
                 watch.open()
-                seen = _until(lambda: facts if (facts := watch.poll()).run.progress is not None else None)
+                seen = until(lambda: facts if (facts := watch.poll()).run.progress is not None else None)
                 assert (seen.run.ended, seen.report.alive, seen.report.trouble) == (False, True, None)
                 assert {one.name: one.state for one in seen.report.siblings}["broken"] == "failed"
-            truth = _until(lambda: job.truth(query) if seen.run.progress.batch in job.truth(query) else None)  # noqa: B023
+            truth = until(lambda: job.truth(query) if seen.run.progress.batch in job.truth(query) else None)  # noqa: B023
             dropped = [sum(state["numRowsDroppedByWatermark"] for state in truth[n]["stateOperators"]) for n in truth]
             assert seen.run.dropped_at_least is None or 0 < seen.run.dropped_at_least <= sum(dropped)
             assert seen.run.progress.watermark_ms == _ms(truth[seen.run.progress.batch]["eventTime"]["watermark"])
