@@ -221,7 +221,7 @@ def fitted(text: str, width: int) -> str:
     return f"{text[:end]} …" if end else cut(text, width)
 
 
-_ENOUGH = 2 / 5
+_ENOUGH = 1 / 2
 """Clauses are shown alone where they fill at least that part of the room; else more words say more."""
 
 

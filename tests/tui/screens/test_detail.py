@@ -1,8 +1,10 @@
 """What all further screens share: how they are reached and left, frozen, tuned, explained."""
 
+import asyncio
 from pathlib import Path
 
 from textual.widgets import OptionList
+from wmtop.tui.screens.base_app import BaseApp
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
@@ -97,8 +99,26 @@ def test_dead_key_says_where_it_works() -> None:
         assert it.toasts()[-1].startswith("% ")
         await it.press("escape", "L")
         assert "(late records)" in it.toasts()[-1], "in words, not by the key's name in a configuration"
+        kept = "recording to /srv/incidents/of/this/week/wmtop-flights.rec; press R to stop"
+        it.app.notify(f"{kept}, {'or go on for long ' * 9}", markup=False)
+        await it.until(lambda: it.toasts() == [kept])
 
     drive(scenario, *reported(live()))
+
+
+def test_a_notice_is_seen_after_another_was_cleared() -> None:
+    async def scenario() -> None:
+        app = BaseApp[None](None)
+        async with app.run_test(size=(60, 20), notifications=True) as pilot:
+            app.notify("first", timeout=60)
+            while not app.screen.query("Toast"):
+                await pilot.pause(0.01)
+            app.clear_notifications()
+            app.notify("second", timeout=60)
+            while [toast.region.x for toast in app.screen.query("Toast")] != [2]:
+                await pilot.pause(0.01)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 def test_blockers_of_an_old_recording_name_who_holds_back_the_watermark() -> None:

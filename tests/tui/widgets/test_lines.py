@@ -2,7 +2,7 @@
 
 from textual.geometry import Region
 from wmtop.tui.widgets.canvas import differ
-from wmtop.tui.words.spans import cells, clip, clip_words, fitted, lay, part
+from wmtop.tui.words.spans import cells, clip, clip_clauses, clip_words, fitted, lay, part
 
 PARTS = [
     part(("name", "strong")),
@@ -47,6 +47,13 @@ def test_a_line_that_is_cut_ends_after_a_whole_word() -> None:
     assert "".join(text for text, _ in clip_words(runs, 29)) == " main › Lateness  all …"
     assert "".join(text for text, _ in clip_words(runs, 3)) == " m…"
     assert fitted("held back by F9: no data for 26m, no backlog", 30) == "held back by F9"
+    title = "orders-73, orders-23, orders-61 and 122 more hold back the watermark"
+    assert fitted(title, 48) == "orders-73, orders-23, orders-61 and 122 more …", (
+        "a clause that says little is not enough"
+    )
+    assert fitted("saved /home/anna/incidents/wmtop-flights-1.svg", 30) == "saved …/wmtop-flights-1.svg"
+    heading = [(" › Lateness", "strong"), ("  all channels · since the start, 6,840 records", "dim")]
+    assert "".join(text for text, _ in clip_clauses(heading, 52)) == " › Lateness  all channels · since the start"
 
 
 def test_text_line_too_long_is_cut() -> None:

@@ -44,5 +44,5 @@ def test_the_kind_is_the_sources_where_the_address_does_not_say_it() -> None:
 def test_a_reason_that_is_cut_says_so(width: int) -> None:
     row = fleet_row("gone", "", None, (), "there is no directory /data/checkpoints/orders: " + "give another, " * 20)
     line = row_line(layout([row], width), row)
-    assert line[-1][0].endswith("…")
+    assert "…" in line[-1][0]
     assert cells(line) <= width

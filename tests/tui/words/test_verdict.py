@@ -289,13 +289,20 @@ def test_eighty_columns_have_room_for_the_fix_of_channels_with_long_names() -> N
     snapshot = judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 10)])
     parts = v.verdict_parts(snapshot, offer=v.Offer(ProposedSetting(True, HOUR), 2 * HOUR), key="v")
     line = "".join(run for run, _ in lay(parts, 80))
-    assert "sensor-000 and 9 more have no data · fix: idle timeout 1h (v)" in line
+    assert "sensor-000 and 9 more have no data · idle timeout 1h: +2h (v)" in line
 
 
 def test_sixty_columns_have_room_for_the_key_of_the_fix() -> None:
     blocked = [Blocker(["events-0"], 2 * HOUR, LEVEL, "quiet", 1)]
     parts = v.verdict_parts(judged("stalled", blockers=blocked), offer=v.Offer(ProposedSetting(True, HOUR), 9), key="v")
-    assert "".join(run for run, _ in lay(parts, 60)).strip().endswith("idle timeout 1h (v)")
+    assert "".join(run for run, _ in lay(parts, 60)).strip().endswith("events-0 · idle timeout 1h: +9ms (v)")
+    names = [f"orders-{number}" for number in range(125)]
+    many = judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 125)])
+    priced = v.verdict_parts(many, offer=v.Offer(ProposedSetting(True, HOUR), 2 * HOUR, "0.4 % late"), key="v")
+    lines = {width: "".join(run for run, _ in lay(priced, width)).rstrip() for width in (60, 80, 100)}
+    assert lines[60].endswith("40m  orders-0 +124 · idle timeout 1h: +2h (v)")
+    assert lines[80].endswith("40m  orders-0 +124: no data · idle timeout 1h: +2h, 0.4 % late (v)")
+    assert "orders-0, orders-1 and 123 more have no data · idle timeout 1h: +2h, 0.4 % late (v)" in lines[100]
 
 
 def test_what_has_been_watched_for_too_short_a_time_is_said_in_whole_words_at_any_width() -> None:
