@@ -375,13 +375,15 @@ def _has_advanced(snapshot: Snapshot) -> bool:
 def _is_by_trigger(snapshot: Snapshot) -> bool:
     """Whether batches take at most half of the time between triggers, and one of the last two moved the watermark."""
     trigger_ms, batch_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms
-    return bool(trigger_ms and batch_ms is not None and 2 * batch_ms <= trigger_ms) and _moved_in_last_two(snapshot)
+    if not trigger_ms or batch_ms is None or 2 * batch_ms > trigger_ms:
+        return False
+    return snapshot.level.moved_ms is None or _moved_in_last_two(snapshot)
 
 
 def _moved_in_last_two(snapshot: Snapshot) -> bool:
-    """Whether the watermark moved in the time of two batches, as far as known."""
+    """Whether the watermark is known to have moved in the time of two batches."""
     moved_ms, period_ms = snapshot.level.moved_ms, max(snapshot.spark.trigger_ms or 0, snapshot.spark.batch_ms or 0)
-    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
+    return moved_ms is not None and (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
 
 
 def _unread(inputs: Sequence[SourcePosition]) -> int | None:
