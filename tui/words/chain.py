@@ -362,9 +362,14 @@ def _cause_of(snapshot: Snapshot, inputs: Sequence[SourcePosition], unread: int 
     """Why the inputs with the lowest watermark hold it back; None: the next batch will show it."""
     if unread is None or unread:
         return None if unread is None else "backlog"
-    if any(one.batches_unmoved for one in inputs):
-        return "behind"  # records came, and are no newer
+    unmoved, own = snapshot.spark.batches_unmoved, max((one.batches_unmoved or 0 for one in inputs), default=0)
+    if unmoved and 2 * own > unmoved:  # in most of them records came, and were no newer
+        return "behind" if unmoved >= _MIN_UNMOVED else None
     return None if _has_advanced(snapshot) else "quiet"
+
+
+_MIN_UNMOVED = 3
+"""Batches after which the watermark was the same, at least, until an input that had records in them is lagging."""
 
 
 def _has_advanced(snapshot: Snapshot) -> bool:
