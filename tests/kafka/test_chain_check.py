@@ -18,7 +18,7 @@ from wmtop.tui.replay.app import ReplayApp
 from ..tui.cli.commands import run
 from ..tui.cli.test_chain_target import shown_text
 from .records import CreateTopic, Produce, Record
-from .test_chain import MINUTE, OFTEN, commit, own_run_directory
+from .test_chain import MINUTE, commit, own_run_directory
 
 __all__ = ["own_run_directory"]
 Check = Callable[..., tuple[int, str, str]]
@@ -36,7 +36,7 @@ def behind_90m(broker: LocalBroker, create_topic: CreateTopic, produce: Produce,
     place = f"kafka://{broker.bootstrap}"
     config = tmp_path / "chain.toml"
     config.write_text(
-        f'{OFTEN}[targets.orders]\nattach = "{place}/{orders}"\ntime = "timestamp"\n'
+        f'[targets.orders]\nattach = "{place}/{orders}"\ntime = "timestamp"\n'
         f'[targets.enrich]\nattach = "{place}/{orders}"\ngroup = "enrich-{orders}"\nwrites = ["{out}"]\n'
         f'[targets.out]\nattach = "{place}/{out}"\ntime = "timestamp"\n'
     )
