@@ -114,7 +114,7 @@ def test_a_recording_has_what_each_look_at_the_chain_saw(
             _until(lambda: _behind(recording, "enrich")[-1:] == [89])
             commit(broker, group, topic, {0: 120, 1: 120})
             produce(out, [Record(timestamp_ms=time.time_ns() // 1_000_000 - 10 * MINUTE)])
-            _until(lambda: 0 <= _behind(recording, "enrich")[-1] < 89)
+            _until(lambda: all(0 <= _behind(recording, name)[-1] < 80 for name in ("enrich", out)))
         finally:
             following.send_signal(signal.SIGINT)
         assert following.wait(30) in (0, 130), following.stderr.read() if following.stderr else ""
