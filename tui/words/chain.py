@@ -362,9 +362,14 @@ def _cause_of(snapshot: Snapshot, inputs: Sequence[SourcePosition], unread: int 
     """Why the inputs with the lowest watermark hold it back; None: the next batch will show it."""
     if unread is None or unread:
         return None if unread is None else "backlog"
-    if any(one.batches_unmoved for one in inputs):
-        return "behind"  # records came, and are no newer
+    unmoved, own = snapshot.spark.batches_unmoved, max((one.batches_unmoved or 0 for one in inputs), default=0)
+    if unmoved and 2 * own > unmoved:  # in most of them records came, and were no newer
+        return "behind" if unmoved >= _MIN_UNMOVED else None
     return None if _has_advanced(snapshot) else "quiet"
+
+
+_MIN_UNMOVED = 3
+"""Batches after which the watermark was the same, at least, until an input that had records in them is lagging."""
 
 
 def _has_advanced(snapshot: Snapshot) -> bool:
@@ -375,13 +380,15 @@ def _has_advanced(snapshot: Snapshot) -> bool:
 def _is_by_trigger(snapshot: Snapshot) -> bool:
     """Whether batches take at most half of the time between triggers, and one of the last two moved the watermark."""
     trigger_ms, batch_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms
-    return bool(trigger_ms and batch_ms is not None and 2 * batch_ms <= trigger_ms) and _moved_in_last_two(snapshot)
+    if not trigger_ms or batch_ms is None or 2 * batch_ms > trigger_ms:
+        return False
+    return snapshot.level.moved_ms is None or _moved_in_last_two(snapshot)
 
 
 def _moved_in_last_two(snapshot: Snapshot) -> bool:
-    """Whether the watermark moved in the time of two batches, as far as known."""
+    """Whether the watermark is known to have moved in the time of two batches."""
     moved_ms, period_ms = snapshot.level.moved_ms, max(snapshot.spark.trigger_ms or 0, snapshot.spark.batch_ms or 0)
-    return moved_ms is None or (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
+    return moved_ms is not None and (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
 
 
 def _unread(inputs: Sequence[SourcePosition]) -> int | None:

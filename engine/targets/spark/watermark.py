@@ -31,7 +31,9 @@ class Node(Struct, frozen=True, kw_only=True):
     at_least_event_ms: int | None = None
     """An event time that it has reached at least, by Spark's reports."""
     at_most_event_ms: int | None = None
-    """The greatest reported event time, its own or another node's; None: greater ones may have been hidden."""
+    """The greatest reported event time, its own or another node's, or what the broker has up to its position; None:
+    greater ones may have been hidden.
+    """
     sources: tuple[int, ...] | None = None
     """The sources that feed it; None: not known."""
     silent: bool = False
@@ -113,6 +115,7 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
         min_ms, max_ms = _bounds_of(run, plan, sources, place) if is_mapped else (None, None)
         if plan.slowest_clock:  # what is reported and tapped of the fastest partition does not drive the clock
             min_ms = None
+        read_ms = _read_ms(facts, sources[place]) if is_mapped else None
         is_silent = run.silent is not None and bool(sources[place]) and set(sources[place]) <= set(run.silent)
         nodes.append(
             Node(
@@ -121,7 +124,7 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
                 taps=tuple(taps[name] for name in node.inputs if name in taps),
                 max_ms=max_ms if min_ms == max_ms else None,
                 at_least_event_ms=min_ms,
-                at_most_event_ms=max_ms,
+                at_most_event_ms=min((ms for ms in (max_ms, read_ms) if ms is not None), default=None),
                 sources=sources[place] if is_mapped else None,
                 silent=is_mapped and is_silent,
                 above=node.above,
@@ -132,6 +135,17 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
             )
         )
     return tuple(nodes)
+
+
+def _read_ms(facts: QueryFacts, sources: Sequence[int]) -> int | None:
+    """The greatest event time up to the positions of sources, by the broker; None: not known of each partition."""
+    topics, offsets = facts.topics, facts.checkpoint.sources if facts.checkpoint is not None else ()
+    if topics is None or topics.assumed:
+        return None
+    names = {name for place in sources if place < len(offsets) for name in offsets[place].offsets or {}}
+    times = [part.event_ms for part in topics.partitions if f"{part.topic}/{part.partition}" in names]
+    known = [ms for ms in times if ms is not None]
+    return max(known) if names and len(known) == len(names) else None
 
 
 def _bounds_of(

@@ -2,9 +2,12 @@
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import WatermarkNode
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts
 from wmtop.engine.targets.spark.facts import BatchProgress, EventMax, SourceProgress
+from wmtop.engine.targets.spark.files import SourceOffsets
 from wmtop.engine.targets.spark.plan import PlanFacts, lines_of_tree, read_plan
 from wmtop.engine.targets.spark.watermark import nodes_of, views_of
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 from .test_watermark import reported, run
 
@@ -71,6 +74,31 @@ def test_an_input_whose_watermark_is_hidden_has_reached_at_least_what_it_reporte
     assert [(node.watermark_ms, node.at_least_ms, node.holds) for node in shown_as] == [
         (50_000, None, True), (None, 470_000, False),
     ]  # fmt: skip
+
+
+def test_of_inputs_that_spark_hides_the_broker_says_which_holds() -> None:
+    """Spark reports the first input that had rows: in the demo it was not known for half a minute which airport of two
+    had none."""
+    plan = facts(union("isnotnull(ts#387)", "isnotnull(ts#401)"))
+    nodes = (plan.nodes[0], *(replace(plan.nodes[1], sources=(place,), twin=None) for place in (1, 2)))
+    progress = BatchProgress("i", "r", 1, sources=(SourceProgress("s"),) * 3)
+    last = replace(
+        run(plan=replace(plan, nodes=nodes, leaves=3)), progress=progress, event_max=(EventMax((0, 1, 2), 500_000),),
+        silent=(),
+    )  # fmt: skip
+    offsets = tuple(SourceOffsets(str(place), "kafka", "{}", {f"t/{place}": 9}) for place in range(3))
+    seen = replace(reported(last), checkpoint=CheckpointFacts(sources=offsets))
+
+    def holders(*newest_ms: int, assumed: bool = False) -> list[bool]:
+        partitions = (PartitionFacts("t", place, 9, ms, ms, 9, ms) for place, ms in enumerate(newest_ms))
+        topics = TopicFacts(partitions=tuple(partitions), assumed=assumed)
+        return [node.holds for node in views_of(nodes_of(replace(seen, topics=topics)), 30_000)]
+
+    assert [node.holds for node in views_of(nodes_of(seen), 30_000)] == [False] * 3
+    assert holders(500_000, 60_000, 400_000) == [False, True, False]
+    assert holders(500_000, 400_000, 60_000) == [False, False, True]
+    assert holders(500_000, 61_000, 400_000) == [False] * 3, "a batch may be reading more"
+    assert holders(500_000, 60_000, 400_000, assumed=True) == [False] * 3, "times of writing"
 
 
 def test_a_filter_may_leave_nothing_for_the_first_watermark() -> None:

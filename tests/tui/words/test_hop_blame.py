@@ -1,7 +1,7 @@
 """Who is blamed for the loss of a job's hop, by what its kind of target reports."""
 
 import pytest
-from wmtop.engine.snapshot import FlinkJob, Note, Snapshot, SourcePosition, SparkProgress, WatermarkNode
+from wmtop.engine.snapshot import Cause, FlinkJob, Note, Snapshot, SourcePosition, SparkProgress, WatermarkNode
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.words.chain import Blame, blame_of
 
@@ -58,7 +58,13 @@ def test_until_the_next_batch_has_ended_no_input_is_said_to_have_no_data() -> No
     ended = replace(busy.spark, batches_unmoved=1)
     assert blame_of(replace(busy, spark=ended), []) == Blame("flights-1", "quiet")
     read = [replace(one, batches_unmoved=1) for one in busy.sources or ()]
-    assert blame_of(replace(busy, spark=ended, sources=read), []) == Blame("flights-1", "behind")
+    causes: dict[int, Cause | None] = {1: None, 2: "quiet", 9: "quiet"}
+    for unmoved, cause in causes.items():
+        seen = replace(busy, spark=replace(busy.spark, batches_unmoved=unmoved), sources=read)
+        assert blame_of(seen, []) == Blame("flights-1", cause)
+    late = [replace(one, batches_unmoved=3) for one in busy.sources or ()]
+    seen = replace(busy, spark=replace(busy.spark, batches_unmoved=3), sources=late)
+    assert blame_of(seen, []) == Blame("flights-1", "behind")
 
 
 def held(snapshot: Snapshot) -> Snapshot:
