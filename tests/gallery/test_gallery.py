@@ -115,6 +115,14 @@ def test_the_event_log_has_what_only_the_plan_knows(gallery: Gallery, job: str) 
         assert spark.output_mode == truth["mode"]
 
 
+@pytest.mark.parametrize(("job", "batches"), [("tumbling_late", 4 + 1), ("tumbling_complete", 3), ("no_watermark", 3)])
+def test_a_batch_without_data_follows_where_the_watermark_removes_state(
+    gallery: Gallery, job: str, batches: int
+) -> None:
+    """Of queries that have read a file in each batch, with or without a last one in which A = B (semantics 10)."""
+    assert truth_of(gallery, job)["batches"] == batches
+
+
 NOTES: dict[str, tuple[NoteCode, tuple[str, ...]]] = {
     "chained_second_watermark": ("watermark_pinned", ("event log",)),
     "join_empty_input": ("watermark_pinned", ("event log",)),
