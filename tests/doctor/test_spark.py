@@ -166,8 +166,7 @@ def test_rows_dropped_of_a_channel_that_is_left_behind_are_explained_by_it() -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "passed"),
-    [("dedup", "their time"), ("join", "their time"), ("aggregation", "the end of their window")],
+    ("kind", "passed"), [("dedup", "their time"), ("join", "their time"), ("aggregation", "the end of their window")]
 )
 def test_rows_are_dropped_by_the_end_of_their_window_or_by_their_own_time(kind: OperatorKind, passed: str) -> None:
     own = StatefulOperator(operator=0, kind=kind)
