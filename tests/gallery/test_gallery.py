@@ -115,7 +115,9 @@ def test_the_event_log_has_what_only_the_plan_knows(gallery: Gallery, job: str) 
         assert spark.output_mode == truth["mode"]
 
 
-@pytest.mark.parametrize(("job", "batches"), [("tumbling_late", 4 + 1), ("tumbling_complete", 4), ("no_watermark", 3)])
+@pytest.mark.parametrize(
+    ("job", "batches"), [("tumbling_late", 4 + 1), ("tumbling_complete", 4), ("stateless_watermark", 3)]
+)
 def test_a_batch_without_data_follows_where_the_watermark_removes_state(
     gallery: Gallery, job: str, batches: int
 ) -> None:
