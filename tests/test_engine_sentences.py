@@ -17,6 +17,7 @@ SHOWN_BY = {
         "rows dropped by the watermark of the batch before": f"{SPARK}late_rule.py::four_rows_in_batches_of_one",
         "counted after partial": f"{GALLERY}gallery.py::dropped_rows_are_what_spark",
         "a counter of dropped ones on each window operator": f"{FLINK}sql_jobs.py::three_late_records_are",
+        "the gap between batch time and the global watermark": f"{SPARK}over_http.py::a_driver_shows_what_its",
         "of each operator and subtask": f"{FLINK}random_jobs.py::random_jobs_are_seen_as",
         "`--strategy spark` shows what": f"{SPARK}late_rule.py::the_strategy_drops_what",
         "no group is joined": f"{STREAMS}group.py::a_plain_group_shows_all_its",
@@ -57,6 +58,18 @@ SHOWN_BY = {
         "Dropped rows are counted one by one": f"{GALLERY}realtime.py::dropped_rows_are_counted",
         "what the query's own `count` says": f"{SPARK}open_windows.py::without_a_count_records_are",
         "The variables of transformWithState": f"{SPARK}open_windows.py::what_cannot_be_read_is",
+    },
+    "docs/semantics.md": {
+        "compares late rows with the watermark of the batch *before* it": f"{SPARK}late_rule.py::four_rows_in_batches",
+        "(in complete mode none)": f"{GALLERY}gallery.py::dropped_rows_are_what_spark",
+        "`dropDuplicates` when `event_time ≤ A`": f"{SPARK}late_rule.py::a_tap_counts_what_spark",
+        "nor does one\n  without state": f"{GALLERY}gallery.py::a_batch_without_data",
+        "a row is late by its own `[t, t + gap)`": f"{SPARK}late_rule.py::the_strategy_drops_what",
+        "A node without data pins the minimum at 1970": f"{GALLERY}gallery.py::what_is_wrong_is_said",
+    },
+    "docs/findings.md": {
+        "one keeps the policy of its first start": f"{GALLERY}gallery.py::the_event_log_has_what_only",
+        "of dropDuplicates, and in real-time mode, it counts each": f"{GALLERY}realtime.py::dropped_rows_are_counted",
     },
     "docs/kafka-streams.md": {
         "Kafka Streams writes each\npartition's *stream time*": f"{STREAMS}applications.py::emitted_and_waiting",

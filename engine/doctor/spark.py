@@ -18,8 +18,8 @@ SPLIT_QUERY = Fix("split-query", "Or give the slow channels a query of their own
 FEED_INPUT = Fix("feed-input", "Send a record to the input without data, for example a heartbeat")
 USE_MAX_POLICY = Fix(
     "use-max-policy",
-    "Or set spark.sql.streaming.multipleWatermarkPolicy=max and start with a new checkpoint (one keeps the policy of its "
-    "first start), if that input may lose late rows",
+    "Or, if that input may lose late rows, set spark.sql.streaming.multipleWatermarkPolicy=max and start with a new "
+    "checkpoint: one keeps the policy of its first start",
 )
 CHECK_INPUT = Fix(
     "check-input",
@@ -41,8 +41,8 @@ def left_behind(facts: DiagnosisInput) -> Finding | None:
     What to do: set a lateness that covers the distance, or give the slow channels a query of their own.
     """
     level = facts.snapshot.late_watermark_ms
-    if facts.ended or not facts.snapshot.one_clock or level is None:
-        return None
+    if facts.ended or not facts.snapshot.one_clock or level is None or facts.snapshot.spark.output_mode == "complete":
+        return None  # complete mode drops nothing
     closed_ms = level - facts.window_ms - facts.settings.allowed_lateness_ms
     lost = [
         (view.max_event_ms, view)

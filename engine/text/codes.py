@@ -5,6 +5,7 @@ One table each, used by every surface.
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,7 +52,9 @@ def _arg(args: Args, name: str) -> str:
 
 def _no_windows(args: Args) -> str:
     if (timers := args.get("timers")) is not None:
-        return f"custom state, {f.counted(int(timers), 'timer')} set; its windows are not known"
+        first_ms = args.get("first_ms")
+        first = "" if first_ms is None else f", the first for {f.stamp(int(first_ms), UTC)}"
+        return f"custom state, {f.counted(int(timers), 'timer')} set{first}; its windows are not known"
     return _KINDS.get(str(args.get("kind")), "the state has no windows")
 
 

@@ -162,6 +162,15 @@ def test_rows_dropped_of_a_channel_that_is_left_behind_are_explained_by_it() -> 
     snapshot = query(dropped_at_least=40)
     assert "dropped" in found(snapshot)
     assert found(replace(snapshot, channels=slow)).keys() & {"dropped", "left-behind"} == {"left-behind"}
+    assert "left-behind" not in found(replace(query(output_mode="complete"), channels=slow))  # it drops nothing
+
+
+@pytest.mark.parametrize(
+    ("kind", "passed"), [("dedup", "their time"), ("join", "their time"), ("aggregation", "the end of their window")]
+)
+def test_rows_are_dropped_by_the_end_of_their_window_or_by_their_own_time(kind: OperatorKind, passed: str) -> None:
+    own = StatefulOperator(operator=0, kind=kind)
+    assert found(query(dropped_at_least=40, operators=[own]))["dropped"].cause.endswith(f"passed {passed}.")
 
 
 def test_a_delay_of_zero_of_any_node() -> None:

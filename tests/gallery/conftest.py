@@ -24,12 +24,13 @@ QUICK = (
     "restart_longer_delay", "failed_query", "failed_in_its_first_batch", "failed_sibling", "rerun_without_data",
     "windows_of_a_join", "totals_update", "rocksdb", "self_join_with_two_delays", "join_restarted_with_another_delay",
     "event_time_inside_json", "restart_with_older_rows", "late_rows_of_one_key",
+    "stateless_watermark",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
 MATRIX = (
     "tumbling_complete", "join_max", "watermark_overwritten", "failed_sibling", "totals_update", "rocksdb",
     "join_restarted_with_another_delay", "event_time_inside_json", "self_join_with_two_delays", "windows_of_a_join",
-    "rerun_without_data",
+    "rerun_without_data", "stateless_watermark",
 )  # fmt: skip
 """Those of them that `make test-all` adds."""
 PUBLISHED = (

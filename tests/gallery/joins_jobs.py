@@ -35,7 +35,11 @@ def join_left_outer(job: Job) -> Truth:
 
 @job
 def join_empty_input(job: Job) -> Truth:
-    return job.run(joined(job, [])) | {"watermark_ms": None, "open": None, "pinned": 1}
+    """Restarted with another policy, which has no effect: a checkpoint keeps that of its first start."""
+    df = joined(job, [])
+    job.run(df)
+    job.write([[(80, "a")], [(90, "a")]], "left")
+    return job.run(df, multipleWatermarkPolicy="max") | {"watermark_ms": None, "open": None, "pinned": 1}
 
 
 @job

@@ -115,6 +115,16 @@ def test_the_event_log_has_what_only_the_plan_knows(gallery: Gallery, job: str) 
         assert spark.output_mode == truth["mode"]
 
 
+@pytest.mark.parametrize(
+    ("job", "batches"), [("tumbling_late", 4 + 1), ("tumbling_complete", 4), ("stateless_watermark", 3)]
+)
+def test_a_batch_without_data_follows_where_the_watermark_removes_state(
+    gallery: Gallery, job: str, batches: int
+) -> None:
+    """Of queries that have read a file in each batch, with or without a last one in which A = B (semantics 10)."""
+    assert truth_of(gallery, job)["batches"] == batches
+
+
 NOTES: dict[str, tuple[NoteCode, tuple[str, ...]]] = {
     "chained_second_watermark": ("watermark_pinned", ("event log",)),
     "join_empty_input": ("watermark_pinned", ("event log",)),
@@ -204,7 +214,13 @@ def test_check_reads_the_state_and_gives_a_reason_for_its_own_verdict(
         assert "failed" not in said["reason"]  # a sibling of it has, which is another matter
 
 
-COUNTED = {"tumbling_late": 3, "late_rows_of_one_key": 1, "dedup_within_watermark_late": 3, "foreach_batch_twice": 6}
+COUNTED = {
+    "tumbling_late": 3,
+    "tumbling_complete": 0,
+    "late_rows_of_one_key": 1,
+    "dedup_within_watermark_late": 3,
+    "foreach_batch_twice": 6,
+}
 """What Spark counts of three late rows."""
 
 

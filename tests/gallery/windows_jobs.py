@@ -16,10 +16,12 @@ def tumbling_append(job: Job) -> Truth:
     return job.run(by_window(job.late(STEADY))) | {"watermark_ms": ms(54), "open": windows(ALL, 10, after=54)}
 
 
+LATE: list[list[Row]] = [*STEADY, [(1, "a"), (2, "b"), (3, "c"), (70, "a")]]
+
+
 @job
 def tumbling_late(job: Job) -> Truth:
-    files = [*STEADY, [(1, "a"), (2, "b"), (3, "c"), (70, "a")]]
-    shown = job.run(by_window(job.late(files)))
+    shown = job.run(by_window(job.late(LATE)))
     return shown | {"watermark_ms": ms(60), "open": [[ms(60), ms(70), 1], [ms(70), ms(80), 1]], "late": 3}
 
 
@@ -54,9 +56,12 @@ def count_of_a_column(job: Job) -> Truth:
 
 @job
 def tumbling_complete(job: Job) -> Truth:
-    shown = job.run(by_window(job.late(STEADY)), "complete")
-    opened = windows(ALL, 10, after=54)
-    return shown | {"watermark_ms": ms(54), "open": opened, "kept": len(windows(ALL, 10)) - len(opened)}
+    """It drops nothing, and its watermark starts no batch without data."""
+    shown = job.run(by_window(job.late(LATE)), "complete")
+    rows = [row for file in LATE for row in file]
+    opened = windows(rows, 10, after=60)
+    kept = len(windows(rows, 10)) - len(opened)
+    return shown | {"watermark_ms": ms(60), "open": opened, "kept": kept, "late": 3}
 
 
 @job

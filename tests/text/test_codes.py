@@ -27,9 +27,11 @@ def test_of_several_operators_it_says_which() -> None:
 
 
 def test_timers_are_counted_where_they_were_read() -> None:
-    read = unknown_text("no_windows", {"kind": "transform_with_state", "timers": 1_800, "first_ms": 5})
+    read = unknown_text("no_windows", {"kind": "transform_with_state", "timers": 1_800, "first_ms": 5_000})
     assert read is not None
-    assert "1,800 timers" in read
+    assert "1,800 timers set, the first for 1970-01-01 00:00:05 UTC" in read
+    none = unknown_text("no_windows", {"kind": "transform_with_state", "timers": 0, "first_ms": None})
+    assert "first" not in (none or "0 timers, and no first one")
     assert "1,800" not in (unknown_text("no_windows", {"kind": "transform_with_state"}) or "")
 
 

@@ -77,12 +77,16 @@ def operators_of(
         return None
     # Spark numbers its operators from the sink on, and reports them in that order.
     reported = dict(enumerate(progress.states)) if progress is not None else dict[int, StateFacts]()
+    if len(known) == len(reported) and all(operator.operator is None for operator in known):
+        numbers: list[int | None] = list(range(len(known)))  # as a driver of Spark 4.0 or older shows its plans
+    else:
+        numbers = [operator.operator for operator in known]
     kept = {stored.operator: stored.keys for stored in state or () if stored.batch is not None}
     rows: dict[int | None, int | None] = {**kept, **{number: report.rows for number, report in reported.items()}}
     dropped: dict[int | None, int] = {number: report.dropped_at_least for number, report in reported.items()}
     return [
-        replace(operator, rows=rows.get(operator.operator), dropped=dropped.get(operator.operator))
-        for operator in known
+        replace(operator, rows=rows.get(number), dropped=dropped.get(number))
+        for number, operator in zip(numbers, known, strict=True)
     ]
 
 

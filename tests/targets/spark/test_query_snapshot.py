@@ -5,12 +5,22 @@ from typing import Any
 import msgspec
 import pytest
 from wmtop.engine.doctor import diagnose
-from wmtop.engine.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
+from wmtop.engine.snapshot import (
+    Note,
+    Snapshot,
+    SourcePosition,
+    SourceView,
+    StatefulOperator,
+    WatermarkNode,
+    WindowsUnknown,
+)
 from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
-from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun, Report
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryRun, Report, StateFacts
 from wmtop.engine.targets.spark.files import SourceOffsets
 from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
+from wmtop.engine.targets.spark.operators import operators_of
+from wmtop.engine.targets.spark.plan import PlanFacts
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
 from wmtop.engine.targets.spark.watch import past_of
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
@@ -249,6 +259,19 @@ def test_windows_close_when_the_level_reaches_their_end() -> None:
     assert [w.records for w in windows.open] == [7, 7, None]
     assert {w.waits_for for w in windows.open} == {w.operator for w in windows.open} == {None}
     assert (windows.open_count, windows.fired, windows.late_firings, windows.unknown) == (5, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows"), [((0, 1), [5, 7]), ((None, None), [5, 7]), ((1, 0), [7, 5]), ((None, 1), [None, 7])]
+)
+def test_the_rows_of_operators_by_their_numbers_else_by_their_order(
+    numbers: tuple[int | None, ...], rows: list[int | None]
+) -> None:
+    """Drivers of Spark 4.0 and older show plans without numbers (seen on 3.5.7)."""
+    operators = tuple(StatefulOperator(operator=number, kind="aggregation") for number in numbers)
+    progress = BatchProgress("i", "r", 3, states=(StateFacts("a", 5), StateFacts("b", 7)))
+    found = operators_of(PlanFacts(operators=operators), progress, None)
+    assert [operator.rows for operator in found or ()] == rows
 
 
 def test_windows_of_several_operators_by_end_and_why_others_are_not_there() -> None:
