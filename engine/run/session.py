@@ -1,6 +1,5 @@
 """Spark's session, and the class-data archive with which its JVM starts in about half the time."""
 
-import contextlib
 import hashlib
 import os
 import re
@@ -57,6 +56,7 @@ _CLUSTER_DEFAULTS = {
     "spark.sql.artifact.isolation.enabled": "false"
 }
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_CHECK_JARS = "-Divy.checksums=sha1,md5"  # else Spark's Ivy compares no jar with the checksum beside it
 _COMPILE_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -259,13 +259,13 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
 
     stop_archive_helper()
     process = jvm_process(spark)
-    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
+    with suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that the JVM is gone
         spark.stop()
-    with contextlib.suppress(Py4JError, OSError):
+    with suppress(Py4JError, OSError):
         _gateway(spark).shutdown()
     if process.stdin is not None:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             process.stdin.close()  # the JVM ends with its standard input
     try:
         process.wait(timeout_s)
@@ -285,7 +285,7 @@ def forget_sockets(spark: "SparkSession") -> None:
     if _directory is None:
         return
     java: Any = _gateway(spark).jvm.java
-    with contextlib.suppress(Py4JError):  # another Java, or a path that comes at this moment: the next time will do
+    with suppress(Py4JError):  # another Java, or a path that comes at this moment: the next time will do
         field = java.lang.Class.forName("java.io.DeleteOnExitHook").getDeclaredField("files")
         field.setAccessible(True)
         kept = field.get(None)
@@ -342,7 +342,7 @@ def _settings(
     settings |= _local_sockets(directory) if is_local_master(master) else {}
     settings |= conf
     # Also `spark.local.dir` is there, unless the user names one.
-    parts = (f'"-Djava.io.tmpdir={directory}"', _COMPILE_LATER, settings.get(_JAVA_OPTIONS), java_options)
+    parts = (f'"-Djava.io.tmpdir={directory}"', _COMPILE_LATER, _CHECK_JARS, settings.get(_JAVA_OPTIONS), java_options)
     return settings | {_JAVA_OPTIONS: " ".join(filter(None, parts))}
 
 
@@ -385,7 +385,7 @@ def _launch(conf: Any, log: Path | None) -> Any:
             return launch_gateway(conf, {"stdout": file, "stderr": file})
     except BaseException:  # a hanging JVM would not notice our end
         for pid in _children() - before:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)  # not every container's first process does it for us
         raise

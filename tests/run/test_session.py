@@ -1,5 +1,6 @@
 """The session has the settings that the engine counts on, and what keeps it from starting is one line."""
 
+import hashlib
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.system.files import PrivateDirectory
 
+from ..conftest import QUICK
 from ..refusals import refused
 
 if TYPE_CHECKING:
@@ -258,16 +260,40 @@ def test_artifacts_are_checked_before_anything_starts(option: dict[str, list[str
         build_session(**option)
 
 
-def test_what_spark_says_against_its_start_is_one_line(tmp_path: Path) -> None:
+def why_not_started(log: Path, arguments: str) -> str:
+    """The last line of a process whose session does not start."""
     start = "from wmtop.engine.run.session import build_session; from pathlib import Path; import sys"
-    run = f"{start}; build_session(master='nonsense', log=Path(sys.argv[1]), archive=False)"
+    run = f"{start}; build_session(log=Path(sys.argv[1]), archive=False, {arguments})"
     done = subprocess.run(
-        [sys.executable, "-c", run, str(tmp_path / "log")], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", run, str(log)], capture_output=True, text=True, timeout=120, check=False
     )
     last = done.stderr.strip().splitlines()[-1]
     assert RunError.__name__ in last
-    assert "Master must" in last
-    assert str(tmp_path / "log") in last
+    assert str(log) in last
+    return last
+
+
+def test_what_spark_says_against_its_start_is_one_line(tmp_path: Path) -> None:
+    assert "Master must" in why_not_started(tmp_path / "log", "master='nonsense'")
+
+
+def test_a_package_that_is_not_what_its_checksum_says_is_refused(tmp_path: Path) -> None:
+    """Of a repository that gives another jar than the one of which it has the checksum."""
+    made = tmp_path / "repository" / "org" / "example" / "tiny" / "1.0" / "tiny-1.0.pom"
+    made.parent.mkdir(parents=True)
+    pom = "<groupId>org.example</groupId><artifactId>tiny</artifactId><version>1.0</version>"
+    made.write_text(f"<project><modelVersion>4.0.0</modelVersion>{pom}</project>")
+    made.with_suffix(".jar").write_bytes(b"another")
+    made.with_suffix(".jar.sha1").write_text(hashlib.sha1(b"the true one", usedforsecurity=False).hexdigest())
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="only"/><resolvers><ibiblio name="only" m2compatible="true" '
+        f'root="{(tmp_path / "repository").as_uri()}"/></resolvers></ivysettings>'
+    )
+    conf = {**QUICK, "spark.jars.ivySettings": str(settings), "spark.jars.ivy": str(tmp_path / "ivy")}
+    last = why_not_started(tmp_path / "log", f"packages=['org.example:tiny:1.0'], conf={conf}")
+    assert "download failed: org.example#tiny" in last
+    assert not list((tmp_path / "ivy").rglob("*.jar"))
 
 
 UNKNOWN_LOCALHOST = """

@@ -217,7 +217,8 @@ class Torture:
         counts[f"run: {fault.partition('(')[0]}{', failed' if process.returncode else ''}"] += 1
         if chance.random() < 0.3 and applied(run) < BATCHES - 1:
             self._cut_and_refuse(run, chance, f"{what}, cut", counts)
-        self._runs.expect_as_undisturbed(run, what)
+        gave_up = process.returncode == 0 and "continues without recording" in said
+        self._runs.expect_as_undisturbed(run, what, recorded=not gave_up)
 
     def _cut_and_refuse(self, run: Path, chance: random.Random, what: str, counts: Counter[str]) -> None:
         """The state of a real run, cut: it is refused; then it is as it was again."""

@@ -41,21 +41,24 @@ class Runs:
             said.append(self._strike(chance, run, counts))
         self.expect_as_undisturbed(run, "; ".join(said))
 
-    def expect_as_undisturbed(self, run: Path, what: str) -> None:
-        """Run the same command to its end: everything is as in the undisturbed run."""
+    def expect_as_undisturbed(self, run: Path, what: str, *, recorded: bool = True) -> None:
+        """Run the same command to its end: everything is as in the undisturbed run; not `recorded`: it had to stop
+        recording, and the recording is as it should be up to there.
+        """
         try:
             outcome = finish(self.file, run)
         except AssertionError as error:
             expect(False, f"run, {what}: {error}")
             raise
-        self.expect_same(outcome, run, f"run, {what}")
+        self.expect_same(outcome, run, f"run, {what}", recorded=recorded)
 
-    def expect_same(self, outcome: Outcome, run: Path, what: str) -> None:
+    def expect_same(self, outcome: Outcome, run: Path, what: str, *, recorded: bool = True) -> None:
         """Results, and the recording of a run that has ended, are as in the undisturbed one."""
         expect(outcome == self._expected, f"{what}: {difference(outcome, self._expected)}")
-        recorded = applied_results(run / "run.rec")
-        wrong = [batch for batch, result in recorded.items() if result != self._batches.get(batch, result)]
-        expect(not wrong and BATCHES - 1 in recorded, f"{what}: batches {wrong} of {sorted(recorded)} differ")
+        results = applied_results(run / "run.rec")
+        wrong = [batch for batch, result in results.items() if result != self._batches.get(batch, result)]
+        ended = BATCHES - 1 in results or not recorded
+        expect(ended and not wrong, f"{what}: batches {wrong} of {sorted(results)} differ")
 
     def _strike(self, chance: random.Random, run: Path, counts: Counter[str]) -> str:
         """Start the run, strike once, and wait until it has ended; what was done."""
