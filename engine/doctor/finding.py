@@ -168,7 +168,7 @@ def names(channels: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def verb(channels: Sequence[str], singular: str, plural: str) -> str:
+def verb(channels: Sequence[object], singular: str, plural: str) -> str:
     """The form of the verb for these channels."""
     return singular if len(channels) == 1 else plural
 

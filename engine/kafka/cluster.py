@@ -392,7 +392,7 @@ class Peek:
         for partition, offset in offsets.items():
             consumer.seek(partition, max(first.get(partition, 0), offset - max(_BACK, back.get(partition, 0))))
         tails: dict[TopicPartition, list[Record]] = {}
-        left = list(offsets)
+        left: list[TopicPartition] = list(offsets)
         deadline = time.monotonic() + WITHIN_S
         while left and time.monotonic() < deadline:
             found = consumer.poll(timeout_ms=_POLL_MS)
@@ -402,7 +402,8 @@ class Peek:
                     tails.setdefault(partition, []).extend(_record_of(partition, record) for record in near)
             done = {p for p, records in found.items() if records[-1].offset + 1 >= offsets[p]}
             # Where the last offsets are control records, only the position shows that they are passed.
-            asked = set(islice((p for p in (found or left) if p not in done), _POSITIONS))
+            answered: list[TopicPartition] = list(found) or left
+            asked = set(islice((p for p in answered if p not in done), _POSITIONS))
             done |= {p for p in asked if (consumer.position(p, timeout_ms=1_000) or 0) >= offsets[p]}
             left = [p for p in (*(p for p in left if p not in asked), *asked) if p not in done]
             consumer.pause(*done)

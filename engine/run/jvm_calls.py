@@ -29,7 +29,8 @@ def take_calls(gateway: Any) -> None:
     # query's job group, and is interrupted when the query stops.
     class Connection(ClientServerConnection):
         def run(self) -> None:
-            connection, stream = cast("tuple[Any, Any]", (self.socket, self.stream))
+            ours = cast("Any", self)  # py4j has no types
+            connection, stream = ours.socket, ours.stream
             try:
                 connection.settimeout(SHOWS_TOKEN_WITHIN_S)
                 known = secrets.compare_digest(stream.read(len(greeting)), greeting)
@@ -48,7 +49,7 @@ def take_calls(gateway: Any) -> None:
         if len(strangers) > MAX_STRANGERS:
             with suppress(OSError, IndexError):
                 strangers.popleft().shutdown(socket.SHUT_RDWR)
-        admitted = Connection(parameters, python, gateway.gateway_property, gateway._gateway_client, server)
+        admitted: Any = Connection(parameters, python, gateway.gateway_property, gateway._gateway_client, server)
         admitted.init_socket_from_python_server(connection, stream)
         return admitted
 

@@ -15,8 +15,9 @@ from ..topic import PartitionFacts, TopicFacts
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
+from .nodes import Nodes
 from .tapped import InputBatch, InputFacts
-from .watermark import Channels, Nodes
+from .watermark import Channels
 
 _RATE_BATCHES = 8
 """Batches over which a channel's rate is measured."""

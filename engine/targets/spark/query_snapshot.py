@@ -28,9 +28,10 @@ from ...watermarks.settings import Settings
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun, current
 from .inputs import channels_of, positions_of, rows_per_second_of, unmoved_of
+from .nodes import Nodes, nodes_of
 from .operators import StoredState, stored_state_of
 from .tapped import InputFacts
-from .watermark import Channels, Nodes, QueryWatermark, nodes_of, watermark_of
+from .watermark import Channels, QueryWatermark, watermark_of
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3

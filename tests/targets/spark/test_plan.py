@@ -5,8 +5,9 @@ from wmtop.engine.snapshot import WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts
 from wmtop.engine.targets.spark.facts import BatchProgress, EventMax, SourceProgress
 from wmtop.engine.targets.spark.files import SourceOffsets
+from wmtop.engine.targets.spark.nodes import nodes_of
 from wmtop.engine.targets.spark.plan import PlanFacts, lines_of_tree, read_plan
-from wmtop.engine.targets.spark.watermark import nodes_of, views_of
+from wmtop.engine.targets.spark.watermark import views_of
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 from .test_watermark import reported, run
