@@ -66,8 +66,6 @@ def recommendation(
 ) -> Recommendation:
     """The recommendation for `target` (a share) by the records of a horizon; unset: of the shortest that gives one."""
     found = Recommendation(target, reason="not_counted")
-    if snapshot.whatif and snapshot.totals.records == 0:
-        found = Recommendation(target, reason="too_few", needs=records_needed(target))
     if any(note.code == "one_batch" for note in snapshot.notes):
         return Recommendation(target, reason="one_batch")
     for sample in samples_of(snapshot):
