@@ -183,7 +183,7 @@ def test_a_pipe_as_a_security_file_does_not_hang(tmp_path: Path, option: str) ->
         FlinkRest("https://127.0.0.1:9", RestSecurity(**{option: tmp_path / "pipe"}))
 
 
-def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_openssl_does_not_ask_for_the_password_of_a_key(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     issued, path = trustme.CA().issue_cert("client"), tmp_path / "client.pem"
     key = load_pem_private_key(issued.private_key_pem.bytes(), None)
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open sesame"))
