@@ -334,10 +334,8 @@ def _settings(
     settings |= _LOCAL_DEFAULTS if is_local_master(master) else _CLUSTER_DEFAULTS
     # Never made, and not in the current directory.
     settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), "wmtop-warehouse"))
-    if packages:
-        settings["spark.jars.packages"] = ",".join(packages)
-    if jars:
-        settings["spark.jars"] = ",".join(jars)
+    for name, given in (("spark.jars.packages", packages), ("spark.jars", jars)):
+        settings |= {name: ",".join(given)} if given else {}
     directory = _new_directory()
     settings |= _local_sockets(directory) if is_local_master(master) else {}
     settings |= conf

@@ -277,9 +277,11 @@ def _authorization(security: RestSecurity, service: Service, environment: Mappin
 
 def _context(security: RestSecurity) -> ssl.SSLContext:
     try:
+        for file in filter(None, (security.ca_file, security.client_certificate)):
+            read_small(file)
         context = ssl.create_default_context(cafile=security.ca_file)
         if security.client_certificate is not None:
-            context.load_cert_chain(security.client_certificate)
+            context.load_cert_chain(security.client_certificate, password="")  # else OpenSSL asks for it
     except (OSError, ssl.SSLError) as error:
         named = security.client_certificate or security.ca_file
         raise UsageError(f"cannot use the certificate file {named}: {_reason(error)}; give a PEM file") from None

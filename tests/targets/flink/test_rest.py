@@ -12,6 +12,12 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.rest import RestError, RestSecurity
@@ -168,6 +174,23 @@ def test_tls_on_a_plain_port(server: Server) -> None:
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(UsageError):
         FlinkRest(url, RestSecurity())
+
+
+@pytest.mark.parametrize("option", ["ca_file", "client_certificate", "auth_file"])
+def test_a_pipe_as_a_security_file_does_not_hang(tmp_path: Path, option: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="it is not a regular file"):
+        FlinkRest("https://127.0.0.1:9", RestSecurity(**{option: tmp_path / "pipe"}))
+
+
+def test_openssl_does_not_ask_for_the_password_of_a_key(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    issued, path = trustme.CA().issue_cert("client"), tmp_path / "client.pem"
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open sesame"))
+    path.write_bytes(locked + issued.cert_chain_pems[0].bytes())
+    with pytest.raises(UsageError, match=r"client\.pem"):
+        FlinkRest("https://127.0.0.1:9", RestSecurity(client_certificate=path))
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
