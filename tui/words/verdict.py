@@ -193,7 +193,7 @@ def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
 
 
 def blame(snapshot: Snapshot) -> str | None:
-    """Who blocks the watermark, and how; None: nobody is to blame, or it is not known."""
+    """Who blocks the watermark, and how; None: no channel is to blame, or it is not known."""
     found = _blame_of(snapshot)
     return None if found is None else found.words
 
