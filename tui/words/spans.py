@@ -213,7 +213,10 @@ def fitted(text: str, width: int) -> str:
     words, never a part of a word; of a path the file's name.
     """
     short = _ASIDE.sub("", text)
-    wholes = (text, short, _DIRECTORIES.sub("…/", text), _DIRECTORIES.sub("…/", short))
+    wholes = (text, _DIRECTORIES.sub("…/", text), short, _DIRECTORIES.sub("…/", short))
+    fitting = next((whole for whole in wholes if cell_len(whole) <= width), None)
+    if fitting is not None:
+        return fitting
     clauses = [whole[:end] for whole in wholes if (end := _last_clause_end(whole, width)) is not None]
     if clauses:
         return max(clauses, key=len)
