@@ -6,7 +6,7 @@ known passes its input on: the next known hop's loss then includes it.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -356,15 +356,22 @@ def _follows(topic: Sequence[tuple[int, int]], watermarks: Sequence[tuple[int, i
     still = sum(after[1] > before[1] for before, after in pairwise(watermarks)) - len(steps)
     if len(steps) < MIN_STEPS or still < len(steps):
         return False
-    between = [(_at(watermarks, before[0]), _at(watermarks, after[0]), after[1]) for before, after in steps]
-    if any(None in each for each in between):
+    # Targets are not looked at together: the job's look after the record's has its watermark of then at least.
+    between = [(_before(watermarks, before[0]), _after(watermarks, after[0]), after[1]) for before, after in steps]
+    lows = [low - event_ms for low, _, event_ms in between if low is not None]
+    highs = [high - event_ms for _, high, event_ms in between if high is not None]
+    if min(len(lows), len(highs)) < MIN_STEPS:
         return False
-    least = max((low or 0) - event_ms for low, _, event_ms in between)
-    most = min((high or 0) - event_ms for _, high, event_ms in between)
+    least, most = max(lows), min(highs)
     shortest = min(after[1] - before[1] for before, after in steps)
     return most >= 0 and 0 < most - least <= shortest / _SHARPNESS
 
 
-def _at(looks: Sequence[tuple[int, int]], wall_ms: int) -> int | None:
+def _before(looks: Sequence[tuple[int, int]], wall_ms: int) -> int | None:
     place = bisect_right(looks, wall_ms, key=lambda look: look[0])
     return looks[place - 1][1] if place else None
+
+
+def _after(looks: Sequence[tuple[int, int]], wall_ms: int) -> int | None:
+    place = bisect_left(looks, wall_ms, key=lambda look: look[0])
+    return looks[place][1] if place < len(looks) else None

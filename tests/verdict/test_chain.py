@@ -196,12 +196,22 @@ SECONDS = range(200)
 WATERMARK = [1_000 * second - 7_000 for second in SECONDS]
 REPORTS = [max(ms - ms % 30_000, 0) for ms in WATERMARK]
 """The ends of windows of 30 s, each written when the watermark passes it."""
+
+
+def apart_reports() -> list[tuple[int, int]]:
+    """The same, looked at 400 ms after each second."""
+    return [(wall_ms + 400, (ms + 400) - (ms + 400) % 30_000) for wall_ms, ms in looks(WATERMARK) if ms > 0]
+
+
 UNRELATED = list(accumulate(random.Random(7).choices([0, 9_000, 31_000], [90, 5, 5], k=200)))
 
 
 def test_a_topic_that_gets_a_record_whenever_a_watermark_passes_it_by_a_constant_is_perhaps_its_output() -> None:
     jobs = {"report": looks(WATERMARK), "other": looks([ms + 13_000 + ms // 3 for ms in WATERMARK])}
     assert guessed_writer(looks(REPORTS), jobs) == "report"
+    apart = [(wall_ms + 700, ms + 700) for wall_ms, ms in looks(WATERMARK)]  # a job is looked at by itself
+    assert guessed_writer(looks(REPORTS), {"report": apart}) == "report"
+    assert guessed_writer(apart_reports(), {"report": looks(WATERMARK)}) == "report"
 
 
 def test_nothing_is_guessed_where_no_steps_distinguish_jobs() -> None:
