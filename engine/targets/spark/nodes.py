@@ -29,8 +29,8 @@ class Node(Struct, frozen=True, kw_only=True):
     at_least_event_ms: int | None = None
     """An event time that it has reached at least, by Spark's reports."""
     at_most_event_ms: int | None = None
-    """The greatest reported event time, its own or another node's, or what the broker has up to its position; None:
-    greater ones may have been hidden.
+    """The greatest reported event time, its own or another node's, or the greatest found at the broker before its
+    position, which is not certain; None: greater ones may have been hidden.
     """
     sources: tuple[int, ...] | None = None
     """The sources that feed it; None: not known."""
@@ -136,7 +136,7 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
 
 
 def _read_ms(facts: QueryFacts, sources: Sequence[int]) -> int | None:
-    """The greatest event time up to the positions of sources, by the broker; None: not known of each partition."""
+    """The greatest event time (ms) found at the broker before the positions of sources; None: not of each partition."""
     topics, offsets = facts.topics, facts.checkpoint.sources if facts.checkpoint is not None else ()
     if topics is None or topics.assumed:
         return None
