@@ -20,11 +20,14 @@ def test_copy_selected_row_and_name() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("y")
         assert it.app.clipboard == "F9"  # nothing is selected: the holder
+        assert it.toasts() == ["Copied (if the terminal allows it): F9"]
         await it.press("right", "right", "Y")
         assert it.app.clipboard.startswith("YV")
         assert "13:56:59" in it.app.clipboard
+        assert ": YV" in it.toasts()[-1]
         await it.press("h", "y")
         assert it.app.clipboard == "F9"
+        assert it.toasts()[-1].endswith(": F9")
         await it.press("escape", "w", "y")
         assert it.app.clipboard == "13:00–14:00"
         assert it.toasts()[-1].endswith(": 13:00–14:00")

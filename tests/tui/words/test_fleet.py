@@ -41,8 +41,8 @@ def test_the_kind_is_the_sources_where_the_address_does_not_say_it() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_reason_that_is_cut_says_so(width: int) -> None:
+def test_a_reason_without_room_ends_after_a_clause_and_keeps_the_name(width: int) -> None:
     row = fleet_row("gone", "", None, (), "there is no directory /data/checkpoints/orders: " + "give another, " * 20)
     line = row_line(layout([row], width), row)
-    assert "…" in line[-1][0]
+    assert line[-1][0] == "there is no directory …/orders"
     assert cells(line) <= width
