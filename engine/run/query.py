@@ -133,7 +133,7 @@ class Run:
 
     def _start_query(self) -> None:
         assert self._observer is not None
-        writer = self._observer.frame.writeStream.foreachBatch(self._apply)
+        writer = self._observer.frame.writeStream.foreachBatch(self._apply_unless_stopping)
         writer = writer.option("checkpointLocation", local_uri(self._state.checkpoint)).trigger(
             **self._source.trigger()
         )
@@ -306,6 +306,16 @@ class Run:
         self._was_waiting = not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
         return self._was_waiting
 
+    def _apply_unless_stopping(self, frame: "DataFrame", batch: int) -> None:
+        try:
+            self._apply(frame, batch)
+        except Exception:
+            if not self._stopping:
+                raise
+            # Short: Spark compares the text of an interrupted call, which has the JVM's stack, with a pattern that
+            # overflows its thread's stack.
+            raise RuntimeError(STOPPING) from None
+
     def _apply(self, frame: "DataFrame", batch: int) -> None:
         if self.monitor.batch is not None and batch <= self.monitor.batch:
             return  # applied and saved before a crash, not yet committed by Spark
@@ -314,7 +324,7 @@ class Run:
             self._was_waiting = False
             if self._stopping:
                 # Returning would let Spark commit a batch that was not applied.
-                raise RuntimeError("stopping")
+                raise RuntimeError(STOPPING)
             if self.monitor.ended:
                 self.failure = RunError("records came from channels that their source had reported as read to the end")
                 raise self.failure

@@ -17,6 +17,7 @@ import pytest
 from wmtop.engine.run import session
 from wmtop.engine.run.jvm_calls import MAX_STRANGERS
 from wmtop.engine.run.session import build_session, jvm_process
+from wmtop.engine.run.warm_up import exercise
 from wmtop.engine.system import java
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.system.files import PrivateDirectory
@@ -202,6 +203,17 @@ def test_stopping_a_query_interrupts_what_its_batch_function_waits_for_in_the_jv
     query.stop()
     [error] = outcome
     assert "InterruptedException" in str(error)
+
+
+def test_a_run_that_stops_while_it_waits_for_rows_ends_no_thread_of_the_jvm_by_an_error(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    log = Path(f"/proc/{jvm_process(spark).pid}/fd/2").resolve()
+    before = log.stat().st_size
+    exercise(spark, tmp_path)
+    said = log.read_bytes()[before:].decode()
+    assert "the engine is stopping" in said
+    assert "Exception in thread" not in said
 
 
 def test_strangers_that_keep_connections_keep_the_jvm_from_nothing(spark: "SparkSession", tmp_path: Path) -> None:
