@@ -35,8 +35,10 @@ NAME_CELLS = 24
 """Cells of a name in a sentence, at most."""
 
 
-def duration(ms: float) -> str:
-    """A measured duration (ms), two units at most: `250ms`, `2.4s`, `4m05s`, `26m`, `1h05m`, `3d`, `12.8y`."""
+def duration(ms: float | None) -> str:
+    """A measured duration (ms), two units at most: `250ms`, `2.4s`, `4m05s`, `26m`, `1h05m`, `12.8y`; None is `–`."""
+    if ms is None:
+        return UNKNOWN
     if ms < 0:
         return "−" + duration(-ms)
     if ms < SECOND:
@@ -60,9 +62,9 @@ def duration(ms: float) -> str:
     return f"{whole}{names[0]}{rest // small:02d}{names[1]}"
 
 
-def signed(ms: float) -> str:
-    """A distance (ms) with its sign: `+43m`, `−3h05m`, `+0s`."""
-    return duration(ms) if ms < 0 else "+" + duration(ms)
+def signed(ms: float | None) -> str:
+    """A distance (ms) with its sign: `+43m`, `−3h05m`, `+0s`; None is `–`."""
+    return duration(ms) if ms is None or ms < 0 else "+" + duration(ms)
 
 
 def short(ms: float) -> str:

@@ -10,7 +10,7 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ..widgets.charts import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, heading, table
-from ..words.columns import Column, change
+from ..words.columns import Column
 from ..words.history import Hold, change_words
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
@@ -107,7 +107,12 @@ class HistoryScreen(DetailScreen):
             Column("channel", lambda hold: f.label(hold.channel or ""), style=style, sort=lambda hold: hold.channel),
             Column("held", held, right=True, style=style, sort=held_ms),
             Column(
-                "moved", lambda hold: change(_moved(hold)), rank=2, right=True, style=lambda hold: "level", sort=_moved
+                "moved",
+                lambda hold: f.signed(_moved(hold)),
+                rank=2,
+                right=True,
+                style=lambda hold: "level",
+                sort=_moved,
             ),
             Column(
                 "lag",

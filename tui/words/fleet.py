@@ -14,7 +14,7 @@ from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
-from .columns import Column, laid, length, sized
+from .columns import Column, laid, sized
 from .progress import lags_of
 from .spans import Part, Span, cells, fitted, part, spark
 from .texts import Filter
@@ -185,7 +185,7 @@ def _findings(row: FleetRow) -> str:
 
 def _age(row: FleetRow) -> str:
     """In whole seconds, so that it does not flicker."""
-    return length(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
+    return f.duration(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
 
 
 LAST = "held back by"
@@ -203,7 +203,7 @@ COLUMNS: tuple[Column[FleetRow], ...] = (
     Column("verdict", lambda row: f"● {WORDS[row.verdict]}", style=lambda row: row.style, cells=9),
     Column("target", lambda row: f.clean(row.target), style=lambda row: "strong", cells=7),
     Column("kind", lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim", cells=5),
-    Column("lag", lambda row: length(row.lag_ms), right=True, cells=7),
+    Column("lag", lambda row: f.duration(row.lag_ms), right=True, cells=7),
     Column("last 2 min", lambda row: spark(row.lags), rank=4, style=lambda row: "holder", cells=SPARK_CELLS),
     Column("late", lambda row: f.share(row.late_share_recent), rank=2, right=True, cells=7),
     Column("backlog", lambda row: f.count(row.backlog), rank=3, right=True, cells=9),

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .columns import Column, length
+from .columns import Column
 from .spans import Span, clip
 from .watermark import share
 
@@ -109,7 +109,7 @@ def columns(snapshot: Snapshot, zone: tzinfo | None) -> Sequence[Column[Keyed]]:
     return (
         Column("time", lambda row: f.near(row[1].time_ms, zone, near_ms), sort=lambda row: row[1].time_ms),
         Column("channel", lambda row: f.label(row[1].channel), sort=lambda row: row[1].channel),
-        Column("late by", lambda row: length(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
+        Column("late by", lambda row: f.duration(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
         Column("window end", end, rank=2, sort=lambda row: row[1].window_end_ms),
         Column("offset", offset, rank=1, right=True, sort=lambda row: row[1].offset),
         Column("batch", lambda row: str(row[1].batch), rank=3, right=True, sort=lambda row: row[1].batch),
