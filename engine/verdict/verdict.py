@@ -381,7 +381,8 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 def unread_of(snapshot: Snapshot) -> int | None:
     """Unread records of channels or sources; None if any of them is not known."""
-    if is_idle(snapshot) or _is_seen_to_its_end(snapshot):
+    is_topic = snapshot.source is not None and snapshot.source.kind == "topic"  # it has no reader to be behind
+    if is_idle(snapshot) or (is_topic and snapshot.state == "live"):
         return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:
@@ -393,8 +394,3 @@ def unread_of(snapshot: Snapshot) -> int | None:
 def is_idle(snapshot: Snapshot) -> bool:
     """Whether an attached query has just reported that its sources have nothing to read."""
     return any(note.code == "query_idle" for note in snapshot.notes)
-
-
-def _is_seen_to_its_end(snapshot: Snapshot) -> bool:
-    """Whether it is a topic without a reader: the newest record of each partition is what is shown of it."""
-    return snapshot.state == "live" and snapshot.source is not None and snapshot.source.kind == "topic"
