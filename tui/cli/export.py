@@ -100,15 +100,6 @@ class _Handler(WSGIRequestHandler):
         """Nothing is logged."""
 
 
-def may_scrape(host: str, further: Collection[str]) -> bool:
-    """Whether a request with `Host: {host}` is answered.
-
-    A site in a browser can point its own name at this server (DNS rebinding), which then would be in `host`. It has
-    no address, no name without a dot, and none of the `further` names: Prometheus scrapes pods and hosts by those.
-    """
-    return not host or is_allowed(host, "::", further) or _ONE_LABEL.fullmatch(host) is not None
-
-
 def serve_metrics(watcher: Watcher, host: str, port: int, further: Collection[str] = ()) -> int:
     """Serve the metrics from a thread, also under the `further` names; returns the port (0: any)."""
     registry = CollectorRegistry(auto_describe=False)
@@ -116,7 +107,10 @@ def serve_metrics(watcher: Watcher, host: str, port: int, further: Collection[st
     metrics: Callable[..., Iterable[bytes]] = make_wsgi_app(registry)  # pyright: ignore[reportUnknownVariableType]
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if may_scrape(environ.get("HTTP_HOST", ""), further):
+        # A site in a browser can point its own name at this server (DNS rebinding), which is then in `host`. It has no
+        # address, no name without a dot, and none of the `further` names: Prometheus scrapes pods and hosts by those.
+        host = environ.get("HTTP_HOST", "")
+        if not host or is_allowed(host, "::", further) or _ONE_LABEL.fullmatch(host) is not None:
             return metrics(environ, start_response)
         start_response("403 Forbidden", [("Content-Type", "text/plain")])
         return [b"this host name is not allowed; start wmtop export with --allow-host NAME\n"]

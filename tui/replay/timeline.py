@@ -118,13 +118,9 @@ def _runs(points: Points, same: Callable[[HistoryPoint, HistoryPoint], bool]) ->
         before, point = points[number - 1], points[number] if number < len(points) else None
         if before is None:
             start = number
-        elif point is None or not same(before, point) or _restarted(before, point):
+        elif point is None or not same(before, point) or point.now_ms < before.now_ms or point.records < before.records:
             yield start, number - 1
             start = number
-
-
-def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:
-    return point.now_ms < before.now_ms or point.records < before.records
 
 
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}

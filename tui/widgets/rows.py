@@ -272,7 +272,8 @@ class Sheet(Rows):
         if pattern is None:
             self.shares = (keyed, keyed)
             return items
-        left = [item for item in items if item.key is None or _matches(pattern, item)]
+        texts = ([] if item.key is None else [text_of(line(_WHOLE)) for line in item.lines] for item in items)
+        left = [item for item, of in zip(items, texts, strict=True) if item.key is None or pattern.matches(*of)]
         self.shares = (sum(item.key is not None for item in left), keyed)
         return left if self.shares[0] or not keyed else [heading((f" {NOTHING_MATCHES}", "dim"))]
 
@@ -363,10 +364,6 @@ class Sheet(Rows):
 
     def _keys(self) -> list[str]:
         return [item.key for item in self._items if item.key is not None]
-
-
-def _matches(pattern: Filter, item: Item) -> bool:
-    return pattern.matches(*(text_of(line(_WHOLE)) for line in item.lines))
 
 
 _WIDEST = 110

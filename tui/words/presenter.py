@@ -219,7 +219,10 @@ class FlinkJobWords(Presenter):
 
     def _none(self) -> dict[What, str]:
         """Without event times: which command has them, and how to get the line for the job."""
-        command, barrel = self._who_answers(), "no subtask reports a watermark yet"
+        topics, bootstrap = " ".join(self._job.topics) or "TOPIC", self._job.bootstrap or "BOOTSTRAP"
+        where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
+        command = where + f.clean(f"wmtop run kafka {bootstrap} {topics} --time PATH")
+        barrel = "no subtask reports a watermark yet"
         if self._job.state in ("FINISHED", "CANCELED", "FAILED"):
             barrel = f"the job is {self._job.state}: Flink keeps no metrics of it"
         windows = unknown_text(self._snapshot.windows.unknown or "not_in_rest", {})
@@ -241,13 +244,6 @@ class FlinkJobWords(Presenter):
         assert holder is not None
         task = next((task for task in self._job.vertices if task.id == self._job.held_in), None)
         return name(holder.channel) if task is None else f.label(task.name, _TASK_CELLS)
-
-    def _who_answers(self) -> str:
-        """The command that reads the event times itself, as complete as possible."""
-        topics = " ".join(self._job.topics) or "TOPIC"
-        where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
-        bootstrap = self._job.bootstrap or "BOOTSTRAP"
-        return f"{where}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
         return job_charts(self._snapshot, points, cells)

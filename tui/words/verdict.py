@@ -219,7 +219,10 @@ def _blame_of(snapshot: Snapshot) -> Blame | None:
 
 def _blame_on(channels: Sequence[str], count: int, cause: Cause) -> Blame:
     who = f.label(channels[0], _SHORT_NAME) + (f" +{count - 1:,}" if count > 1 else "")
-    return Blame(f"{_named_shortly(channels, count)} {does(cause, count)}", f"{who}: {CAUSES[cause].short}", who)
+    # Fewer of them if names are long, since the line also has the cost and the fix.
+    lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
+    blamed = named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
+    return Blame(f"{blamed} {does(cause, count)}", f"{who}: {CAUSES[cause].short}", who)
 
 
 def _what_waits(snapshot: Snapshot, zone: tzinfo | None) -> list[str]:
@@ -258,12 +261,6 @@ def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
     shown = [name(channel) for channel in channels[:most]]
     rest = max(count, len(channels)) - len(shown)
     return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def _named_shortly(channels: Sequence[str], count: int) -> str:
-    """As `named`; fewer if names are long, since the line also has the cost and the fix."""
-    lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
-    return named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
 
 
 def _reason(
