@@ -11,7 +11,6 @@ from ...engine.text.formatting import name
 from ..widgets.rows import Draw, Item, Section, SectionedText, Sheet
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.spans import Span, fitted
@@ -51,11 +50,9 @@ class DoctorScreen(DetailScreen):
         "there is no all-clear: then the doctor says that it cannot tell yet.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._findings: list[Diagnosis] = []
-        self._findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
-        self._alone = False
+    _findings: Sequence[Diagnosis] = ()
+    _findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
+    _alone = False
 
     def body(self) -> ComposeResult:
         yield Sheet(id="findings")

@@ -9,7 +9,6 @@ from ...engine.verdict.history import Event
 from ..widgets.rows import Item, heading, paragraph, table
 from ..words.columns import Column
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
-from ..words.main_screen import Shown
 from ..words.spans import Span, fitted
 from ..words.texts import MOMENT_SHOWN, TableRecords
 from .base_app import app_of
@@ -37,10 +36,8 @@ class EventsScreen(DetailScreen):
         "the engine remembered when this screen was connected; of a recording it is the whole recording.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._events: list[_Event] = []
-        self._placed = False
+    _events: Sequence[_Event] = ()
+    _placed = False
 
     def update(self, snapshot: Snapshot) -> None:
         until = snapshot.wall_ms if self.shown.view.frozen else None

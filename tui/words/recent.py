@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import Snapshot, TimePoint
 from ...engine.verdict.history import HistoryPoint, history_point, is_overtaken
 from ...engine.watermarks.counts import PointSample
-from .history import EventLog, Hold, Holders
+from .history import EventLog, Hold
 from .watermark import share
 
 SLOT_MS = 2_000
@@ -125,15 +125,13 @@ class Recent:
         self._points: deque[HistoryPoint] = deque()
         self._sample = PointSample(sample)
         self._newest: dict[str, int | None] = {}
-        self._holders = Holders()
-        self._has_log = log is not None
-        self.log = EventLog() if log is None else log
+        self._seen = EventLog()
+        self.log = self._seen if log is None else log
         self.past = ChannelsPast(KEEP_MS)
         """The channels' past states."""
         for point in history:
             self._append(point)
-        if not self._has_log:
-            self.log.take_alerts()  # older than this screen's connection
+        self._seen.take_alerts()  # older than this screen's connection
 
     def add(self, snapshot: Snapshot) -> None:
         """Add a snapshot; one without clocks is ignored."""
@@ -142,8 +140,7 @@ class Recent:
         if point is not None:
             self._append(point)
             self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)
-        if not self._has_log:
-            self.log.add(snapshot)
+        self._seen.add(snapshot)
 
     @property
     def points(self) -> Sequence[HistoryPoint]:
@@ -159,7 +156,7 @@ class Recent:
 
     def holds(self, snapshot: Snapshot) -> Sequence[Hold]:
         """The holds of the watermark up to a snapshot, the oldest first; kept longer than points."""
-        return self._holders.until(snapshot.wall_ms)
+        return self._seen.holds(snapshot.wall_ms)
 
     @property
     def sample(self) -> list[TimePoint]:
@@ -191,8 +188,6 @@ class Recent:
         if points and point.wall_ms < points[-1].wall_ms:
             points.clear()  # another engine, or its clock was set back
         points.append(point)
-        self._holders.add(point)
-        if not self._has_log:
-            self.log.see(point)
+        self._seen.see(point)
         while points[0].wall_ms < point.wall_ms - KEEP_MS:
             points.popleft()
