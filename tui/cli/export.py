@@ -20,9 +20,10 @@ from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.fleet import TargetWatch, Watcher
 from ...engine.text.formatting import clean, escaped
 from ..words import metrics as table
+from ..words.check import check_input
 from ..words.fleet import RECORDING, kind_of
 from ..words.metrics import alert_rules, dashboard
-from .fleet import age_ms, facts_input, print_lines, watching
+from .fleet import age_ms, print_lines, watching
 from .options import AllTargets, flag, option, target_argument
 from .serve import LOOPBACK, LOOPBACK_NAMES, is_allowed
 from .targets import Member, existing, member_of, members
@@ -61,10 +62,10 @@ class FleetCollector(Collector):
         yield table.TARGET, (kind or "unknown",), 1.0
         if age is not None:
             yield table.AGE, (), age / 1_000
-        given = facts_input(watch, lost)
-        if given is None:
+        if status.snapshot is None:
             yield _VERDICT, ("unknown",), 1.0
             return
+        given = check_input(status.snapshot, watch.points, lost)
         for metric in table.METRICS:
             if lost is None or metric is _VERDICT:  # a lost target's last values are not its present ones
                 yield from ((metric, labels, value) for labels, value in metric.take(given))

@@ -282,24 +282,23 @@ class Sheet(Rows):
         column = self._sort
         if column is None:
             return items
+
+        def value(row: Sequence[Item]) -> Any:
+            return (row[0].sorts or {})[column]
+
         out: list[Item] = []
         for has_column, table in groupby(items, key=lambda item: item.sorts is not None and column in item.sorts):
-            rows = list(table)
-            out += self._in_order(rows, column) if has_column else rows
+            rows: list[list[Item]] = []
+            for item in table:
+                if item.inside and rows:
+                    rows[-1].append(item)
+                else:
+                    rows.append([item])
+            if has_column:
+                known = sorted((row for row in rows if value(row) is not None), key=value, reverse=self._reverse)
+                rows = [*known, *(row for row in rows if value(row) is None)]
+            out += (item for row in rows for item in row)
         return out
-
-    def _in_order(self, table: Sequence[Item], column: str) -> list[Item]:
-        rows: list[list[Item]] = []
-        for item in table:
-            if item.inside and rows:
-                rows[-1].append(item)
-            else:
-                rows.append([item])
-        values = [(row[0].sorts or {})[column] for row in rows]
-        have = [place for place, value in enumerate(values) if value is not None]
-        have.sort(key=values.__getitem__, reverse=self._reverse)
-        order = [*have, *(place for place, value in enumerate(values) if value is None)]
-        return [item for place in order for item in rows[place]]
 
     def _sort_by(self, columns: Sequence[Column[Any]], x: int) -> None:
         """Sort by the column whose title was clicked; a second click reverses the order."""

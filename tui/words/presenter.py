@@ -29,7 +29,7 @@ from .operators import Stage, stages_of_job
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
-from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, how_to_see
+from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, needed_line
 from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, motion, window, without_watermark
 
 _MAX_FACTS = 4
@@ -57,7 +57,8 @@ class SparkQueryWords(Presenter):
 
     def _none(self) -> dict[What, str]:
         level, none = self._snapshot.level, super()._none()
-        barrel = f"{ONE_CLOCK}; {how_to_see(self._snapshot)}\n{motion(self._snapshot)}"
+        how = f"add {needed_line(self._snapshot)} to the job to see its channels"
+        barrel = f"{ONE_CLOCK}; {how}\n{motion(self._snapshot)}"
         if level.watermark_ms is None:
             barrel = f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
         holders = ONE_CLOCK_FOLLOWS if self._snapshot.channels else none["holders"]
