@@ -7,6 +7,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import Event
 from ..widgets.rows import Item, heading, paragraph, table
+from ..words.barrel import channel_named
 from ..words.columns import Column
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
 from ..words.spans import Span, fitted
@@ -94,7 +95,8 @@ class EventsScreen(DetailScreen):
         channel = event[1].channel
         if self.shown.is_replay:
             return partial(self._jump, event[0].wall_ms)
-        return partial(self.open_channel, channel) if channel is not None and self.knows(channel) else None
+        known = channel_named(self.snapshot, channel)
+        return None if known is None else partial(self.open_channel, known.channel)
 
     def _columns(self, here_ms: int | None) -> Sequence[Column[_Event]]:
         """The columns; in a replay what is later than `here_ms` is dim."""

@@ -332,10 +332,6 @@ class DetailScreen(TargetScreen):
         """The list."""
         return self.query_one(Sheet)
 
-    def knows(self, channel: str | None) -> bool:
-        """Whether there is such a channel."""
-        return any(view.channel == channel for view in self.snapshot.channels)
-
     def open_late_records(self, about: About) -> None:
         """Open the last late records, of a channel or a window."""
         app_of(self).push_screen(loaded("late_records:LateRecordsScreen")(self.shown, self._denied, about))

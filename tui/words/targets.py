@@ -36,7 +36,7 @@ THE_LINE = 'events = tap(events, "…", channel="…")'
 
 
 def needed_line(snapshot: Snapshot) -> str:
-    """What to add to an attached job to see its channels: a driver's web server does not show what `THE_LINE` reports."""
+    """What to add to an attached job to see its channels; a driver's web server does not show what a tap reports."""
     at_driver = any(note.code == "driver_only" for note in snapshot.notes)
     return "publish(spark) and one line" if at_driver else "one line"
 
