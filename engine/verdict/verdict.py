@@ -242,7 +242,12 @@ class SnapshotJudge:
         self._see_beat(snapshot, now)
         judges, self._clocks = self._clocks, {}
         views = {view.channel: view for view in snapshot.channels}
-        offsets = _offsets_by_channel(target)
+        offsets = {  # `orders-3`, in a source `orders/3`
+            place.replace("/", "-"): offset
+            for source in target.sources or ()
+            if isinstance(source.offsets, dict)
+            for place, offset in source.offsets.items()
+        }
         found: list[Verdict] = []
         for clock in target.clocks:
             judge = judges.get(clock.channels[0]) or SnapshotJudge(self._history.verdict_after_ms)
@@ -334,16 +339,6 @@ class SnapshotJudge:
             return snapshot.spark.batch_timestamp_ms if snapshot.spark.real_time_ms is None else None
         known_ms, patience = self._records_known_ms, self._history.patience(snapshot.settings)
         return UNSET if known_ms is None or now - known_ms < patience else None
-
-
-def _offsets_by_channel(target: KafkaStreams) -> dict[str, int]:
-    """The committed offsets by channel: `orders-3`, in a source `orders/3`."""
-    return {
-        place.replace("/", "-"): offset
-        for source in target.sources or ()
-        if isinstance(source.offsets, dict)
-        for place, offset in source.offsets.items()
-    }
 
 
 def _task_alone(snapshot: Snapshot, clock: Clock, views: dict[str, ChannelView], offsets: dict[str, int]) -> Snapshot:

@@ -17,7 +17,7 @@ from ..words.history import Hold, shares, totals
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
-from ..words.recent import Moment, heat_lags
+from ..words.recent import Moment, greatest
 from ..words.spans import EIGHTHS, Part, Span, cells, clip, fitted, joined, lay, part
 from ..words.texts import BACKLOG_BY_SOURCE, NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
@@ -218,7 +218,7 @@ class HeatMap(Canvas[Sequence[Moment]]):
             return centered(self._empty(), width, height)
         names = column_cells((f.label(key) for key in self._rows), *_NAMES)
         room = max(width - names - _LAG - 4, 1)
-        lags = [heat_lags(moments, key, room) for key in self._rows]
+        lags = [greatest([moment.lag_ms(key) for moment in moments], room) for key in self._rows]
         most = max((lag for row in lags for lag in row if lag is not None), default=0)
         lines = [self._row(entry, row, names, room, most) for entry, row in zip(drawn, lags, strict=True)]
         first_ms, last_ms = moments[0].now_ms, moments[-1].now_ms

@@ -98,14 +98,11 @@ class ChannelsPast:
         return [moment for moment in self._moments if moment.slot <= last]
 
 
-def heat_lags(moments: Sequence[Moment], channel: str, cells: int) -> list[int | None]:
-    """How far a channel was behind the fastest (ms), at most `cells` values, each the greatest of a stretch."""
-    stretch = max(-(-len(moments) // max(cells, 1)), 1)
-    out: list[int | None] = []
-    for start in range(0, len(moments), stretch):
-        lags = [moment.lag_ms(channel) for moment in moments[start : start + stretch]]
-        out.append(max((lag for lag in lags if lag is not None), default=None))
-    return out
+def greatest(values: Sequence[int | None], cells: int) -> list[int | None]:
+    """At most `cells` of the values: the greatest known one of each stretch."""
+    stretch = max(-(-len(values) // max(cells, 1)), 1)
+    starts = range(0, len(values), stretch)
+    return [max((v for v in values[start : start + stretch] if v is not None), default=None) for start in starts]
 
 
 KEEP_MS = 900_000

@@ -5,6 +5,7 @@ from datetime import tzinfo
 from itertools import accumulate, takewhile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...engine.doctor import Finding, Severity, accounts_for
 from ...engine.doctor.streams import clock_name, frees_words, stuck_title, windows_wait
@@ -113,16 +114,13 @@ def verdict_parts(
         reasons.insert(0, headline)
     reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
-        gap = " · " if place else "  "
+        line = part((text, text_style), rank=place, gap=" · " if place else "  ")
         if who is not None and text == who.words:
             short, shortest = ((who.short, text_style),), ((who.shortest, text_style),)
-            parts.append(
-                part((text, text_style), rank=place, gap=gap, short=short, shortest=shortest, short_rank=_COST)
-            )
-            continue
-        short = _shorter(verdict, text)
-        fewer = ((short, text_style),) if short != text else ()
-        parts.append(part((text, text_style), rank=place, gap=gap, short=fewer))
+            line = replace(line, short=short, shortest=shortest, short_rank=_COST)
+        elif (short := _shorter(verdict, text)) != text:
+            line = replace(line, short=((short, text_style),))
+        parts.append(line)
     usual = usually(verdict)
     if age is not None and usual is not None:
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
