@@ -176,11 +176,6 @@ class DiagnosisInput:
         return "The sink writes no row" if self.snapshot.windows.unknown == "sink_waits" else "No window fires"
 
 
-def share(part: int | None, whole: int | None) -> float | None:
-    """`part` of `whole`; None if one of them is not known or `whole` is 0."""
-    return None if part is None or not whole else part / whole
-
-
 def loss_severity(lost: float | None) -> Severity:
     """The severity of losing that share of the records: from a tenth on the results are wrong."""
     return "critical" if lost is not None and lost >= 0.1 else "warning"

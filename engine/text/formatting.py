@@ -262,9 +262,14 @@ def share(part: float | None) -> str:
     return f"{percent:.2f} %" if percent < 0.1 else f"{min(percent, 99.9):.1f} %"
 
 
+def ratio(part: int | None, whole: int | None) -> float | None:
+    """`part` of `whole`; None if `whole` is 0 or one of them is not known."""
+    return None if part is None or not whole else part / whole
+
+
 def share_of(part: int | None, whole: int | None) -> str:
     """`part` of `whole` in per cent; `–` if `whole` is 0 or one of them is not known."""
-    return UNKNOWN if part is None or not whole else share(part / whole)
+    return share(ratio(part, whole))
 
 
 def span(low: str, high: str) -> str:

@@ -15,6 +15,7 @@ from ...engine.doctor.streams import (
 )
 from ...engine.snapshot import ChannelView, Clock, KafkaStreams, Snapshot
 from ...engine.snapshot.kafka_streams import badness
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
 from .operators import Stage
@@ -22,7 +23,7 @@ from .preview import Preview
 from .progress import Cells, Chart, backlog_chart
 from .spans import Part, Span, part
 from .targets import Presenter, What
-from .verdict import STYLES, WORDS, WORST, named
+from .verdict import STYLES, WORDS, named
 from .watermark import worst_clock
 
 MORE_OPTIONS = "attach with --window D --grace D to see which windows wait"
@@ -74,7 +75,7 @@ def counts(clocks: Sequence[Clock]) -> list[Span]:
     """`2 STALLED  14 MOVING`: how many clocks have each verdict, the worst first."""
     number = Counter(clock.verdict for clock in clocks)
     spans: list[Span] = []
-    for verdict in WORST:
+    for verdict in WORST_FIRST:
         if number[verdict]:
             spans.append((f"{'  ' * bool(spans)}{number[verdict]:,} {WORDS[verdict]}", STYLES[verdict]))
     return spans

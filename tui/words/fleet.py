@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ...engine.doctor import Severity, accounts_for
 from ...engine.doctor.progress import blamed_holder
 from ...engine.snapshot import Snapshot, VerdictName
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
@@ -18,7 +19,7 @@ from .columns import Column, laid, sized
 from .progress import lags_of
 from .spans import Part, Span, cells, fitted, part, spark
 from .texts import Filter
-from .verdict import STYLES, WORDS, WORST, blame, style_of
+from .verdict import STYLES, WORDS, blame, style_of
 from .watermark import is_close, lag_ms, worst_clock
 
 RECORDING = "recording"
@@ -130,7 +131,7 @@ def _worst(row: FleetRow) -> tuple[Any, ...]:
     """A lost target is worse than one that has been watched for too short a time."""
     found = row.findings or {"critical": 0, "warning": 0}
     findings = -found["critical"], -found["warning"]
-    return WORST.index(row.verdict), row.lost is None, *findings, -(row.lag_ms or 0)
+    return WORST_FIRST.index(row.verdict), row.lost is None, *findings, -(row.lag_ms or 0)
 
 
 def _greatest(value: float | None) -> tuple[bool, float]:
@@ -165,7 +166,7 @@ def ordered(
 def headline(rows: Sequence[FleetRow]) -> list[Span]:
     """The number of targets with each verdict."""
     spans: list[Span] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
-    for verdict in WORST:
+    for verdict in WORST_FIRST:
         if count := sum(row.verdict == verdict for row in rows):
             spans += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", STYLES[verdict])]
     return spans

@@ -11,7 +11,6 @@ from ...engine.text import formatting as f
 from .channels import reference_ms
 from .columns import Column
 from .spans import Span, clip
-from .watermark import share
 
 _NO_BOOTSTRAP = "BOOTSTRAP"
 Keyed = tuple[str, LateRecord]
@@ -154,7 +153,7 @@ class ValueFacts(Struct, frozen=True):
 def value_facts(column: ExplainedColumn) -> list[ValueFacts]:
     """The values of a column, the surest first."""
     return [
-        ValueFacts(value, share(value.late, column.late), share(value.records, column.records), column.approximate)
+        ValueFacts(value, f.ratio(value.late, column.late), f.ratio(value.records, column.records), column.approximate)
         for value in column.values
     ]
 

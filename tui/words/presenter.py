@@ -30,6 +30,7 @@ from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
 from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, needed_line
+from .verdict import STALE_AFTER_MS
 from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, motion, window, without_watermark
 
 _MAX_FACTS = 4
@@ -275,7 +276,6 @@ _PRESENTERS: dict[type[TargetPart], type[Presenter]] = {
 }
 
 
-STALE_AFTER_S = 3.0
 _NOTED_MS = 5 * f.MINUTE
 """How long (ms) a note stays on the screen."""
 
@@ -311,7 +311,7 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost |
         return Condition("ENDED", "dim", recent_note(snapshot) if snapshot.is_attached else None)
     if snapshot.state == "paused":
         return Condition("PAUSED", "stale")
-    if silent_s > STALE_AFTER_S:
+    if silent_s * 1_000 > STALE_AFTER_MS:
         return Condition(f"STALE {f.duration(int(silent_s) * 1_000)}", "stale")
     if (state_override := presenter_of(snapshot).state_override()) is not None:
         word, note = state_override

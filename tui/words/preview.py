@@ -14,7 +14,7 @@ from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
 from .spans import Part, part
 from .texts import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
-from .watermark import kind_words, share
+from .watermark import kind_words
 
 
 class Range(Struct, frozen=True):
@@ -125,7 +125,7 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
         holder=row.holder,
         flaps=row.flaps,
         late=row.late,
-        share=share(row.late, records),
+        share=f.ratio(row.late, records),
         about=row.late_error > 0,
     )
 

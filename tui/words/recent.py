@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ...engine.snapshot import Snapshot, TimePoint
+from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, history_point, is_overtaken
 from ...engine.watermarks.counts import PointSample
 from .history import EventLog, Hold
-from .watermark import share
 
 SLOT_MS = 2_000
 """Length (ms of the engine's wall clock) of a slot, of which only the last entry is kept."""
@@ -167,7 +167,7 @@ class Recent:
         last = self._points[-1]
         old = (point for point in reversed(self._points) if point.wall_ms <= last.wall_ms - NOW_MS)
         first = next(old, self._points[0])
-        return share(max(last.late - first.late, 0), max(last.records - first.records, 0))
+        return f.ratio(max(last.late - first.late, 0), max(last.records - first.records, 0))
 
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
         """For an attached query: the record with the greatest event time of each channel, if it is new."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ...engine.doctor import Finding, Severity, accounts_for
 from ...engine.doctor.streams import clock_name, frees_words, stuck_title, windows_wait
 from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
@@ -29,8 +30,7 @@ _SHORT_NAME = 10
 """Cells for the only name where there is not enough room for the others."""
 MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
-WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
-WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST}
+WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST_FIRST}
 STYLES: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
