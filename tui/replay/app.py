@@ -96,8 +96,7 @@ class ReplayApp(WmtopApp):
         yield from commands(self, "replay")
 
     def on_mount(self) -> None:
-        changed = self.screen_change_signal  # pyright: ignore[reportUnknownMemberType]
-        changed.subscribe(self, lambda screen: screen.call_after_refresh(self._show))
+        self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]
         self.set_interval(0.25, self._show)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -179,6 +178,9 @@ class ReplayApp(WmtopApp):
     @property
     def _zone(self) -> tzinfo | None:
         return self._main.shown.view.zone if self._main is not None else UTC
+
+    def _changed_to(self, screen: Screen[Any]) -> None:
+        screen.call_after_refresh(self._show)
 
     def bars(self) -> Iterable[Widget]:
         """The timeline, which is above the footer of every screen that is not a dialog."""
