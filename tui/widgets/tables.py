@@ -127,8 +127,7 @@ def _layout(names: int, times: int, facts: ChannelFacts, width: int) -> Sequence
     """The columns that fit; a name is cut only beside the state alone, and without room times end at the second."""
     time, *more = _COLUMNS[facts]
     if width < _ROOMY:
-        wide = max(times, len(time.title))
-        time = replace(time, cells=wide, text=lambda row, whole=time.text: whole(row).split(".")[0])
+        time = replace(time, cells=max(times, len(time.title)), text=_to_the_second(time.text))
     name, *kept = laid([replace(_NAME_COLUMN, cells=names, most=_NAME[1]), time, *more], width)
     return [replace(name, title="channel" if name.cells >= len("channel") else "name"), *kept]
 
@@ -137,6 +136,10 @@ def _column(
     title: str, cells: int, text: Callable[[Shown, ChannelRow], str], rank: int = 0, *, right: bool = True
 ) -> Column[_Channel]:
     return Column(title, lambda row: text(*row), rank, right, lambda row: _style(title, text(*row), row[1]), cells)
+
+
+def _to_the_second(text: Callable[[_Channel], str]) -> Callable[[_Channel], str]:
+    return lambda row: text(row).split(".")[0]
 
 
 def _style(title: str, text: str, entry: ChannelRow) -> str:
