@@ -9,7 +9,7 @@ from ..snapshot import ChannelView, Holder, OpenWindow, WhatIfIdle
 from ..text import formatting as f
 from ..verdict.preview import ProposedSetting, now_gain_ms
 from .finding import ADD_READERS, WAIT, Finding, Fix, Text, change_idle_timeout, check_channels, n, names, span, verb
-from .rules import MINUTE, DiagnosisInput, rule, share
+from .rules import MINUTE, DiagnosisInput, rule
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""
@@ -189,7 +189,7 @@ def _offer(facts: DiagnosisInput, row: WhatIfIdle) -> Fix:
         value_ms=row.idle_after_ms,
         gain_ms=_from_start(facts, row),
         promise_ms=now_gain_ms(facts.snapshot, ProposedSetting(True, row.idle_after_ms)),
-        late_share=share(row.late, facts.snapshot.totals.records),
+        late_share=f.ratio(row.late, facts.snapshot.totals.records),
         about=row.late_error > 0,
     )
 

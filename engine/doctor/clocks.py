@@ -6,7 +6,7 @@ from ..snapshot import Offender
 from ..text import formatting as f
 from ..text.formatting import name
 from .finding import CONVERT_TO_UTC, EVERY_VERDICT, Finding, Fix, Text, column, n, names, span, stamped
-from .rules import HOUR, MINUTE, SECOND, DiagnosisInput, rule, share
+from .rules import HOUR, MINUTE, SECOND, DiagnosisInput, rule
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""
@@ -63,7 +63,7 @@ def future_timestamps(facts: DiagnosisInput) -> Finding | None:
             impact = "The watermark is ahead too: records of other channels are late"
     return Finding(
         severity="critical" if drags else "warning",
-        size=(share(totals.late, totals.records) or ALL) if drags else 1,
+        size=(f.ratio(totals.late, totals.records) or ALL) if drags else 1,
         channels=channels,
         title=f"{names(channels) or 'Event time'} is {span(ahead_ms)} ahead of the clock",
         impact=impact,
@@ -147,7 +147,7 @@ def malformed(facts: DiagnosisInput) -> Finding | None:
     What to do: look at the last such record; if almost all rows have none, set another --time or --time-unit.
     """
     totals, example, last = facts.snapshot.totals, facts.snapshot.malformed_example, facts.snapshot.last_malformed
-    part = share(totals.malformed, (totals.records or 0) + (totals.malformed or 0))
+    part = f.ratio(totals.malformed, (totals.records or 0) + (totals.malformed or 0))
     if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MIN_MALFORMED:
         return None
     record, nearly_all, source = example or last, part >= NEARLY_ALL, facts.snapshot.source

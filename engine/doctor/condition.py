@@ -1,7 +1,6 @@
 """The state of the target: failed, not running, unreachable, starting, paused, partly unknown, without records."""
 
 from ..snapshot import ConsumerGroup, Note, NoteCode
-from ..snapshot.flink_job import FlinkJob
 from ..text import formatting as f
 from ..text.codes import JOB_GONE, unknown_text
 from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Finding, Fix, Text, n, names, span, stamped, verb
@@ -298,6 +297,19 @@ def no_records(facts: DiagnosisInput) -> Finding | None:
     )
 
 
+_CHECK_JOBMANAGER = Fix(
+    "check-jobmanager",
+    "Check that the JobManager runs, and that its REST address answers from this machine; then look at its log",
+)
+_SUBMIT_JOB = Fix(
+    "submit-job", "Submit the job again: wmtop follows it by its name; or attach to the job that replaced it"
+)
+_FETCH_METRICS = Fix("fetch-metrics", "Set metrics.fetcher.update-interval: 10 s in the JobManager's configuration")
+_CHECK_TASK_MANAGERS = Fix(
+    "check-task-managers", "Check in Flink's web UI that the job's task managers are connected, and look at their logs"
+)
+
+
 @rule("job-not-running", "Operators", accounts_for=("unknown",), before_data=True)
 def job_not_running(facts: DiagnosisInput) -> Finding | None:
     """Nothing new is known of the attached Flink job: it does not run, its JobManager does not answer, its metrics are
@@ -312,20 +324,20 @@ def job_not_running(facts: DiagnosisInput) -> Finding | None:
     error = None if error is None else f.clean(f.first_line(error))
     impact = "Whether event time moves is not known"
     if job.unanswered and error is not None:
-        title, cause = "Nothing newer is known of the job", error
+        title, cause, fix = "Nothing newer is known of the job", error, _CHECK_JOBMANAGER
     elif job.operator_gone:
-        title = "The job no longer has the chosen operator"
+        title, fix = "The job no longer has the chosen operator", None
         cause = "The job was submitted again with other operators. Attach again with another --operator, or without it."
     elif job.state == "UNKNOWN":
-        title, impact = JOB_GONE, "No results from it"
+        title, impact, fix = JOB_GONE, "No results from it", _SUBMIT_JOB
         cause = f"The job was removed, or the JobManager was restarted without it. {OLD}"
     elif job.state != "RUNNING":
-        title, impact = f"The job is {job.state}", "No results: the watermark is frozen"
+        title, impact, fix = f"The job is {job.state}", "No results: the watermark is frozen", CHECK_JOB
         cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
     elif error is not None:
-        title, cause = "The JobManager fetches no metrics", error
+        title, cause, fix = "The JobManager fetches no metrics", error, _FETCH_METRICS
     else:
-        title = "The metrics are old"
+        title, fix = "The metrics are old", _CHECK_TASK_MANAGERS
         cause = f"The JobManager has had no newer metrics from its task managers. {OLD}"
     return Finding(
         severity="critical",
@@ -337,25 +349,8 @@ def job_not_running(facts: DiagnosisInput) -> Finding | None:
             f"Restarts: {job.restarts:,}" if job.restarts else None,
             age(facts),
         ],
-        fixes=() if job.operator_gone else (_check_job(job, error),),
+        fixes=() if fix is None or job.operator_gone else (fix,),
     )
-
-
-def _check_job(job: FlinkJob, error: str | None) -> Fix:
-    if job.unanswered:
-        what = (
-            "Check that the JobManager runs, and that its REST address answers from this machine; then look at its log"
-        )
-        return Fix("check-jobmanager", what)
-    if job.state == "UNKNOWN":
-        how = "wmtop follows it by its name; or attach to the job that replaced it"
-        return Fix("submit-job", f"Submit the job again: {how}")
-    if job.state != "RUNNING":
-        return CHECK_JOB
-    if error is not None:
-        return Fix("fetch-metrics", "Set metrics.fetcher.update-interval: 10 s in the JobManager's configuration")
-    what = "Check in Flink's web UI that the job's task managers are connected, and look at their logs"
-    return Fix("check-task-managers", what)
 
 
 @rule("query-stale", "Progress", suppressed_by=("hung-batch",), accounts_for=("unknown",), before_data=True)

@@ -6,7 +6,7 @@ from ..snapshot import ChannelView
 from ..text import formatting as f
 from .blocking import idle_fix
 from .finding import CHECK_PRODUCERS, Finding, Fix, Text, change_idle_timeout, check_channels, n, names, span, verb
-from .rules import MINUTE, DiagnosisInput, loss_severity, rule, share
+from .rules import MINUTE, DiagnosisInput, loss_severity, rule
 
 FLAPS, ROUNDS = 6, 2
 """Flapping: at least this many changes, and less than this many idle timeouts from one idle status to the next."""
@@ -136,7 +136,7 @@ def flapping_idleness(facts: DiagnosisInput) -> Finding | None:
         return None
     flapping.sort(key=lambda pair: pair[0])
     late, channels = _sum_late([view for _, view in flapping]), tuple(view.channel for _, view in flapping)
-    lost = share(late, facts.snapshot.totals.records) or 0.0
+    lost = f.ratio(late, facts.snapshot.totals.records) or 0.0
     longest, flaps = max(length for length, _ in flapping), sum(view.flaps or 0 for _, view in flapping)
     longer = next((ms for ms in _timeouts(facts) if ms > idle_after_ms and ms >= longest), None)
     fix = change_idle_timeout(facts.snapshot, "lengthen")
@@ -176,8 +176,8 @@ def late_after_idle(facts: DiagnosisInput) -> Finding | None:
     often = max(RETURNS, 2 * median([view.flaps or 0 for view in facts.channels] or [0]))
     back = [view for view in facts.channels if (view.flaps or 0) >= often and view.late is not None]
     stayed = [view for view in facts.channels if (view.flaps or 0) < often]
-    late, late_share = _sum_late(back), share(_sum_late(back), sum(view.records or 0 for view in back)) or 0.0
-    others_share = share(_sum_late(stayed), sum(view.records or 0 for view in stayed))
+    late, late_share = _sum_late(back), f.ratio(_sum_late(back), sum(view.records or 0 for view in back)) or 0.0
+    others_share = f.ratio(_sum_late(stayed), sum(view.records or 0 for view in stayed))
     if others_share is None or late < MIN_RETURN_LATE or late_share < max(RETURN_SHARE, RETURN_TIMES * others_share):
         return None
     longer = [*(ms for ms in _timeouts(facts) if ms > idle_after_ms), None]
@@ -187,7 +187,7 @@ def late_after_idle(facts: DiagnosisInput) -> Finding | None:
     worst = sorted((view for view in back if view.late), key=lambda view: -(view.late or 0))
     saved, then, now = own.late - better.late, better.watermark_ms, own.watermark_ms
     gain_ms = None if then is None or now is None else min(then - now, 0)
-    lost, channels = share(saved, facts.snapshot.totals.records), tuple(view.channel for view in worst)
+    lost, channels = f.ratio(saved, facts.snapshot.totals.records), tuple(view.channel for view in worst)
     tried = "switched off" if better.idle_after_ms is None else f"of {f.setting(better.idle_after_ms)}"
     return Finding(
         severity=loss_severity(lost),

@@ -13,7 +13,7 @@ from ..text.codes import recommended_words
 from ..text.formatting import horizon_words
 from ..watermarks.lateness import HOUR, wilson_interval
 from .finding import WAIT, Finding, Fix, lengthen_lateness, n, span
-from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 ENOUGH = 1_000
 """Records that a share needs to be meaningful."""
@@ -39,7 +39,7 @@ def lateness_too_small(facts: DiagnosisInput) -> Finding | None:
     from.
     """
     late, records, past = facts.snapshot.totals.late or 0, facts.snapshot.totals.records or 0, facts.past
-    late_share = share(facts.snapshot.totals.late, records)
+    late_share = f.ratio(facts.snapshot.totals.late, records)
     if late_share is None:
         return None
     # The share must rest on enough; of few records the 95 % interval has to be far above what is let pass.
@@ -98,7 +98,7 @@ def _set_lateness(found: Recommendation, later_ms: float | None) -> Fix:
     return Fix(
         code="set-lateness",
         value_ms=found.lateness_ms,
-        late_share=share(found.late, found.records),
+        late_share=f.ratio(found.late, found.records),
         horizon_ms=found.horizon_ms,
         later_ms=later_ms,
     )
@@ -143,7 +143,7 @@ def lateness_too_large(facts: DiagnosisInput) -> Finding | None:
     if withheld:
         closed = "no window has fired yet"
         impact = f"No result yet: {n(withheld, 'window')} would have fired with {f.setting(enough)}"
-    enough_share = share(found.late, found.records) or 0.0
+    enough_share = f.ratio(found.late, found.records) or 0.0
     return Finding(
         severity="warning" if withheld else "info",
         size=sooner_ms,
@@ -185,7 +185,7 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
             cause += f" Event time has to catch up by {span(spark.frozen_ms)}."
     lost = f"{'' if spark.dropped_exact else '≥ '}{n(rows, 'row')}"
     return Finding(
-        size=share(rows, facts.snapshot.totals.records) or 0.0,
+        size=f.ratio(rows, facts.snapshot.totals.records) or 0.0,
         title="Spark drops rows behind the watermark",
         impact=f"{lost} lost",
         cause=cause,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property
 from inspect import getdoc
@@ -23,6 +24,7 @@ from .finding import Finding, Offered, Severity
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
 
+@dataclass(eq=False)
 class DiagnosisInput:
     """The newest snapshot and the history before it, with values that several rules derive from them; durations in ms.
 
@@ -30,24 +32,17 @@ class DiagnosisInput:
     All three come from the reader.
     """
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        past: Sequence[HistoryPoint],
-        *,
-        lost: str | None = None,
-        silent_ms: int | None = None,
-        offered: Offered | None = None,
-    ) -> None:
-        self.snapshot = snapshot
-        self.offered = offered
-        self.past = past
-        self.lost = lost
-        self.silent_ms = silent_ms
-        self.settings = snapshot.settings
-        self.channels = snapshot.channels
-        self.now_ms = snapshot.now_ms
-        self.watermark_ms = snapshot.level.watermark_ms
+    snapshot: Snapshot
+    past: Sequence[HistoryPoint]
+    lost: str | None = None
+    silent_ms: int | None = None
+    offered: Offered | None = None
+
+    def __post_init__(self) -> None:
+        self.settings = self.snapshot.settings
+        self.channels = self.snapshot.channels
+        self.now_ms = self.snapshot.now_ms
+        self.watermark_ms = self.snapshot.level.watermark_ms
 
     @property
     def ended(self) -> bool:
@@ -176,11 +171,6 @@ class DiagnosisInput:
         return "The sink writes no row" if self.snapshot.windows.unknown == "sink_waits" else "No window fires"
 
 
-def share(part: int | None, whole: int | None) -> float | None:
-    """`part` of `whole`; None if one of them is not known or `whole` is 0."""
-    return None if part is None or not whole else part / whole
-
-
 def loss_severity(lost: float | None) -> Severity:
     """The severity of losing that share of the records: from a tenth on the results are wrong."""
     return "critical" if lost is not None and lost >= 0.1 else "warning"
@@ -254,7 +244,7 @@ def diagnose(
     has come, `offered` is what `offered_by` gave for the snapshot before. While the verdict is stalled, slow or unknown
     the list is never empty.
     """
-    facts = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms, offered=offered)
+    facts = DiagnosisInput(snapshot, past, lost, silent_ms, offered)
     bare = snapshot.state == "starting" or (snapshot.state == "failed" and not snapshot.channels)
     applied = [code for code, rule in RULES.items() if rule.last_resort is None and (rule.before_data or not bare)]
     findings = list(_found(applied, facts))

@@ -6,7 +6,7 @@ from ..snapshot import ChannelView, SparkProgress, UnmovedReason
 from ..text import formatting as f
 from ..text.formatting import name
 from .finding import CHECK_QUERY, Finding, Fix, column, lengthen_lateness, n, names, span, stamped, verb
-from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule, share
+from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 SKEW_TIMES = 2
 """An input is far behind: so many times the longest delay, or a window, and a minute at least."""
@@ -54,7 +54,7 @@ def left_behind(facts: DiagnosisInput) -> Finding | None:
     lost.sort(key=lambda pair: pair[0])
     behind_ms, channels = level - lost[0][0], tuple(view.channel for _, view in lost)
     late = None if any(view.late is None for _, view in lost) else sum(view.late or 0 for _, view in lost)
-    size = share(late, facts.snapshot.totals.records) or len(lost) / len(facts.channels)
+    size = f.ratio(late, facts.snapshot.totals.records) or len(lost) / len(facts.channels)
     needed = behind_ms + (facts.settings.lateness_ms or 0)
     edges = (row.lateness_ms for row in facts.snapshot.whatif or ())
     covers = next((edge for edge in edges if edge >= needed), -(-needed // (60 * SECOND)) * 60 * SECOND)
@@ -77,7 +77,7 @@ def left_behind(facts: DiagnosisInput) -> Finding | None:
 
 def _loses(view: ChannelView, facts: DiagnosisInput) -> bool:
     """Whether half of its records were late; for an attached query: whether it receives data."""
-    lost = share(view.late, view.records)
+    lost = f.ratio(view.late, view.records)
     if lost is not None:
         return lost >= 0.5 and (view.late or 0) >= MIN_LOST
     recent_ms = max(10 * SECOND, facts.stall_ms / 4)  # a batch may take long, and a trigger may pause

@@ -98,15 +98,6 @@ def producer_line(snapshot: Snapshot, clock: Clock) -> str | None:
     )
 
 
-def _send_fix(snapshot: Snapshot, clock: Clock) -> Fix | None:
-    """To send the record that frees the first window."""
-    line = producer_line(snapshot, clock)
-    if line is None or clock.waiting is None:
-        return None
-    at = f.stamp(second_from(clock.waiting.frees_ms), UTC)
-    return Fix("send-record", f"Or send a record of {at} or later {_where(clock, clock.waiting)}: {line}")
-
-
 def second_from(ms: int) -> int:
     """The first whole second that is not before `ms` (epoch ms)."""
     return -(-ms // f.SECOND) * f.SECOND
@@ -178,13 +169,16 @@ def stream_time_stuck(facts: DiagnosisInput) -> Finding | None:
 
 def _free(snapshot: Snapshot, clock: Clock, unread: int) -> tuple[Fix, ...]:
     """What gets the stuck task to advance."""
-    send = None if unread else _send_fix(snapshot, clock)
     first = check_channels(clock.channels, ("has no data", "have no data"))
     if clock.reason.code == "records_come":
         first = CHECK_TIMES
     elif unread or clock.downstream:
         first = CHECK_APPLICATION if unread else CHECK_KEYS
-    return (first,) if send is None else (first, send)
+    line = None if unread else producer_line(snapshot, clock)
+    if line is None or clock.waiting is None:
+        return (first,)
+    at = f.stamp(second_from(clock.waiting.frees_ms), UTC)
+    return first, Fix("send-record", f"Or send a record of {at} or later {_where(clock, clock.waiting)}: {line}")
 
 
 def _first(facts: DiagnosisInput, stuck: list[Clock]) -> Clock | None:
@@ -311,7 +305,8 @@ def repartition_drops(facts: DiagnosisInput) -> Finding | None:
     ahead.sort(key=lambda one: -(one.time_ms or 0))
     behind_ms = (ahead[0].time_ms or 0) - reached_ms
     # Which repartition a sub-topology writes is not in its commits.
-    is_sure = known and len({_part(one) for one in sources}) == 1
+    parts = {one.channels[0].rpartition("-")[0] if one.task is None else one.task.partition("_")[0] for one in sources}
+    is_sure = known and len(parts) == 1
     who, behind = names(channels), span(behind_ms)
     which = who if is_sure and len(ahead) == len(down) else f"{who} that go to {_some(ahead)}"
     impact = f"Records of {which} are dropped if window and grace are shorter than {behind}"
@@ -334,11 +329,6 @@ def repartition_drops(facts: DiagnosisInput) -> Finding | None:
         channel=channels[0],
         fixes=(Fix("lengthen-grace", grace), CHECK_APPLICATION),
     )
-
-
-def _part(clock: Clock) -> str:
-    """The sub-topology of a task; where it is not known, the topic."""
-    return clock.task.partition("_")[0] if clock.task is not None else clock.channels[0].rpartition("-")[0]
 
 
 def _some(clocks: Sequence[Clock]) -> str:

@@ -35,8 +35,10 @@ NAME_CELLS = 24
 """Cells of a name in a sentence, at most."""
 
 
-def duration(ms: float) -> str:
-    """A measured duration (ms), two units at most: `250ms`, `2.4s`, `4m05s`, `26m`, `1h05m`, `3d`, `12.8y`."""
+def duration(ms: float | None) -> str:
+    """A measured duration (ms), two units at most: `250ms`, `2.4s`, `4m05s`, `26m`, `1h05m`, `12.8y`; None is `–`."""
+    if ms is None:
+        return UNKNOWN
     if ms < 0:
         return "−" + duration(-ms)
     if ms < SECOND:
@@ -60,9 +62,9 @@ def duration(ms: float) -> str:
     return f"{whole}{names[0]}{rest // small:02d}{names[1]}"
 
 
-def signed(ms: float) -> str:
-    """A distance (ms) with its sign: `+43m`, `−3h05m`, `+0s`."""
-    return duration(ms) if ms < 0 else "+" + duration(ms)
+def signed(ms: float | None) -> str:
+    """A distance (ms) with its sign: `+43m`, `−3h05m`, `+0s`; None is `–`."""
+    return duration(ms) if ms is None or ms < 0 else "+" + duration(ms)
 
 
 def short(ms: float) -> str:
@@ -260,9 +262,14 @@ def share(part: float | None) -> str:
     return f"{percent:.2f} %" if percent < 0.1 else f"{min(percent, 99.9):.1f} %"
 
 
+def ratio(part: int | None, whole: int | None) -> float | None:
+    """`part` of `whole`; None if `whole` is 0 or one of them is not known."""
+    return None if part is None or not whole else part / whole
+
+
 def share_of(part: int | None, whole: int | None) -> str:
     """`part` of `whole` in per cent; `–` if `whole` is 0 or one of them is not known."""
-    return UNKNOWN if part is None or not whole else share(part / whole)
+    return share(ratio(part, whole))
 
 
 def span(low: str, high: str) -> str:

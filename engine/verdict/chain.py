@@ -137,10 +137,12 @@ def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
     """
     target = snapshot.target
     if isinstance(target, FlinkJob):
-        return {_real_name(name, topics) for name in target.topics}
+        real = {name: sorted(each for each in topics if each.replace(".", "_") == name) for name in target.topics}
+        return {" or ".join(alike) or name for name, alike in real.items()}
     if isinstance(target, KafkaStreams):
         found = {view.channel.rpartition("-")[0] for view in snapshot.channels}
-        return {name for name in found if not _is_internal(name, target.streams.id)}
+        own = {name for name in found if name.startswith(f"{target.streams.id}-")}
+        return found - {name for name in own if name.endswith(("-repartition", "-changelog"))}
     if isinstance(target, SparkQuery | ConsumerGroup):
         offsets = [source.offsets for source in snapshot.sources or () if isinstance(source.offsets, dict)]
         return {place.rpartition("/")[0] for places in offsets for place in places}
@@ -148,14 +150,6 @@ def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
     if isinstance(target, OwnRun) and source is not None and source.kind == "kafka":
         return set(source.description.removesuffix(f" at {source.bootstrap}").split(", "))
     return set()
-
-
-def _real_name(metric: str, topics: Collection[str]) -> str:
-    return " or ".join(sorted(topic for topic in topics if topic.replace(".", "_") == metric)) or metric
-
-
-def _is_internal(topic: str, application: str) -> bool:
-    return topic.startswith(f"{application}-") and topic.endswith(("-repartition", "-changelog"))
 
 
 class Station(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import Cause, Chain, ChannelView, FlinkJob, KafkaStreams, ReasonCode, Snapshot, Verdict, VerdictName
+from ..snapshot import Cause, Chain, ChannelView, FlinkJob, KafkaStreams, ReasonCode, Snapshot, VerdictName
 from .verdict import verdict_of
 
 _PHASES = {
@@ -101,7 +101,8 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
     if snapshot.state == "stale":
         job = None  # old rates are not the present ones
     operator = None if job is None else job.chosen
-    verdict = _verdict(snapshot)
+    found = verdict_of(snapshot)
+    verdict = None if found.reason.code == "not_judged" else found
     worst = snapshot.target.worst if isinstance(snapshot.target, KafkaStreams) else None
     behind_ms = level.behind_fastest_ms
     if isinstance(snapshot.target, Chain) and snapshot.target.behind_ms is not None:
@@ -136,11 +137,6 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         patience_ms=None if verdict is None else verdict.patience_ms,
         emitted_ms=snapshot.late_watermark_ms,
     )
-
-
-def _verdict(snapshot: Snapshot) -> Verdict | None:
-    found = verdict_of(snapshot)
-    return None if found.reason.code == "not_judged" else found
 
 
 def max_event_ms(snapshot: Snapshot) -> int | None:

@@ -86,17 +86,13 @@ def cause_of_channel(monitor: Monitor, number: int, now: int, around: Around) ->
         return "behind"
     # A pause explains the lag if it has lasted for half of it, or for much longer than usual for the channel; and a
     # stall if it has lasted for half of what makes one.
-    usual_ms = (heard - channel.added_ms) // max(1, _times_heard(monitor, channel))
+    times_heard = min(monitor.counts[channel.name].records, (monitor.batch or 0) + 1)  # those of one batch count once
+    usual_ms = (heard - channel.added_ms) // max(1, times_heard)
     if 2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_ms:
         return "quiet"
     patience = monitor.history.patience(monitor.settings)
     is_frozen = now - monitor.history.frozen_since(now) > patience
     return "quiet" if is_frozen and 2 * quiet_ms >= patience else "behind"
-
-
-def _times_heard(monitor: Monitor, channel: Channel) -> int:
-    """How often the channel can have been heard from, at most: many records of one batch count once."""
-    return min(monitor.counts[channel.name].records, (monitor.batch or 0) + 1)
 
 
 def channel_views(

@@ -238,14 +238,14 @@ _OPTION_UNITS = ("d", "h", "min", "s", "ms")
 _JAVA_UNITS = ("Days", "Hours", "Minutes", "Seconds", "Millis")
 _SQL_UNITS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _SQL_NODE = re.compile(r"\w\[\d+\]")
-"""Flink's SQL planner numbers its operators: `GlobalWindowAggregate[5]`."""
+"""Flink's planner numbers the operators of SQL and the Table API: `GlobalWindowAggregate[5]`."""
 
 
 def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False) -> str | None:
     """The line that sets a lateness (or idle timeout) of `value_ms` in the job; None: a job has no such line."""
     if not snapshot.is_attached or snapshot.source is None or value_ms is None:
         return None
-    if is_sql(snapshot):
+    if any(_SQL_NODE.search(task.name) for task in snapshot.job.vertices):
         if idle:
             return f"'scan.watermark.idle-timeout' = '{_option(value_ms)}'"
         return f"WATERMARK FOR ts AS ts - INTERVAL {_sql(value_ms)}"
@@ -273,11 +273,6 @@ def lines_in_jobs(lateness_ms: int, idle_after_ms: int | None, column: str = "ts
         "flink_sql": f"WATERMARK FOR {column} AS {column} - INTERVAL {_sql(lateness_ms)}{idle_sql}",
         "kafka_streams": f"TimeWindows.ofSizeAndGrace(size, {_java(lateness_ms)})",
     }
-
-
-def is_sql(snapshot: Snapshot) -> bool:
-    """Whether the Flink job comes from SQL or the Table API, by the names of its operators."""
-    return any(_SQL_NODE.search(task.name) for task in snapshot.job.vertices)
 
 
 def _in_units(ms: int, units: Sequence[str]) -> tuple[str, str]:

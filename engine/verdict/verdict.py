@@ -242,7 +242,12 @@ class SnapshotJudge:
         self._see_beat(snapshot, now)
         judges, self._clocks = self._clocks, {}
         views = {view.channel: view for view in snapshot.channels}
-        offsets = _offsets_by_channel(target)
+        offsets = {  # `orders-3`, in a source `orders/3`
+            place.replace("/", "-"): offset
+            for source in target.sources or ()
+            if isinstance(source.offsets, dict)
+            for place, offset in source.offsets.items()
+        }
         found: list[Verdict] = []
         for clock in target.clocks:
             judge = judges.get(clock.channels[0]) or SnapshotJudge(self._history.verdict_after_ms)
@@ -336,16 +341,6 @@ class SnapshotJudge:
         return UNSET if known_ms is None or now - known_ms < patience else None
 
 
-def _offsets_by_channel(target: KafkaStreams) -> dict[str, int]:
-    """The committed offsets by channel: `orders-3`, in a source `orders/3`."""
-    return {
-        place.replace("/", "-"): offset
-        for source in target.sources or ()
-        if isinstance(source.offsets, dict)
-        for place, offset in source.offsets.items()
-    }
-
-
 def _task_alone(snapshot: Snapshot, clock: Clock, views: dict[str, ChannelView], offsets: dict[str, int]) -> Snapshot:
     """The snapshot of an application that has only this task: its clock as the watermark."""
     own = {channel: offsets[channel] for channel in clock.channels if channel in offsets}
@@ -381,7 +376,8 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 def unread_of(snapshot: Snapshot) -> int | None:
     """Unread records of channels or sources; None if any of them is not known."""
-    if is_idle(snapshot) or _is_seen_to_its_end(snapshot):
+    is_topic = snapshot.source is not None and snapshot.source.kind == "topic"  # it has no reader to be behind
+    if is_idle(snapshot) or (is_topic and snapshot.state == "live"):
         return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:
@@ -393,8 +389,3 @@ def unread_of(snapshot: Snapshot) -> int | None:
 def is_idle(snapshot: Snapshot) -> bool:
     """Whether an attached query has just reported that its sources have nothing to read."""
     return any(note.code == "query_idle" for note in snapshot.notes)
-
-
-def _is_seen_to_its_end(snapshot: Snapshot) -> bool:
-    """Whether it is a topic without a reader: the newest record of each partition is what is shown of it."""
-    return snapshot.state == "live" and snapshot.source is not None and snapshot.source.kind == "topic"

@@ -42,7 +42,6 @@ from .targets import free_name, member_of
 if TYPE_CHECKING:  # a target's reader, or asyncio, is imported by the command that uses it
     from ...engine.targets.own import RunningEngine
     from ...engine.targets.target import Target
-    from ...engine.targets.watch_engine import WatchOptions
 
 
 @with_target_options(*TARGET_OPTIONS)
@@ -119,28 +118,43 @@ def attach(
         opened.target.close()  # the engine that is started now opens its own
         show(name, opened.name, "stop", read_only=read_only)
         return
-    from ...engine.targets.watch_engine import WatchOptions
+    code = watch(
+        opened.target, name, opened.name, record, record_keep, verdict_after, alert_command,
+        force=force, once=once, json=json,
+    )  # fmt: skip
+    raise typer.Exit(code)
 
-    watch_options = WatchOptions(
+
+def watch(
+    target: "Target[Any]",
+    name: str | None,
+    base: str,
+    record: Path | None,
+    record_keep: int,
+    verdict_after_ms: int | None = None,
+    on_alert: list[str] | None = None,
+    *,
+    force: bool,
+    once: bool = False,
+    json: bool = False,
+) -> int:
+    """Run an engine that only watches in this process, under `name` or a free one made of `base`; its exit code."""
+    from ...engine.targets.watch_engine import WatchEngine, WatchOptions
+
+    options = WatchOptions(
         record=record,
         record_bounds=bounds_of(record_keep),
-        verdict_after_ms=verdict_after,
-        on_alert=alert_command,
+        verdict_after_ms=verdict_after_ms,
+        on_alert=on_alert,
         force=force,
         once=once,
         stop_on_eof=stop_on_eof(),
     )
-    raise typer.Exit(watch(opened.target, watch_options, name, opened.name, json=json))
-
-
-def watch(target: "Target[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
-    """Run the attached engine in this process."""
-    from ...engine.targets.watch_engine import WatchEngine
 
     def run(claim: run_directory.Claim, log: Path, say: Any, printer: SnapshotPrinter) -> int:
         return WatchEngine(claim, target, options, say, printer.show).run()
 
-    return run_claimed(name, base, target.describe().description, SnapshotPrinter(json=json, once=options.once), run)
+    return run_claimed(name, base, target.describe().description, SnapshotPrinter(json=json, once=once), run)
 
 
 def _refuse(where: str, options: dict[str, Any]) -> None:

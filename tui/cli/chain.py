@@ -24,7 +24,6 @@ from ...engine.watermarks.counts import NOTHING_COUNTED
 from ..words.chain import text_lines
 from .attach import watch
 from .config import FILE_VARIABLE, appearance
-from .engines import bounds_of, stop_on_eof
 from .fleet import chain_now, open_fleet, place_in_kafka, watcher_of, watching
 from .options import (
     EngineArguments,
@@ -169,7 +168,8 @@ def chain(
     if record is not None or on_alert is not None:
         if once or json:
             raise UsageError("--record and --on-alert follow the chain; leave out --once and --json")
-        raise typer.Exit(_follow(ChainTarget(found), record, record_keep, on_alert, force=force))
+        code = watch(ChainTarget(found), None, NAME, record, record_keep, on_alert=parse_command(on_alert), force=force)
+        raise typer.Exit(code)
     if not (once or json) and has_terminal():
         open_fleet(on_chain=True)
         return
@@ -181,20 +181,6 @@ def chain(
         return
     for line in text_lines(shown, shown_zone()):
         print(line)
-
-
-def _follow(target: ChainTarget, record: Path | None, keep: int, on_alert: str | None, *, force: bool) -> int:
-    """Follow the chain in this process, as an engine of its own, until it is stopped; returns the exit code."""
-    from ...engine.targets.watch_engine import WatchOptions
-
-    options = WatchOptions(
-        record=record,
-        record_bounds=bounds_of(keep),
-        on_alert=parse_command(on_alert),
-        force=force,
-        stop_on_eof=stop_on_eof(),
-    )
-    return watch(target, options, None, NAME, json=False)
 
 
 DEMO_SPEED = 120.0

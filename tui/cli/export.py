@@ -20,9 +20,10 @@ from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.fleet import TargetWatch, Watcher
 from ...engine.text.formatting import clean, escaped
 from ..words import metrics as table
+from ..words.check import check_input
 from ..words.fleet import RECORDING, kind_of
 from ..words.metrics import alert_rules, dashboard
-from .fleet import age_ms, facts_input, print_lines, watching
+from .fleet import age_ms, print_lines, watching
 from .options import AllTargets, flag, option, target_argument
 from .serve import LOOPBACK, LOOPBACK_NAMES, is_allowed
 from .targets import Member, existing, member_of, members
@@ -61,10 +62,10 @@ class FleetCollector(Collector):
         yield table.TARGET, (kind or "unknown",), 1.0
         if age is not None:
             yield table.AGE, (), age / 1_000
-        given = facts_input(watch, lost)
-        if given is None:
+        if status.snapshot is None:
             yield _VERDICT, ("unknown",), 1.0
             return
+        given = check_input(status.snapshot, watch.points, lost)
         for metric in table.METRICS:
             if lost is None or metric is _VERDICT:  # a lost target's last values are not its present ones
                 yield from ((metric, labels, value) for labels, value in metric.take(given))
@@ -100,15 +101,6 @@ class _Handler(WSGIRequestHandler):
         """Nothing is logged."""
 
 
-def may_scrape(host: str, further: Collection[str]) -> bool:
-    """Whether a request with `Host: {host}` is answered.
-
-    A site in a browser can point its own name at this server (DNS rebinding), which then would be in `host`. It has
-    no address, no name without a dot, and none of the `further` names: Prometheus scrapes pods and hosts by those.
-    """
-    return not host or is_allowed(host, "::", further) or _ONE_LABEL.fullmatch(host) is not None
-
-
 def serve_metrics(watcher: Watcher, host: str, port: int, further: Collection[str] = ()) -> int:
     """Serve the metrics from a thread, also under the `further` names; returns the port (0: any)."""
     registry = CollectorRegistry(auto_describe=False)
@@ -116,7 +108,10 @@ def serve_metrics(watcher: Watcher, host: str, port: int, further: Collection[st
     metrics: Callable[..., Iterable[bytes]] = make_wsgi_app(registry)  # pyright: ignore[reportUnknownVariableType]
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if may_scrape(environ.get("HTTP_HOST", ""), further):
+        # A site in a browser can point its own name at this server (DNS rebinding), which is then in `host`. It has no
+        # address, no name without a dot, and none of the `further` names: Prometheus scrapes pods and hosts by those.
+        host = environ.get("HTTP_HOST", "")
+        if not host or is_allowed(host, "::", further) or _ONE_LABEL.fullmatch(host) is not None:
             return metrics(environ, start_response)
         start_response("403 Forbidden", [("Content-Type", "text/plain")])
         return [b"this host name is not allowed; start wmtop export with --allow-host NAME\n"]

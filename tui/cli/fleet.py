@@ -21,7 +21,6 @@ from ...engine.targets.own import is_recording, local_path, running_engine
 from ...engine.targets.target import change_in_job, header_of
 from ...engine.verdict.chain import Chain, chain_of
 from ..words.chain import ChainMember, stations_of
-from ..words.check import CheckInput, check_input
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
 from .config import appearance, config
@@ -140,12 +139,6 @@ def age_ms(status: TargetStatus, now_s: float) -> int | None:
     if status.kind == RECORDING and status.snapshot is not None and status.snapshot.wall_ms is not None:
         return max(time_ns() // 1_000_000 - status.snapshot.wall_ms, 0)
     return None if status.heard_s is None else max(int((now_s - status.heard_s) * 1_000), 0)
-
-
-def facts_input(watch: TargetWatch, lost: str | None) -> CheckInput | None:
-    """The input for a target's facts and metrics; None before its first snapshot."""
-    snapshot = watch.status.snapshot
-    return None if snapshot is None else check_input(snapshot, watch.points, lost)
 
 
 def chain_now(watcher: Watcher, found: dict[str, Member]) -> tuple[Chain, int]:

@@ -13,7 +13,7 @@ from ...engine.system.errors import UsageError
 from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
 from .complete import epilog
-from .engines import bounds_of, check_engine_outputs, has_screen, show, staging, start, stop_on_eof
+from .engines import check_engine_outputs, has_screen, show, staging, start
 from .options import (
     DEFAULT_IDLE_AFTER_MS,
     EngineArguments,
@@ -114,7 +114,6 @@ def demo(
 
 def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
     from ...engine.targets.flink.demo import DemoFlights, FlightsWatch
-    from ...engine.targets.watch_engine import WatchOptions
 
     start_ms = parse_time(sample_data.DEMO_START)
     rows = DemoFlights(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL, start_ms)
@@ -125,15 +124,11 @@ def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
         lateness_ms=_DEMO_LATENESS_MS if engine.lateness is None else engine.lateness,
         idle_after_ms=max(1_000, int(idle_after / speed)),  # Flink's idle timer uses the clock, not event time
     )
-    options = WatchOptions(
-        record=engine.record,
-        record_bounds=bounds_of(engine.record_keep),
-        verdict_after_ms=engine.verdict_after,
-        force=engine.force,
-        once=engine.once,
-        stop_on_eof=stop_on_eof(),
-    )
-    raise typer.Exit(watch(watched, options, engine.name, DEMO_NAME, json=engine.json))
+    code = watch(
+        watched, engine.name, DEMO_NAME, engine.record, engine.record_keep, engine.verdict_after,
+        force=engine.force, once=engine.once, json=engine.json,
+    )  # fmt: skip
+    raise typer.Exit(code)
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:

@@ -24,9 +24,6 @@ from ..words.watermark import (
     window,
 )
 
-_MAX_CLOCKS = 20
-"""Clocks of a Kafka Streams application that are printed, at most."""
-
 
 def summary(snapshot: Snapshot) -> str:
     """Totals, watermark, windows and recommended lateness of a run; of an attached query what is known."""
@@ -71,7 +68,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
     ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
     if not kind_words(snapshot).has_watermark:
         settings_line = "".join(text for text, _ in lay(presenter_of(snapshot).tuning(None, None), 1_000)).strip()
-        return [*lines, settings_line, *clock_lines(snapshot, _MAX_CLOCKS, None)]
+        return [*lines, settings_line, *clock_lines(snapshot)]
     lines.append(f"watermark {watermark}{behind}{ago}")
     if level.holder is not None:
         lines.append(f"held back by {f.clean(level.holder.channel)}: {cause(snapshot)}")

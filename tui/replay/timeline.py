@@ -118,13 +118,9 @@ def _runs(points: Points, same: Callable[[HistoryPoint, HistoryPoint], bool]) ->
         before, point = points[number - 1], points[number] if number < len(points) else None
         if before is None:
             start = number
-        elif point is None or not same(before, point) or _restarted(before, point):
+        elif point is None or not same(before, point) or point.now_ms < before.now_ms or point.records < before.records:
             yield start, number - 1
             start = number
-
-
-def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:
-    return point.now_ms < before.now_ms or point.records < before.records
 
 
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}
@@ -171,7 +167,11 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
         if room != self._room:
             self._room = room
             self._lags, self._marks = self._cells(room)
-        lines = ((first, self._spark(), last), (lag, self._signs(), here))
+        bars, cell = spark(self._lags, self._greatest, "─"), self._cell(self.content[0])
+        cursor: Span = (CURSOR, "cursor" if self.has_focus else "level")
+        position: list[Span] = [(bars[:cell], "active"), cursor, (bars[cell + 1 :], "folded")]
+        signs: list[Span] = [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._marks]
+        lines = ((first, position, last), (lag, signs, here))
         return [
             [(f" {f.pad(a, left)} ", "dim"), *spans, (f" {f.pad(b, right, right=True)} ", "dim")]
             for a, spans, b in lines
@@ -219,17 +219,6 @@ class Timeline(Canvas[tuple[int, tzinfo | None]], can_focus=True, inherit_bindin
                     for cell in range(self._cell(mark.start), self._cell(mark.end) + 1):
                         marks[cell] = mark
         return lags, marks
-
-    def _spark(self) -> list[Span]:
-        bars, cell = spark(self._lags, self._greatest, "─"), self._cell(self.content[0])
-        return [
-            (bars[:cell], "active"),
-            (CURSOR, "cursor" if self.has_focus else "level"),
-            (bars[cell + 1 :], "folded"),
-        ]
-
-    def _signs(self) -> list[Span]:
-        return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._marks]
 
     def _ends(self) -> tuple[str, str]:
         """The times of the first and the last snapshot."""

@@ -155,7 +155,7 @@ class WmtopApp(BaseApp[Answer]):
         for name, command in user_commands().items():
             self.bind(command.key, f"user_command('{name}')", description=command.about or name)
         if self._main is not None:
-            self._main.use_zone(self._first_zone)
+            self._main.shown.look(zone=self._first_zone)
 
     def return_to_fleet(self) -> None:
         """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
@@ -290,7 +290,7 @@ class WmtopApp(BaseApp[Answer]):
         from .main import MainScreen
 
         self._main = MainScreen(snapshot, self._recent, self._clock, denied=self._denied)
-        self._main.use_zone(self._first_zone)
+        self._main.shown.look(zone=self._first_zone)
         self._start.done()
         self._show_recording()
         self.push_screen(self._main)

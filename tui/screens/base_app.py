@@ -220,9 +220,7 @@ def self_contained(svg: str) -> str:
 
 def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
     """Write `text` to the first of `name-1`, `name-2`, … that does not exist yet; OSError with its file name."""
-    number = 1
-    while (path := directory / f"{name}-{number}{suffix}").exists():
-        number += 1
+    path = free_file(directory, name, suffix, "-1")
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -236,10 +234,10 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60] or "screen"
 
 
-def free_file(directory: Path, name: str, suffix: str) -> Path:
-    """The first of `name`, `name-2`, … that does not exist yet."""
-    names = (f"{name}{'' if number == 1 else f'-{number}'}{suffix}" for number in itertools.count(1))
-    return next(path for free in names if not (path := directory / free).exists())
+def free_file(directory: Path, name: str, suffix: str, first: str = "") -> Path:
+    """The first of `name` (with `first` after it), `name-2`, … that does not exist yet."""
+    endings = itertools.chain([first], (f"-{number}" for number in itertools.count(2)))
+    return next(path for ending in endings if not (path := directory / f"{name}{ending}{suffix}").exists())
 
 
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, heading, more, paragraph, table
 from ..words.channels import reference_ms
-from ..words.columns import Column, change
+from ..words.columns import Column
 from ..words.presenter import presenter_of
 from ..words.spans import Span, lay, part
 from ..words.targets import held_back_by
@@ -145,7 +145,7 @@ def _step_columns(whole_ms: int) -> Sequence[Column[tuple[int, StepFacts]]]:
     return (
         Column("", lambda row: str(row[0]), right=True, style=lambda row: "dim"),
         Column("channel", lambda row: row[1].who, style=style),
-        Column("gain", lambda row: change(row[1].step.gain_ms), right=True, style=lambda row: "strong"),
+        Column("gain", lambda row: f.signed(row[1].step.gain_ms), right=True, style=lambda row: "strong"),
         Column("", lambda row: "", rank=2, cells=least, most=most, draw=bar),
         Column("", lambda row: row[1].why, rank=1, style=style),
     )

@@ -14,7 +14,7 @@ from ..words.clocks import partition_line
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lateness import curve_of, place_of, shown
-from ..words.recent import Moment
+from ..words.recent import Moment, greatest
 from ..words.spans import Span, part, spark
 from ..words.texts import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
 from ..words.watermark import kind_words
@@ -108,8 +108,7 @@ class ChannelScreen(DetailScreen):
     ) -> None:
         """A line of bars over all of the past that is kept; a bar is the greatest value of a stretch."""
         room = max(self.size.width - _BESIDE, 10)
-        stretch = max(-(-len(past) // room), 1)
-        values = [_greatest(past[start : start + stretch]) for start in range(0, len(past), stretch)]
+        values = greatest(past, room)
         most = max((value for value in values if value is not None), default=None)
         bars = "".join(sign * max(room // len(values), 1) for sign in spark(values, most))
         line: list[Span] = [(f" {f.pad(what, 19)}", "dim"), (bars, style)]
@@ -135,7 +134,3 @@ def _ahead(moment: Moment, channel: str) -> int | None:
     """How far the channel was ahead of the watermark (ms)."""
     time = moment.watermark_ms(channel)
     return None if time is None or moment.level_ms is None else max(time - moment.level_ms, 0)
-
-
-def _greatest(values: Sequence[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)

@@ -9,9 +9,9 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
 from ..widgets.rows import Draw, Item, Section, SectionedText, Sheet
+from ..words.barrel import channel_named
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.spans import Span, fitted
@@ -51,11 +51,9 @@ class DoctorScreen(DetailScreen):
         "there is no all-clear: then the doctor says that it cannot tell yet.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._findings: list[Diagnosis] = []
-        self._findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
-        self._alone = False
+    _findings: Sequence[Diagnosis] = ()
+    _findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
+    _alone = False
 
     def body(self) -> ComposeResult:
         yield Sheet(id="findings")
@@ -117,8 +115,8 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         if chosen is None:
             return
-        if chosen.channel is not None and self.knows(chosen.channel):
-            self.open_channel(chosen.channel)
+        if (known := channel_named(self.snapshot, chosen.channel)) is not None:
+            self.open_channel(known.channel)
         elif (screen := _screen_of(chosen)) is not None:
             self.open_further(screen)
 
@@ -155,9 +153,8 @@ class DoctorScreen(DetailScreen):
 
     def _where(self, finding: Diagnosis) -> str | None:
         """The target of Enter."""
-        if finding.channel is not None and self.knows(finding.channel):
-            return f"channel {name(finding.channel)}"
-        return _screen_of(finding)
+        known = channel_named(self.snapshot, finding.channel)
+        return _screen_of(finding) if known is None else f"channel {name(known.channel)}"
 
     def _set_alone(self, alone: bool) -> None:
         self._alone = alone

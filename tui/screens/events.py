@@ -7,9 +7,9 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import Event
 from ..widgets.rows import Item, heading, paragraph, table
+from ..words.barrel import channel_named
 from ..words.columns import Column
 from ..words.history import ALERTED, EventWords, brief_ms, event_time, event_words, moment_of
-from ..words.main_screen import Shown
 from ..words.spans import Span, fitted
 from ..words.texts import MOMENT_SHOWN, TableRecords
 from .base_app import app_of
@@ -37,10 +37,8 @@ class EventsScreen(DetailScreen):
         "the engine remembered when this screen was connected; of a recording it is the whole recording.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._events: list[_Event] = []
-        self._placed = False
+    _events: Sequence[_Event] = ()
+    _placed = False
 
     def update(self, snapshot: Snapshot) -> None:
         until = snapshot.wall_ms if self.shown.view.frozen else None
@@ -97,7 +95,8 @@ class EventsScreen(DetailScreen):
         channel = event[1].channel
         if self.shown.is_replay:
             return partial(self._jump, event[0].wall_ms)
-        return partial(self.open_channel, channel) if channel is not None and self.knows(channel) else None
+        known = channel_named(self.snapshot, channel)
+        return None if known is None else partial(self.open_channel, known.channel)
 
     def _columns(self, here_ms: int | None) -> Sequence[Column[_Event]]:
         """The columns; in a replay what is later than `here_ms` is dim."""

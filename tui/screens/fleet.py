@@ -38,7 +38,7 @@ class FleetTable(Sheet):
         """Draw the rows; the cursor is on the first until it is moved."""
         self.rows, self._order = rows, (sort, reverse)
         self._layout = cache(partial(words.layout, rows))
-        items = [Item((partial(self._target_line, row),), row.target) for row in rows]
+        items = [Item((lambda width, row=row: row_line(self._layout(width), row),), row.target) for row in rows]
         self.show(items or [heading((f" {empty}", "dim"))])
 
     @property
@@ -52,9 +52,6 @@ class FleetTable(Sheet):
     def header(self, width: int) -> Sequence[Span]:
         sort, reverse = self._order
         return clip(titles_line(self._layout(width), sort, reverse=reverse), width)
-
-    def _target_line(self, row: FleetRow, width: int) -> list[Span]:
-        return row_line(self._layout(width), row)
 
 
 class FleetScreen(PromptScreen):

@@ -10,9 +10,8 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ..widgets.charts import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, heading, table
-from ..words.columns import Column, change
+from ..words.columns import Column
 from ..words.history import Hold, change_words
-from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.spans import Span
 from ..words.texts import SETTINGS_CHANGED, TableRecords
@@ -35,11 +34,9 @@ class HistoryScreen(DetailScreen):
         "last settings that were changed while it ran, when and by whom.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._holds: Sequence[Hold] = ()
-        self._held: Sequence[Hold] = ()
-        """Those by a channel."""
+    _holds: Sequence[Hold] = ()
+    _held: Sequence[Hold] = ()
+    """Those by a channel."""
 
     def body(self) -> ComposeResult:
         yield HolderLanes(id="lanes")
@@ -107,7 +104,12 @@ class HistoryScreen(DetailScreen):
             Column("channel", lambda hold: f.label(hold.channel or ""), style=style, sort=lambda hold: hold.channel),
             Column("held", held, right=True, style=style, sort=held_ms),
             Column(
-                "moved", lambda hold: change(_moved(hold)), rank=2, right=True, style=lambda hold: "level", sort=_moved
+                "moved",
+                lambda hold: f.signed(_moved(hold)),
+                rank=2,
+                right=True,
+                style=lambda hold: "level",
+                sort=_moved,
             ),
             Column(
                 "lag",

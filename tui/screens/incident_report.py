@@ -125,12 +125,10 @@ class LastMinutes:
         kept, line = self._lines, compress(encode_line(snapshot), 1)
         kept.append((wall_ms, line))
         self._size += len(line)
-        while len(kept) > 1 and self._is_too_much(wall_ms):
+        while (len(kept) > MIN_SNAPSHOTS and wall_ms - kept[0][0] > CLIP_MS) or (
+            len(kept) > 1 and self._size > MAX_BYTES
+        ):
             self._size -= len(kept.popleft()[1])
-
-    def _is_too_much(self, wall_ms: int) -> bool:
-        old = wall_ms - self._lines[0][0] > CLIP_MS and len(self._lines) > MIN_SNAPSHOTS
-        return old or self._size > MAX_BYTES
 
 
 def incident_of(reader: RecordingReader, number: int) -> Incident:

@@ -17,7 +17,7 @@ from ..widgets.lines import Prose, TextLine
 from ..widgets.rows import Item, Sheet, paragraph, table
 from ..words import lateness as words
 from ..words.channels import reference_ms
-from ..words.columns import Column, change
+from ..words.columns import Column
 from ..words.keys import Hint, hint
 from ..words.lateness import cost_sentence, moments_line, recommendation_parts, timeout_holder, timeout_words
 from ..words.main_screen import Shown
@@ -76,11 +76,14 @@ class LatenessScreen(DetailScreen):
     def show(self, snapshot: Snapshot) -> None:
         self.query_one("#curve").display = not self._idle
         self.sheet.display = self.query_one("#why").display = self._idle
-        if self._idle:
-            self._show_ladder(snapshot)
-        else:
+        if not self._idle:
             self.set_focus(None)  # the ladder is hidden, and its keys are the curve's
             self._show_curve(snapshot)
+            return
+        self.sheet.show(self._ladder(snapshot))
+        if isinstance(self.preview, IdlePreview):
+            self.sheet.go_to(f.setting(self.preview.idle_after_ms))
+        self._explain()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         title: list[Span] = [("  idle timeout" if self._idle else "  all channels", "text")]
@@ -232,24 +235,19 @@ class LatenessScreen(DetailScreen):
 
     # The idle timeout
 
-    def _show_ladder(self, snapshot: Snapshot) -> None:
-        rows = snapshot.whatif_idle
-        none = [paragraph(presenter_of(snapshot).no("idle timeouts"), lines=6)]
-        self.sheet.show(self._ladder(rows) if rows else none)
-        if isinstance(self.preview, IdlePreview):
-            self.sheet.go_to(f.setting(self.preview.idle_after_ms))
-        self._explain()
-
     def moved(self) -> None:
         row, preview = self._rung(), self.preview
         if row is not None and isinstance(preview, IdlePreview) and row.idle_after_ms != preview.idle_after_ms:
             self.want(ProposedSetting(True, row.idle_after_ms))
         self._explain()
 
-    def _ladder(self, rows: Sequence[WhatIfIdle]) -> list[Item]:
+    def _ladder(self, snapshot: Snapshot) -> list[Item]:
         """The timeouts, the shortest first, the one in force marked."""
+        rows = snapshot.whatif_idle
+        if not rows:
+            return [paragraph(presenter_of(snapshot).no("idle timeouts"), lines=6)]
         ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
-        most = max((row.flaps for row in rows), default=0)
+        most = max(row.flaps for row in rows)
         return table(self._rung_columns(most), ordered, lambda row: f.setting(row.idle_after_ms))
 
     def _rung_columns(self, most: int) -> Sequence[Column[WhatIfIdle]]:
@@ -267,7 +265,7 @@ class LatenessScreen(DetailScreen):
             return f.NO_DATA if at is None else f.near(at, self.zone, reference_ms(snapshot))
 
         def gain(row: WhatIfIdle) -> str:
-            return change(None if row.watermark_ms is None or now is None else row.watermark_ms - now)
+            return f.signed(None if row.watermark_ms is None or now is None else row.watermark_ms - now)
 
         def holder(row: WhatIfIdle) -> str:
             return "no channel" if (name := timeout_holder(snapshot, row)) is None else f.label(name, 14)

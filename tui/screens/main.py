@@ -1,7 +1,6 @@
 """The main screen: whether event time moves, what holds it back, why, for how long, and the cost."""
 
 from collections.abc import Callable
-from datetime import tzinfo
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -103,10 +102,6 @@ class MainScreen(TargetScreen):
         """Show whether the stream is being recorded."""
         self.shown.recording = on
         self._repaint_lines()
-
-    def use_zone(self, zone: tzinfo | None) -> None:
-        """Show times in this zone (None: local) until the user changes it; before the first paint."""
-        self.shown.look(zone=zone)
 
     @property
     def _detail(self) -> DetailScreen | None:

@@ -7,7 +7,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, heading, table
 from ..words.channels import reference_ms
-from ..words.columns import Column, length
+from ..words.columns import Column
 from ..words.operators import Row, Stage, delay_words, held_instance, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Span, cells, fitted
@@ -101,13 +101,12 @@ class OperatorsScreen(DetailScreen):
             lambda row: row.key,
             inside=lambda row: row.inside,
             opens=lambda row: partial(self.open_channel if row.channels is None else self._toggle, row.key),
-            word=self._word,
+            word=lambda row: (
+                "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
+            ),
         )
         rest = len(snapshot.channels) - len(inputs) if snapshot.instances is None else 0
         return [*items, heading((f" {more_less_behind(rest)}", "dim"))] if rest > 0 else items
-
-    def _word(self, row: Row) -> str:
-        return "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
 
     def _columns(self, snapshot: Snapshot) -> Sequence[Column[Row]]:
         many = snapshot.instances is not None
@@ -130,7 +129,9 @@ class OperatorsScreen(DetailScreen):
             Column("input", lambda row: "  " * row.inside + row.name, style=style, sort=lambda row: row.name),
             *([inside] if many else []),
             Column("watermark", time, style=style, sort=lambda row: row.watermark_ms),
-            Column("behind", lambda row: length(row.behind_ms), rank=1, style=style, sort=lambda row: row.behind_ms),
+            Column(
+                "behind", lambda row: f.duration(row.behind_ms), rank=1, style=style, sort=lambda row: row.behind_ms
+            ),
             Column("state", lambda row: row.words, rank=3, style=state, sort=lambda row: row.words),
         )
 

@@ -332,10 +332,6 @@ class DetailScreen(TargetScreen):
         """The list."""
         return self.query_one(Sheet)
 
-    def knows(self, channel: str | None) -> bool:
-        """Whether there is such a channel."""
-        return any(view.channel == channel for view in self.snapshot.channels)
-
     def open_late_records(self, about: About) -> None:
         """Open the last late records, of a channel or a window."""
         app_of(self).push_screen(loaded("late_records:LateRecordsScreen")(self.shown, self._denied, about))
@@ -379,23 +375,18 @@ class DetailScreen(TargetScreen):
             self.query_one(TopLines).show(top)
 
     def _paint_rules(self) -> None:
-        snapshot = self.snapshot
-        title = [*self._trail(), *self.heading(snapshot)]
-        title += [] if self.pattern is None else self.pattern.spans(*self.sheet.shares)
-        self.query_one("#top", Rule).show(Headings([Heading(0, title, self.legend(snapshot))]))
-        self.query_one("#bottom", Rule).show(Headings())
-        self.query_one("#keys", KeyLine).show(self._all_keys())
-
-    def _trail(self) -> list[Span]:
+        snapshot, pattern = self.snapshot, self.pattern
         stack = [screen for screen in app_of(self).screen_stack if isinstance(screen, DetailScreen)]
         above = stack[: stack.index(self)] if self in stack else stack
-        names = ["main", *(screen.crumb for screen in above)]
-        return [(" › ".join(names) + " › ", "dim"), (self.crumb, "title")]
-
-    def _all_keys(self) -> Sequence[Hint]:
-        can_filter = self.NAME in LISTS and self.pattern is None and bool(self.sheet.shares[1])
-        own = [*self.keys(self.snapshot), *([hint("filter", rank=8)] if can_filter else [])]
-        return allowed(detail_hints(self.shown, own, filtered=self.pattern is not None), self.denied)
+        trail = " › ".join(["main", *(screen.crumb for screen in above), ""])
+        title = [(trail, "dim"), (self.crumb, "title"), *self.heading(snapshot)]
+        title += [] if pattern is None else pattern.spans(*self.sheet.shares)
+        self.query_one("#top", Rule).show(Headings([Heading(0, title, self.legend(snapshot))]))
+        self.query_one("#bottom", Rule).show(Headings())
+        can_filter = self.NAME in LISTS and pattern is None and bool(self.sheet.shares[1])
+        own = [*self.keys(snapshot), *([hint("filter", rank=8)] if can_filter else [])]
+        keys = detail_hints(self.shown, own, filtered=pattern is not None)
+        self.query_one("#keys", KeyLine).show(allowed(keys, self.denied))
 
     def on_picked(self, event: Picked) -> None:
         if isinstance(event.control, Sheet) and not event.again and has_widgets(self):

@@ -11,7 +11,6 @@ from ...engine.text.formatting import name
 from ..widgets.charts import TimeCanvas, TimeScene
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
-from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import LatenessPreview
 from ..words.spans import Span
@@ -40,10 +39,8 @@ class TimeScreen(DetailScreen):
         "lateness.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._look = plot.PlotView()
-        self._data: plot.Data | None = None
+    _look = plot.PlotView()
+    _data: plot.Data | None = None
 
     def body(self) -> ComposeResult:
         yield TimeCanvas(id="time")

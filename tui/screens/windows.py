@@ -18,7 +18,7 @@ from ..words import texts
 from ..words.barrel import STATES, holding
 from ..words.channels import reference_ms
 from ..words.clocks import sending_words
-from ..words.columns import Column, length
+from ..words.columns import Column
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
@@ -160,8 +160,8 @@ class WindowScreen(DetailScreen):
         return (
             Column("short of its end", lambda view: f.label(view.channel), style=style, sort=lambda view: view.channel),
             Column("watermark", time, rank=3, sort=lambda view: view.watermark_ms),
-            Column("short", lambda view: length(short_ms(view)), rank=1, right=True, sort=short_ms),
-            Column("quiet", lambda view: length(view.quiet_ms), rank=4, sort=lambda view: view.quiet_ms),
+            Column("short", lambda view: f.duration(short_ms(view)), rank=1, right=True, sort=short_ms),
+            Column("quiet", lambda view: f.duration(view.quiet_ms), rank=4, sort=lambda view: view.quiet_ms),
             Column("state", lambda view: "HOLDS" if view.channel == held else STATES[view.state], rank=2, style=style),
         )
 
@@ -297,7 +297,7 @@ class WindowsScreen(DetailScreen):
             return reach_bar(window.start_ms, window.end_ms, level_ms, fastest, room)
 
         def short(window: OpenWindow) -> str:
-            return length(None if window.short_ms is None else max(window.short_ms, 0))
+            return f.duration(None if window.short_ms is None else max(window.short_ms, 0))
 
         def style(window: OpenWindow) -> str:
             return CLOSING_STYLES[closes[key_of(window)].kind]
@@ -305,7 +305,8 @@ class WindowsScreen(DetailScreen):
         least, most = _BAR
         return (
             Column("open", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
-            Column("rows", lambda window: f.count(window.records), rank=3, right=True, sort=_records),
+            Column("rows", lambda window: f.count(window.records), rank=3, right=True,
+                   sort=lambda window: window.records),
             Column("", lambda window: "", rank=4, cells=least, most=most, draw=bar),
             Column("short", short, rank=2, right=True, sort=lambda window: window.short_ms),
             Column("closes", lambda window: closes[key_of(window)].brief, rank=1, style=style,
@@ -333,9 +334,10 @@ class WindowsScreen(DetailScreen):
 
         return (
             Column("fired", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
-            Column("rows", lambda window: f.count(window.records), rank=4, right=True, sort=_records),
+            Column("rows", lambda window: f.count(window.records), rank=4, right=True,
+                   sort=lambda window: window.records),
             Column("fired at", fired, rank=2, sort=lambda window: window.fired_ms),
-            Column("after end", lambda window: length(_after(window)), rank=1, right=True, sort=_after),
+            Column("after end", lambda window: f.duration(_after(window)), rank=1, right=True, sort=_after),
             Column("late firings", lambda window: f.count(window.late_firings), rank=6, right=True,
                    style=lambda window: "text" if window.late_firings else "dim",
                    sort=lambda window: window.late_firings),
@@ -344,10 +346,6 @@ class WindowsScreen(DetailScreen):
                    sort=lambda window: window.late_drops),
             Column("until", until, rank=5, style=lambda window: "dim" if until(window) == "closed" else "text"),
         )  # fmt: skip
-
-
-def _records(window: OpenWindow | FiredWindow) -> int | None:
-    return window.records
 
 
 def _after(window: FiredWindow) -> int | None:

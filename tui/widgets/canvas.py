@@ -109,15 +109,12 @@ class Canvas(Painted, Generic[Content]):
     content: Content
     head: Sequence[Sequence[Part]] = ()
     """Lines above the picture, inside this widget, so that no other widget has to move for them."""
+    _lines: Sequence[list[Span]] = ()
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._lines: list[list[Span]] = []
-
-    def show(self, content: Content, head: Sequence[Sequence[Part]] = ()) -> None:
-        """Draw `content` below the lines `head`."""
-        if content != self.content or head != self.head:
-            self.content, self.head = content, head
+    def show(self, content: Content) -> None:
+        """Draw `content`."""
+        if content != self.content:
+            self.content = content
             self.redraw()
 
     @property
@@ -156,7 +153,7 @@ class Canvas(Painted, Generic[Content]):
         return self._lines[y] if y < len(self._lines) else ()
 
     def on_resize(self, event: Resize) -> None:
-        self._lines = []
+        self._lines = ()
         self.redraw()
         self.refresh()
 

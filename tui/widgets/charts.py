@@ -17,7 +17,7 @@ from ..words.history import Hold, shares, totals
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
-from ..words.recent import Moment, heat_lags
+from ..words.recent import Moment, greatest
 from ..words.spans import EIGHTHS, Part, Span, cells, clip, fitted, joined, lay, part
 from ..words.texts import BACKLOG_BY_SOURCE, NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 from ..words.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
@@ -218,7 +218,7 @@ class HeatMap(Canvas[Sequence[Moment]]):
             return centered(self._empty(), width, height)
         names = column_cells((f.label(key) for key in self._rows), *_NAMES)
         room = max(width - names - _LAG - 4, 1)
-        lags = [heat_lags(moments, key, room) for key in self._rows]
+        lags = [greatest([moment.lag_ms(key) for moment in moments], room) for key in self._rows]
         most = max((lag for row in lags for lag in row if lag is not None), default=0)
         lines = [self._row(entry, row, names, room, most) for entry, row in zip(drawn, lags, strict=True)]
         first_ms, last_ms = moments[0].now_ms, moments[-1].now_ms
@@ -355,7 +355,8 @@ class HolderStrip(Canvas[HolderSpan]):
         room = width - len(_LEFT) - len(right)
         if not held.holds or held.last_ms <= held.first_ms or room < 10:
             return [[]]
-        cells = [_longest(parts) for parts in shares(held.holds, held.first_ms, held.last_ms, room)]
+        parts_of = shares(held.holds, held.first_ms, held.last_ms, room)
+        cells = [max(parts, key=parts.__getitem__, default=None) for parts in parts_of]
         spans: list[Span] = [(_LEFT, "dim")]
         start = 0
         for end in range(1, room + 1):
@@ -385,7 +386,8 @@ class HolderLanes(Canvas[HolderSpan]):
         lines: list[list[Span]] = []
         for total in kept:
             style, words = ("holder", "holder") if total.channel == held.holder else ("active", "text")
-            shades = "".join(_HELD_SHADES[_held_shade(parts.get(total.channel, 0.0))] for parts in cells)
+            held_parts = [parts.get(total.channel, 0.0) for parts in cells]
+            shades = "".join(_HELD_SHADES[min(1 + int(part * 4), 4) if part > 0 else 0] for part in held_parts)
             part = f.share(min(total.held_ms / whole, 1.0))
             said = f"{f.pad(f.duration(total.held_ms), 6, right=True)} {f.pad(part, 7, right=True)} {total.times:>3,}×"
             spans: list[Span] = [
@@ -394,14 +396,10 @@ class HolderLanes(Canvas[HolderSpan]):
                 (shades, style),
             ]
             lines.append(clip([*spans, ("│", "frame"), (said, "dim")], width))
-        more = len(channels) - len(kept)
-        return [*lines, _holder_axis(held, names, room, f"and {more:,} more" if more > 0 else "")]
-
-
-def _holder_axis(held: HolderSpan, names: int, room: int, more: str) -> list[Span]:
-    """The times below the lanes."""
-    axis = times_below(held.first_ms, held.last_ms, max(room, 0), held.zone)
-    return [(" " * (names + 3) + axis.ljust(max(room, 0)) + " " + more, "dim")]
+        rest, room = len(channels) - len(kept), max(room, 0)
+        axis = times_below(held.first_ms, held.last_ms, room, held.zone).ljust(room)
+        more = f"and {rest:,} more" if rest > 0 else ""
+        return [*lines, [(f"{' ' * (names + 3)}{axis} {more}", "dim")]]
 
 
 def _segment(channel: str | None, width: int, now: bool) -> list[Span]:
@@ -413,11 +411,3 @@ def _segment(channel: str | None, width: int, now: bool) -> list[Span]:
     if cell_len(name) + 2 > width:
         return [("├" + "─" * (width - 1), style)]
     return [("├", style), (name, words), ("─" * (width - 1 - cell_len(name)), style)]
-
-
-def _longest(parts: dict[str, float]) -> str | None:
-    return max(parts, key=lambda channel: parts[channel]) if parts else None
-
-
-def _held_shade(part: float) -> int:
-    return 0 if part <= 0 else min(1 + int(part * 4), 4) if part < 0.95 else 4

@@ -65,19 +65,15 @@ class Clocks(Canvas[Sequence[Clock]]):
         grouped = groups(self.content)
         for wide, high in _FACES:
             each = max((width + _GAP) // (wide + _GAP), 1)
-            if sum(1 + high * -(-len(clocks) // each) for _, clocks in grouped) <= height:
-                return self._faces(grouped, wide, high, each)
+            if sum(1 + high * -(-len(clocks) // each) for _, clocks in grouped) > height:
+                continue
+            lines: list[list[Span]] = []
+            for title, clocks in grouped:
+                lines.append([(f" {title}  ", "title"), *counts(clocks)])
+                for start in range(0, len(clocks), each):
+                    lines += self._row(clocks[start : start + each], wide, high, len(lines))
+            return lines
         return self._signs(grouped, width, height)
-
-    def _faces(
-        self, grouped: Sequence[tuple[str, Sequence[Clock]]], wide: int, high: int, each: int
-    ) -> list[list[Span]]:
-        lines: list[list[Span]] = []
-        for title, clocks in grouped:
-            lines.append([(f" {title}  ", "title"), *counts(clocks)])
-            for start in range(0, len(clocks), each):
-                lines += self._row(clocks[start : start + each], wide, high, len(lines))
-        return lines
 
     def _row(self, clocks: Sequence[Clock], wide: int, high: int, line: int) -> list[list[Span]]:
         rows: list[list[Span]] = [[(" ", "text")] for _ in range(high)]

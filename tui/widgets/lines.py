@@ -125,21 +125,20 @@ class KeyLine(Canvas[Sequence[Hint]]):
 
     ALLOW_SELECT = False
     content = ()
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._spots: list[tuple[int, int, str]] = []
+    _spots: Sequence[tuple[int, int, str]] = ()
+    """The cells of each key, and its action."""
 
     def draw(self, width: int, height: int) -> list[list[Span]]:
         kept = list(self.content)
         while kept and sum(len(key.keys) + len(key.word) + 3 for key in kept) > width:
             kept.remove(max(kept, key=lambda key: key.rank))
         spans: list[Span] = []
-        self._spots = []
+        spots: list[tuple[int, int, str]] = []
         for key in kept:
             start = cells(spans)
             spans += [(" ", "dim"), (key.keys, "key"), (f" {key.word} ", "dim")]
-            self._spots.append((start, cells(spans), key.action))
+            spots.append((start, cells(spans), key.action))
+        self._spots = spots
         return [spans]
 
     async def on_click(self, event: Click) -> None:
@@ -247,9 +246,9 @@ class Prose(Canvas[Sequence[Span]]):
 
     content = ()
 
-    def show(self, content: Sequence[Span], head: Sequence[Sequence[Part]] = ()) -> None:
+    def show(self, content: Sequence[Span]) -> None:
         before = self._rows(self.size.width)
-        super().show(content, head)
+        super().show(content)
         if self._rows(self.size.width) != before:
             self.refresh(layout=True)
 

@@ -221,11 +221,13 @@ class Sheet(Rows):
         super().__init__(id=id)
         self._items: Sequence[Item] = ()
         self._rows: list[tuple[int, int]] = []
-        self._cursor: str | None = None
+        self.cursor: str | None = None
+        """The key of the item that the cursor is on."""
         self._chosen = False
         self._all: Sequence[Item] = ()
         self._pattern: Filter | None = None
-        self._sort: str | None = None
+        self.sorted_by: str | None = None
+        """The title that was clicked; None: the list has its own order."""
         self._reverse = False
         self.shares = (0, 0)
         """The numbers of items with a key: those that match the filter, and all."""
@@ -243,19 +245,9 @@ class Sheet(Rows):
         return "\n".join(text_of(clip_words(line(width), width)) for line in lines)
 
     @property
-    def sorted_by(self) -> str | None:
-        """The title that was clicked; None: the list has its own order."""
-        return self._sort
-
-    @property
-    def cursor(self) -> str | None:
-        """The key of the item that the cursor is on."""
-        return self._cursor
-
-    @property
     def item(self) -> Item | None:
         """The item that the cursor is on."""
-        return next((item for item in self._items if item.key is not None and item.key == self._cursor), None)
+        return next((item for item in self._items if item.key is not None and item.key == self.cursor), None)
 
     def show(self, items: Sequence[Item]) -> None:
         """Draw `items`; once it was moved, the cursor stays with its item, else it is on the first."""
@@ -263,8 +255,8 @@ class Sheet(Rows):
         items = self._items = self._sorted(self._filtered(items))
         self._rows = [(place, line) for place, item in enumerate(items) for line in range(len(item.lines))]
         keys = self._keys()
-        if not self._chosen or self._cursor not in keys:
-            self._cursor, self._chosen = keys[0] if keys else None, False
+        if not self._chosen or self.cursor not in keys:
+            self.cursor, self._chosen = keys[0] if keys else None, False
         self.redraw()
 
     def _filtered(self, items: Sequence[Item]) -> Sequence[Item]:
@@ -272,50 +264,50 @@ class Sheet(Rows):
         if pattern is None:
             self.shares = (keyed, keyed)
             return items
-        left = [item for item in items if item.key is None or _matches(pattern, item)]
+        texts = ([] if item.key is None else [text_of(line(_WHOLE)) for line in item.lines] for item in items)
+        left = [item for item, of in zip(items, texts, strict=True) if item.key is None or pattern.matches(*of)]
         self.shares = (sum(item.key is not None for item in left), keyed)
         return left if self.shares[0] or not keyed else [heading((f" {NOTHING_MATCHES}", "dim"))]
 
     def _sorted(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items, with each table that has the column sorted by it; everything else stays in place."""
-        column = self._sort
+        column = self.sorted_by
         if column is None:
             return items
+
+        def value(row: Sequence[Item]) -> Any:
+            return (row[0].sorts or {})[column]
+
         out: list[Item] = []
         for has_column, table in groupby(items, key=lambda item: item.sorts is not None and column in item.sorts):
-            rows = list(table)
-            out += self._in_order(rows, column) if has_column else rows
+            rows: list[list[Item]] = []
+            for item in table:
+                if item.inside and rows:
+                    rows[-1].append(item)
+                else:
+                    rows.append([item])
+            if has_column:
+                known = sorted((row for row in rows if value(row) is not None), key=value, reverse=self._reverse)
+                rows = [*known, *(row for row in rows if value(row) is None)]
+            out += (item for row in rows for item in row)
         return out
-
-    def _in_order(self, table: Sequence[Item], column: str) -> list[Item]:
-        rows: list[list[Item]] = []
-        for item in table:
-            if item.inside and rows:
-                rows[-1].append(item)
-            else:
-                rows.append([item])
-        values = [(row[0].sorts or {})[column] for row in rows]
-        have = [place for place, value in enumerate(values) if value is not None]
-        have.sort(key=values.__getitem__, reverse=self._reverse)
-        order = [*have, *(place for place, value in enumerate(values) if value is None)]
-        return [item for place in order for item in rows[place]]
 
     def _sort_by(self, columns: Sequence[Column[Any]], x: int) -> None:
         """Sort by the column whose title was clicked; a second click reverses the order."""
         title = title_at(columns, x)
         if not any(column.title == title and column.sort is not None for column in columns):
             return
-        self._reverse = title == self._sort and not self._reverse
-        self._sort = title
+        self._reverse = title == self.sorted_by and not self._reverse
+        self.sorted_by = title
         self.show(self._all)
         self.post_message(SortedBy(title))
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""
         self._chosen = True
-        if key == self._cursor or key not in self._keys():
+        if key == self.cursor or key not in self._keys():
             return
-        self._cursor = key
+        self.cursor = key
         self.redraw()
         self._show_item(key)
         self.post_message(Picked(self, key))
@@ -325,14 +317,14 @@ class Sheet(Rows):
         if not keys:
             super().move(by)
             return
-        here = keys.index(self._cursor) if self._cursor in keys else 0
+        here = keys.index(self.cursor) if self.cursor in keys else 0
         self.go_to(keys[max(min(here + by, len(keys) - 1), 0)])
 
     def pick(self, index: int, x: int) -> None:
         item = self._items[self._rows[index][0]]
         if item.columns is not None:
             self._sort_by(item.columns(self.row_cells), x)
-        elif item.key is not None and item.key == self._cursor:
+        elif item.key is not None and item.key == self.cursor:
             self._chosen = True
             self.post_message(Picked(self, item.key, again=True))
         elif item.key is not None:
@@ -344,14 +336,14 @@ class Sheet(Rows):
     def row(self, index: int, width: int) -> Sequence[Span]:
         key = self._items[self._rows[index][0]].key
         spans = self.unmarked(index, width)
-        return spans if key is None or key != self._cursor else marked(spans, width)
+        return spans if key is None or key != self.cursor else marked(spans, width)
 
     def unmarked(self, index: int, width: int) -> list[Span]:
         """Row `index` without the cursor."""
         place, line = self._rows[index]
         item = self._items[place]
         if item.columns is not None:
-            return clip(titles_line(item.columns(width), self._sort, reverse=self._reverse), width)
+            return clip(titles_line(item.columns(width), self.sorted_by, reverse=self._reverse), width)
         return clip_words(item.lines[line](width), width)
 
     def _show_item(self, key: str) -> None:
@@ -363,10 +355,6 @@ class Sheet(Rows):
 
     def _keys(self) -> list[str]:
         return [item.key for item in self._items if item.key is not None]
-
-
-def _matches(pattern: Filter, item: Item) -> bool:
-    return pattern.matches(*(text_of(line(_WHOLE)) for line in item.lines))
 
 
 _WIDEST = 110

@@ -12,7 +12,7 @@ from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
 from ..words.channels import ChannelRow, Sort, View, reference_ms
 from ..words.clocks import partition_state, unchanged_words
-from ..words.columns import Column, laid, length, row_line, title_at, titles_line
+from ..words.columns import Column, laid, row_line, title_at, titles_line
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.spans import Span, cells
@@ -191,7 +191,8 @@ def _state(shown: Shown, entry: ChannelRow) -> str:
 def _behind(shown: Shown, entry: ChannelRow) -> str:
     """How far its stream time is behind the wall clock."""
     now, time = shown.snapshot.now_ms, entry.time_ms
-    return f.UNKNOWN if now is None or time is None else f.duration(now - time) if now >= time else f.signed(time - now)
+    behind = None if now is None or time is None else now - time
+    return f.signed(-behind) if behind is not None and behind < 0 else f.duration(behind)
 
 
 def _backlog(shown: Shown, entry: ChannelRow) -> str:
@@ -212,12 +213,12 @@ _LATE = _column("late", 7, lambda shown, entry: f.share_of(entry.view.late, entr
 _RECORDS = _column("records", 9, lambda shown, entry: f.count(entry.view.records), rank=6)
 _LATE_COUNT = _column("late n", 8, lambda shown, entry: f.count(entry.view.late), rank=8)
 _BACKLOG = _column("backlog", 8, _backlog, rank=3)
-_EVENT_LAG = _column("event lag", 9, lambda shown, entry: length(entry.view.behind_end_ms), rank=4)
+_EVENT_LAG = _column("event lag", 9, lambda shown, entry: f.duration(entry.view.behind_end_ms), rank=4)
 _BEHIND = _column("behind", 8, _behind)
 _UNCHANGED = _column(
     "unchanged", 9, lambda shown, entry: unchanged_words(shown.snapshot, entry.view) or f.UNKNOWN, rank=2
 )
-_NO_DATA = _column("no data", 7, lambda shown, entry: length(entry.view.quiet_ms), rank=5)
+_NO_DATA = _column("no data", 7, lambda shown, entry: f.duration(entry.view.quiet_ms), rank=5)
 _FLAPS = _column("idle changes", 12, lambda shown, entry: f.count(entry.view.flaps), rank=9)
 _STATE_COLUMN = _column("state", _STATE, _state, right=False)
 

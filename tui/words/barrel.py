@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...engine.doctor.progress import blamed_holder
-from ...engine.snapshot import ChannelState, ChannelView, Snapshot
+from ...engine.snapshot import ChannelState, ChannelView, InstanceView, Snapshot
 from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND, cut, short
 
@@ -225,6 +225,11 @@ def holding(snapshot: Snapshot) -> str | None:
     inside = [v for v in snapshot.channels if v.instance == instance and v.state not in ("idle", "finished")]
     behind = min(inside, key=lambda view: rank("active", view.watermark_ms), default=None)
     return behind.channel if behind else None
+
+
+def valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
+    """What the valve combines: source instances if there are any, else channels."""
+    return snapshot.channels if snapshot.instances is None else snapshot.instances
 
 
 def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:

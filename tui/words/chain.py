@@ -165,22 +165,17 @@ def chain_headline(snapshot: Snapshot) -> list[str]:
 
 def text_lines(chain: Chain, zone: tzinfo | None) -> Iterator[str]:
     """The chain as lines of plain text, for the command line."""
+    others = beside(chain)
     yield headline(chain)
-    for number in chain.way:
-        yield _text(chain, number, zone)
-    if others := beside(chain):
-        yield BESIDE
-    for number in others:
-        yield _text(chain, number, zone)
+    for number in (*chain.way, *others):
+        if number in others[:1]:
+            yield BESIDE
+        yield "".join(text for text, _ in hop_line(chain, number, zone, _WHOLE)).rstrip()
 
 
 def beside(chain: Chain) -> list[int]:
     """The hops that are not on the shown way."""
     return [number for number in range(len(chain.hops)) if number not in chain.way]
-
-
-def _text(chain: Chain, number: int, zone: tzinfo | None) -> str:
-    return "".join(text for text, _ in hop_line(chain, number, zone, _WHOLE)).rstrip()
 
 
 def hop_line(chain: Chain, number: int, zone: tzinfo | None, width: int) -> list[Span]:
@@ -223,7 +218,10 @@ def staircase(chain: Chain, width: int, height: int) -> list[list[Span]]:
     What leads to a hop is dashed where it is only configured, a hop whose input is guessed thinly. Below are the names
     and losses. Empty: nothing is known.
     """
-    way = _in_view(chain, max(width // _HOP_CELLS, 1))
+    most = max(width // _HOP_CELLS, 1)  # among them the worst one and its input
+    place = chain.way.index(chain.worst) if chain.worst is not None else len(chain.way) - 1
+    start = max(min(place - most // 2, len(chain.way) - most), 0)
+    way = chain.way[start : start + most]
     known = [ms for number in chain.way if (ms := chain.hops[number].own_ms) is not None]
     if len(known) < 2 or height < 2:
         return []
@@ -238,21 +236,12 @@ def staircase(chain: Chain, width: int, height: int) -> list[list[Span]]:
         above = down
     hops = [(chain.hops[number], _style(chain, number)) for number in way]
     names = [(f.pad(f.cut_middle(f.name(hop.name), cells - 1), cells), style) for hop, style in hops]
-    losses = [(f.pad(_loss(hop), cells), style) for hop, style in hops]
+    losses: list[Span] = []
+    for hop, style in hops:
+        unknown = "?" if hop.own_ms is None else ""
+        loss = unknown if hop.loss_ms is None else f.signed(-hop.loss_ms) if hop.loss_ms > 0 else "0s"
+        losses.append((f.pad(loss, cells), style))
     return [[(" ", "text"), *row] for row in (*rows, names, losses)]
-
-
-def _loss(hop: Hop) -> str:
-    if hop.loss_ms is None:
-        return "" if hop.own_ms is not None else "?"
-    return f.signed(-hop.loss_ms) if hop.loss_ms > 0 else "0s"
-
-
-def _in_view(chain: Chain, most: int) -> list[int]:
-    """At most that many hops of the way, the worst one and its input among them."""
-    place = chain.way.index(chain.worst) if chain.worst is not None else len(chain.way) - 1
-    start = max(min(place - most // 2, len(chain.way) - most), 0)
-    return chain.way[start : start + most]
 
 
 def _draw_step(rows: list[list[Span]], chain: Chain, number: int, between: tuple[int, int], cells: int) -> None:
@@ -345,7 +334,8 @@ def _of_query(snapshot: Snapshot) -> Blame:
     holding = next((node for node in nodes if node.holds), nodes[0] if len(nodes) == 1 else None)
     places = None if holding is None else holding.sources
     inputs = sources if places is None else [sources[place] for place in places if place < len(sources)]
-    unread = _unread(inputs)
+    backlogs = [one.backlog for one in inputs if one.backlog is not None]
+    unread = sum(backlogs) if inputs and len(backlogs) == len(inputs) else None
     # Where it is not known which input holds, the trigger is to blame only if each has unread records.
     waits = inputs and all(one.backlog for one in inputs) if places is None else unread
     if (waits or _has_advanced(snapshot)) and _is_by_trigger(snapshot):
@@ -389,8 +379,3 @@ def _moved_in_last_two(snapshot: Snapshot) -> bool:
     """Whether the watermark is known to have moved in the time of two batches."""
     moved_ms, period_ms = snapshot.level.moved_ms, max(snapshot.spark.trigger_ms or 0, snapshot.spark.batch_ms or 0)
     return moved_ms is not None and (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms
-
-
-def _unread(inputs: Sequence[SourcePosition]) -> int | None:
-    known = [one.backlog for one in inputs if one.backlog is not None]
-    return sum(known) if inputs and len(known) == len(inputs) else None

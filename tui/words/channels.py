@@ -17,7 +17,7 @@ from .barrel import Kind, Stave, channel_named, holding, holding_instance, kind_
 from .preview import Preview
 from .spans import Span
 from .texts import Filter
-from .watermark import cause, held_for, kind_words, share
+from .watermark import cause, held_for, kind_words
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
@@ -124,7 +124,7 @@ _ORDERS: dict[Sort, tuple[Callable[[ChannelRow], Any], bool]] = {
     "behind": (lambda entry: rank(entry.kind, entry.time_ms), False),
     "name": (lambda entry: entry.view.channel, False),
     "rate": (lambda entry: entry.view.rate, True),
-    "late": (lambda entry: share(entry.view.late, entry.view.records), True),
+    "late": (lambda entry: f.ratio(entry.view.late, entry.view.records), True),
     "state": (
         lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.time_ms)), False
     ),

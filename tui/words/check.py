@@ -14,12 +14,13 @@ from rich.cells import cell_len
 from ...engine.doctor import Finding, accounts_for, diagnose
 from ...engine.snapshot import Chain, EngineState, FlinkJob, Snapshot, VerdictName
 from ...engine.snapshot.recommendation import Recommendation
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog
 from ...engine.verdict.verdict import verdict_of
 from .spans import fitted
-from .verdict import WORDS, WORST, age_words, lost_an_hour, usually
-from .watermark import held_ms, kind_words, lag_ms, named_facts, of_its_kind, share
+from .verdict import WORDS, age_words, lost_an_hour, usually
+from .watermark import held_ms, kind_words, lag_ms, named_facts, of_its_kind
 
 Kind = Literal["duration", "share", "count", "ratio", "word"]
 Value = float | str | None
@@ -56,7 +57,7 @@ def _late_share_recent(given: CheckInput) -> Value:
     if given.snapshot.totals.late is None or len(given.past) < 2:
         return None
     first, last = given.past[0], given.past[-1]
-    return share(last.late - first.late, max(last.records - first.records, 0))
+    return f.ratio(last.late - first.late, max(last.records - first.records, 0))
 
 
 def _age(given: CheckInput) -> Value:
@@ -102,7 +103,7 @@ def _speed(given: CheckInput) -> Value:
 FACTS: dict[str, Fact] = {
     "level_lag": Fact("duration", lambda given: lag_ms(given.snapshot)),
     "behind_fastest": Fact("duration", lambda given: given.snapshot.level.behind_fastest_ms),
-    "late_share": Fact("share", lambda given: share(given.snapshot.totals.late, given.snapshot.totals.records)),
+    "late_share": Fact("share", lambda given: f.ratio(given.snapshot.totals.late, given.snapshot.totals.records)),
     "late_share_recent": Fact("share", _late_share_recent),
     "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
     "age": Fact("duration", _age),
@@ -427,7 +428,7 @@ MIN_REASON = 40
 
 def table(results: Sequence[Checked], width: int) -> list[str]:
     """All targets, a row each, the worst first, in `width` cells; `check TARGET` has the whole reason."""
-    ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), WORST.index(one.verdict)))
+    ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), WORST_FIRST.index(one.verdict)))
     rows = [_COLUMNS, *(_row(result) for result in ranked)]
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(_COLUMNS) - 1)]
     left = max(width - sum(widths) - 2 * len(widths), MIN_REASON)

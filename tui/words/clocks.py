@@ -15,6 +15,7 @@ from ...engine.doctor.streams import (
 )
 from ...engine.snapshot import ChannelView, Clock, KafkaStreams, Snapshot
 from ...engine.snapshot.kafka_streams import badness
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
 from .operators import Stage
@@ -22,12 +23,13 @@ from .preview import Preview
 from .progress import Cells, Chart, backlog_chart
 from .spans import Part, Span, part
 from .targets import Presenter, What
-from .verdict import STYLES, WORDS, WORST, named
+from .verdict import STYLES, WORDS, named
 from .watermark import worst_clock
 
 MORE_OPTIONS = "attach with --window D --grace D to see which windows wait"
 EACH_ITS_OWN = "Each task has a clock of its own: none holds back another"
 _CHECK = "check that the application runs"
+_MAX_LINES = 20
 _NOT_HERE: dict[str, str] = {
     "Windows": f"Which windows wait is not in the commits: {MORE_OPTIONS}",
     "Blockers": f"{EACH_ITS_OWN}. The main screen shows which tasks are stuck",
@@ -73,7 +75,7 @@ def counts(clocks: Sequence[Clock]) -> list[Span]:
     """`2 STALLED  14 MOVING`: how many clocks have each verdict, the worst first."""
     number = Counter(clock.verdict for clock in clocks)
     spans: list[Span] = []
-    for verdict in WORST:
+    for verdict in WORST_FIRST:
         if number[verdict]:
             spans.append((f"{'  ' * bool(spans)}{number[verdict]:,} {WORDS[verdict]}", STYLES[verdict]))
     return spans
@@ -105,7 +107,7 @@ def _place(clock: Clock) -> tuple[str, tuple[int, str]]:
 
 def unchanged_words(snapshot: Snapshot, view: ChannelView) -> str:
     """`12m`, `≥ 12m`: for how long a partition's stream time has not advanced; empty if not known."""
-    clock = next((clock for clock in snapshot.clocks if view.channel in clock.channels), None)
+    clock = _clock_of(snapshot, view)
     if view.since_ms is not None and snapshot.now_ms is not None:
         return f.duration(max(snapshot.now_ms - view.since_ms, 0))
     return "" if clock is None or not clock.age_at_least else age_of(clock)
@@ -113,7 +115,7 @@ def unchanged_words(snapshot: Snapshot, view: ChannelView) -> str:
 
 def partition_state(snapshot: Snapshot, view: ChannelView) -> str:
     """`quiet 12m`: all is read, and nothing comes; `not processing`: records are unread and its task is stuck."""
-    clock = next((clock for clock in snapshot.clocks if view.channel in clock.channels), None)
+    clock = _clock_of(snapshot, view)
     if view.backlog:
         return "not processing" if clock is not None and clock.verdict == "stalled" else "reading"
     if view.watermark_ms is None:
@@ -124,6 +126,10 @@ def partition_state(snapshot: Snapshot, view: ChannelView) -> str:
     return f"quiet {f.duration(view.quiet_ms or 0)}" if is_quiet else "all read"
 
 
+def _clock_of(snapshot: Snapshot, view: ChannelView) -> Clock | None:
+    return next((clock for clock in snapshot.clocks if view.channel in clock.channels), None)
+
+
 def partition_line(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     """Whether a partition of a Kafka Streams application advances, in a sentence."""
     unchanged, state = unchanged_words(snapshot, view), partition_state(snapshot, view)
@@ -132,13 +138,13 @@ def partition_line(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     return [(f.name(view.channel), "strong"), (f": {state}{unread}{said}.", "text")]
 
 
-def clock_lines(snapshot: Snapshot, most: int, zone: tzinfo | None) -> list[str]:
-    """The clocks as lines of text, at most `most`, the worst first; nothing for other targets."""
+def clock_lines(snapshot: Snapshot) -> list[str]:
+    """The worst clocks as lines of text for the command line, and how many more there are."""
     lines: list[str] = []
-    for clock in ranked(snapshot.clocks)[:most]:
-        at = f.NO_DATA if clock.time_ms is None else f.stamp(clock.time_ms, zone)
+    for clock in ranked(snapshot.clocks)[:_MAX_LINES]:
+        at = f.NO_DATA if clock.time_ms is None else f.stamp(clock.time_ms, None)
         who = "" if clock.task is None else f" ({', '.join(map(f.clean, clock.channels))})"
-        said = [at, behind_words(snapshot, clock), verdict_words(clock), *stuck_words(snapshot, clock, zone)]
+        said = [at, behind_words(snapshot, clock), verdict_words(clock), *stuck_words(snapshot, clock, None)]
         down = ", downstream" * clock.downstream
         lines.append(f"{clock_name(clock)}{who}{down}: {', '.join(text for text in said if text)}")
     rest = len(snapshot.clocks) - len(lines)

@@ -31,16 +31,6 @@ class Column(Struct, Generic[Row], frozen=True):
     """The value that a click on the title sorts by, None last; without it the column does not sort."""
 
 
-def length(ms: float | None) -> str:
-    """A duration (ms) in a cell."""
-    return f.UNKNOWN if ms is None else f.duration(ms)
-
-
-def change(ms: float | None) -> str:
-    """A distance (ms) with its sign in a cell."""
-    return f.UNKNOWN if ms is None else f.signed(ms)
-
-
 def sized(columns: Iterable[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
     """The columns, each as wide as its title and its longest text."""
     return [

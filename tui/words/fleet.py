@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from ...engine.doctor import Severity, accounts_for
 from ...engine.doctor.progress import blamed_holder
 from ...engine.snapshot import Snapshot, VerdictName
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
-from .columns import Column, laid, length, sized
+from .columns import Column, laid, sized
 from .progress import lags_of
 from .spans import Part, Span, cells, fitted, part, spark
 from .texts import Filter
-from .verdict import STYLES, WORDS, WORST, blame, style_of
+from .verdict import STYLES, WORDS, blame, style_of
 from .watermark import is_close, lag_ms, worst_clock
 
 RECORDING = "recording"
@@ -130,7 +131,7 @@ def _worst(row: FleetRow) -> tuple[Any, ...]:
     """A lost target is worse than one that has been watched for too short a time."""
     found = row.findings or {"critical": 0, "warning": 0}
     findings = -found["critical"], -found["warning"]
-    return WORST.index(row.verdict), row.lost is None, *findings, -(row.lag_ms or 0)
+    return WORST_FIRST.index(row.verdict), row.lost is None, *findings, -(row.lag_ms or 0)
 
 
 def _greatest(value: float | None) -> tuple[bool, float]:
@@ -165,7 +166,7 @@ def ordered(
 def headline(rows: Sequence[FleetRow]) -> list[Span]:
     """The number of targets with each verdict."""
     spans: list[Span] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
-    for verdict in WORST:
+    for verdict in WORST_FIRST:
         if count := sum(row.verdict == verdict for row in rows):
             spans += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", STYLES[verdict])]
     return spans
@@ -185,7 +186,7 @@ def _findings(row: FleetRow) -> str:
 
 def _age(row: FleetRow) -> str:
     """In whole seconds, so that it does not flicker."""
-    return length(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
+    return f.duration(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
 
 
 LAST = "held back by"
@@ -203,7 +204,7 @@ COLUMNS: tuple[Column[FleetRow], ...] = (
     Column("verdict", lambda row: f"● {WORDS[row.verdict]}", style=lambda row: row.style, cells=9),
     Column("target", lambda row: f.clean(row.target), style=lambda row: "strong", cells=7),
     Column("kind", lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, style=lambda row: "dim", cells=5),
-    Column("lag", lambda row: length(row.lag_ms), right=True, cells=7),
+    Column("lag", lambda row: f.duration(row.lag_ms), right=True, cells=7),
     Column("last 2 min", lambda row: spark(row.lags), rank=4, style=lambda row: "holder", cells=SPARK_CELLS),
     Column("late", lambda row: f.share(row.late_share_recent), rank=2, right=True, cells=7),
     Column("backlog", lambda row: f.count(row.backlog), rank=3, right=True, cells=9),

@@ -225,6 +225,10 @@ class EventLog:
         """Note that the engine is lost; call it again while it is."""
         self._take(self._rule.lose(wall_ms, why, silent_ms=silent_ms))
 
+    def holds(self, wall_ms: int | None) -> Sequence[Hold]:
+        """The holds up to a moment of the wall clock (epoch ms), the oldest first; None: all."""
+        return self._holders.until(wall_ms)
+
     def take_alerts(self) -> list[Event]:
         """The alerts since the last call."""
         alerts, self._alerts = self._alerts, []

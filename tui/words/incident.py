@@ -112,10 +112,6 @@ def _at(ms: int) -> str:
     return f.stamp(ms, UTC)
 
 
-def _duration(ms: int | None) -> str:
-    return f.UNKNOWN if ms is None else f.duration(ms)
-
-
 def _verdict(case: Case) -> str:
     snapshot, verdict = case.snapshot, case.snapshot.verdict
     words, time = presenter_of(snapshot), of_its_kind(snapshot, "the watermark")
@@ -156,10 +152,7 @@ def _findings(case: Case) -> str:
 
 
 def _blockers(snapshot: Snapshot) -> str:
-    rows = [
-        (facts.who, facts.why, f.UNKNOWN if (gain := facts.step.gain_ms) is None else f.signed(gain), facts.frees)
-        for facts in (steps(snapshot) if snapshot.blockers else ())
-    ]
+    rows = [(facts.who, facts.why, f.signed(facts.step.gain_ms), facts.frees) for facts in steps(snapshot)]
     return _table("Blockers", ("channel", "why", "gain when freed down to here", "what frees it"), rows)
 
 
@@ -214,7 +207,7 @@ def _channels(snapshot: Snapshot) -> str:
             f.label(view.channel),
             view.state.replace("_", " "),
             f.UNKNOWN if view.watermark_ms is None else _at(view.watermark_ms),
-            _duration(view.quiet_ms),
+            f.duration(view.quiet_ms),
             f.count(view.records),
             f.count(view.late if counts_late else None),
             f.count(view.backlog),
@@ -243,7 +236,7 @@ def _windows(snapshot: Snapshot) -> str:
         (
             f"{_at(window.start_ms)} to {_at(window.end_ms)}",
             f.count(window.records),
-            _duration(None if window.short_ms is None else max(window.short_ms, 0)),
+            f.duration(None if window.short_ms is None else max(window.short_ms, 0)),
             ", ".join(map(f.label, (window.blockers or [])[:5])) or f.label(window.waits_for or f.UNKNOWN),
         )
         for window in windows.open[:MAX_WINDOWS]

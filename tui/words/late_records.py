@@ -9,9 +9,8 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .columns import Column, length
+from .columns import Column
 from .spans import Span, clip
-from .watermark import share
 
 _NO_BOOTSTRAP = "BOOTSTRAP"
 Keyed = tuple[str, LateRecord]
@@ -109,7 +108,7 @@ def columns(snapshot: Snapshot, zone: tzinfo | None) -> Sequence[Column[Keyed]]:
     return (
         Column("time", lambda row: f.near(row[1].time_ms, zone, near_ms), sort=lambda row: row[1].time_ms),
         Column("channel", lambda row: f.label(row[1].channel), sort=lambda row: row[1].channel),
-        Column("late by", lambda row: length(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
+        Column("late by", lambda row: f.duration(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
         Column("window end", end, rank=2, sort=lambda row: row[1].window_end_ms),
         Column("offset", offset, rank=1, right=True, sort=lambda row: row[1].offset),
         Column("batch", lambda row: str(row[1].batch), rank=3, right=True, sort=lambda row: row[1].batch),
@@ -154,7 +153,7 @@ class ValueFacts(Struct, frozen=True):
 def value_facts(column: ExplainedColumn) -> list[ValueFacts]:
     """The values of a column, the surest first."""
     return [
-        ValueFacts(value, share(value.late, column.late), share(value.records, column.records), column.approximate)
+        ValueFacts(value, f.ratio(value.late, column.late), f.ratio(value.records, column.records), column.approximate)
         for value in column.values
     ]
 

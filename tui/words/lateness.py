@@ -17,7 +17,6 @@ from . import preview as what_if
 from .preview import delay_change, share_range
 from .spans import Part, Span, part
 from .texts import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
-from .watermark import share
 
 NORMAL_DEVIATIONS = 3.09
 """Standard deviations above the mean below which a normal distribution has 99.9 %."""
@@ -91,7 +90,7 @@ def curve_of(snapshot: Snapshot, channel: str | None = None, horizon_ms: int | N
         return None
     counts = [*part.behind, *[0] * len(whole)][: len(whole)]
     late = [sum(counts[place:]) for place in range(len(counts))]
-    shares = [share(number, part.records) for number in late]
+    shares = [f.ratio(number, part.records) for number in late]
     of_part = {"records": part.records, "channel": channel, "upper_bound": False}
     return replace(curve, counts=counts, shares=shares, late=late, **of_part)
 

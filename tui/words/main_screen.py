@@ -125,7 +125,7 @@ class Shown:
         """Drop the line about the last change, or the line for the job; whether there was one."""
         shown = self.for_job is not None or (self.applied is not None and bool(self.applied.parts(self.snapshot)))
         self.for_job = None
-        self.applied = None if self.applied is None else self.applied.hidden()
+        self.applied = None if self.applied is None else replace(self.applied, since_ms=0)
         return shown
 
     @property
@@ -163,7 +163,11 @@ class Shown:
         if self._is_silent != self._judged_silent:
             self.diagnose()
         snapshot, zone = self.snapshot, self.view.zone
-        now, words = self.condition, presenter_of(snapshot)
+        now, words, from_start = self.condition, presenter_of(snapshot), list[Part]()
+        if self.for_job is not None:
+            from_start = [part((f" {self.for_job[1]}", "text"))] if self.for_job[1] else []
+        elif self.preview is not None and words.can_apply:
+            from_start = from_start_parts(snapshot, self.preview)
         return Top(
             status=status_parts(snapshot, now, zone),
             verdict=verdict_parts(
@@ -179,7 +183,7 @@ class Shown:
             watermark_line=WatermarkLine(words.watermark(zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
-            from_start=self._from_start_line(words.can_apply),
+            from_start=from_start,
             banner=None if now.note is None else (now.note, now.style),
             log=snapshot.log if now.style == "bad" else None,
         )
@@ -193,11 +197,6 @@ class Shown:
         if self.preview is not None:
             return now_parts(self.snapshot, self.now, can_apply=can_apply)
         return () if self.applied is None else self.applied.parts(self.snapshot)
-
-    def _from_start_line(self, can_apply: bool) -> Sequence[Part]:
-        if self.for_job is not None:
-            return [part((f" {self.for_job[1]}", "text"))] if self.for_job[1] else ()
-        return from_start_parts(self.snapshot, self.preview) if self.preview and can_apply else ()
 
 
 def link_hints(snapshot: Snapshot, findings: int = 0) -> list[Hint]:

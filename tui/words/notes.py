@@ -44,34 +44,11 @@ def _if(args: Args, name: str, template: str) -> str:
     return "" if _number(args, name) is None else template
 
 
-def _topic_gone(args: Args) -> str:
-    unread = _number(args, "unread")
-    lost = f" with {f.counted(unread, 'unread record')}" if unread else ""
-    return f"Topic {{topic}} was deleted{lost}; waiting for it to be recreated"
-
-
 def _one_batch(args: Args) -> str:
     smaller = {"replay": "give --batch-rows N or --speed X", "kafka": "give --batch-records N"}.get(
         str(args.get("source")), "let the files come one after the other"
     )
     return f"All records came in one batch, so that none could be late; to see late records {smaller}"
-
-
-def _time_needed(args: Args) -> str:
-    on = "is on column {column}" if args.get("column") else "may be on another column"
-    return (
-        f"The watermark {on}, and the broker only knows when records were written: give --time PATH with the field "
-        "that holds the event time, or --time timestamp if it is the record's own"
-    )
-
-
-def _watermark_pinned(args: Args) -> str:
-    if args.get("why") == "no_input":
-        return "The watermark is stuck at 1970: the input with watermark column {columns} has had no record"
-    return (
-        "The watermark is stuck at 1970: the second watermark, on {columns}, waits for rows that are emitted only "
-        "when the watermark moves; nothing can ever be emitted"
-    )
 
 
 _SILENT = " for {silent_ms!d}"
@@ -93,7 +70,11 @@ def _watermark_unmoved(args: Args) -> str:
 
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "topic_missing": "Waiting for topic {topic}, which does not exist yet; {near}",
-    "topic_gone": _topic_gone,
+    "topic_gone": lambda args: (
+        "Topic {topic} was deleted"
+        + (f" with {f.counted(unread, 'unread record')}" if (unread := _number(args, "unread")) else "")
+        + "; waiting for it to be recreated"
+    ),
     "topic_recreated": lambda args: (
         "Topic {topic} was deleted and recreated; reading it from its "
         + ("start" if args.get("from_start") else "current end, its first records are skipped")
@@ -158,11 +139,23 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "windows_unknown": lambda args: (
         (unknown_text(str(args.get("code", f.UNKNOWN)), args) or f.UNKNOWN).replace("{", "{{").replace("}", "}}")
     ),
-    "time_needed": _time_needed,
+    "time_needed": lambda args: (
+        f"The watermark {'is on column {column}' if args.get('column') else 'may be on another column'}, and the "
+        "broker only knows when records were written: give --time PATH with the field that holds the event time, or "
+        "--time timestamp if it is the record's own"
+    ),
     "no_watermark": lambda args: (
         f"This query has no watermark{'' if args.get('sure') else ', or no record has reached it yet'}"
     ),
-    "watermark_pinned": _watermark_pinned,
+    "watermark_pinned": lambda args: (
+        "The watermark is stuck at 1970: "
+        + (
+            "the input with watermark column {columns} has had no record"
+            if args.get("why") == "no_input"
+            else "the second watermark, on {columns}, waits for rows that are emitted only when the watermark moves; "
+            "nothing can ever be emitted"
+        )
+    ),
     "watermark_unmoved": _watermark_unmoved,
     "watermark_frozen": (
         "After a restart with a longer delay the watermark advances again after {frozen_ms!d} of event time"

@@ -11,7 +11,7 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.history import max_event_ms
-from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank
+from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank, valve_inputs
 from .channels import reference_ms
 from .texts import NO_OPEN_WINDOW
 from .watermark import cause, output_words, window
@@ -118,7 +118,7 @@ def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> li
 
 def _gain_ms(snapshot: Snapshot, held: str | None) -> int | None:
     """How far the holder is behind the next input; None: not known."""
-    rest = [view.watermark_ms for view in _valve_inputs(snapshot) if view.state == "active" and view.channel != held]
+    rest = [view.watermark_ms for view in valve_inputs(snapshot) if view.state == "active" and view.channel != held]
     known, level = [watermark for watermark in rest if watermark is not None], snapshot.level.watermark_ms
     return None if level is None or not known else max(min(known) - level, 0)
 
@@ -152,7 +152,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
             what = "above all channels: a restart with a longer delay"
             why = f"advances again after {f.duration(frozen)} of event time"
         return [*out, Stage("one clock", time, what, held_ms, why, instead=instead)]
-    views = _valve_inputs(snapshot)
+    views = valve_inputs(snapshot)
     left_out: tuple[ChannelState, ...] = ("idle", "catching_up")
     counts = [(sum(view.state == state for view in views), CHANNEL_STATES[state].short) for state in left_out]
     reported = ", ".join(f"{count:,} {word}" for count, word in counts if count)
@@ -160,10 +160,6 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
     holder = None if snapshot.blockers == [] else holder  # the fastest channel itself holds back nothing
     why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
     return [*out, Stage("valve", time, what, held_ms, why, holder is not None, instead)]
-
-
-def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
-    return snapshot.channels if snapshot.instances is None else snapshot.instances
 
 
 def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:

@@ -29,7 +29,8 @@ from .operators import Stage, stages_of_job
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
-from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, how_to_see
+from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, needed_line
+from .verdict import STALE_AFTER_MS
 from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, motion, window, without_watermark
 
 _MAX_FACTS = 4
@@ -57,7 +58,8 @@ class SparkQueryWords(Presenter):
 
     def _none(self) -> dict[What, str]:
         level, none = self._snapshot.level, super()._none()
-        barrel = f"{ONE_CLOCK}; {how_to_see(self._snapshot)}\n{motion(self._snapshot)}"
+        how = f"add {needed_line(self._snapshot)} to the job to see its channels"
+        barrel = f"{ONE_CLOCK}; {how}\n{motion(self._snapshot)}"
         if level.watermark_ms is None:
             barrel = f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
         holders = ONE_CLOCK_FOLLOWS if self._snapshot.channels else none["holders"]
@@ -219,7 +221,10 @@ class FlinkJobWords(Presenter):
 
     def _none(self) -> dict[What, str]:
         """Without event times: which command has them, and how to get the line for the job."""
-        command, barrel = self._who_answers(), "no subtask reports a watermark yet"
+        topics, bootstrap = " ".join(self._job.topics) or "TOPIC", self._job.bootstrap or "BOOTSTRAP"
+        where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
+        command = where + f.clean(f"wmtop run kafka {bootstrap} {topics} --time PATH")
+        barrel = "no subtask reports a watermark yet"
         if self._job.state in ("FINISHED", "CANCELED", "FAILED"):
             barrel = f"the job is {self._job.state}: Flink keeps no metrics of it"
         windows = unknown_text(self._snapshot.windows.unknown or "not_in_rest", {})
@@ -241,13 +246,6 @@ class FlinkJobWords(Presenter):
         assert holder is not None
         task = next((task for task in self._job.vertices if task.id == self._job.held_in), None)
         return name(holder.channel) if task is None else f.label(task.name, _TASK_CELLS)
-
-    def _who_answers(self) -> str:
-        """The command that reads the event times itself, as complete as possible."""
-        topics = " ".join(self._job.topics) or "TOPIC"
-        where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
-        bootstrap = self._job.bootstrap or "BOOTSTRAP"
-        return f"{where}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
         return job_charts(self._snapshot, points, cells)
@@ -278,7 +276,6 @@ _PRESENTERS: dict[type[TargetPart], type[Presenter]] = {
 }
 
 
-STALE_AFTER_S = 3.0
 _NOTED_MS = 5 * f.MINUTE
 """How long (ms) a note stays on the screen."""
 
@@ -314,7 +311,7 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost |
         return Condition("ENDED", "dim", recent_note(snapshot) if snapshot.is_attached else None)
     if snapshot.state == "paused":
         return Condition("PAUSED", "stale")
-    if silent_s > STALE_AFTER_S:
+    if silent_s * 1_000 > STALE_AFTER_MS:
         return Condition(f"STALE {f.duration(int(silent_s) * 1_000)}", "stale")
     if (state_override := presenter_of(snapshot).state_override()) is not None:
         word, note = state_override

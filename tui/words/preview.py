@@ -14,7 +14,7 @@ from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
 from .spans import Part, part
 from .texts import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
-from .watermark import kind_words, share
+from .watermark import kind_words
 
 
 class Range(Struct, frozen=True):
@@ -125,7 +125,7 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
         holder=row.holder,
         flaps=row.flaps,
         late=row.late,
-        share=share(row.late, records),
+        share=f.ratio(row.late, records),
         about=row.late_error > 0,
     )
 
@@ -209,7 +209,7 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     parts = [part((" from the start: ", "dim"))]
     level = snapshot.level.watermark_ms
     moved = None if preview.level_ms is None or level is None else preview.level_ms - level
-    parts.append(part((f.UNKNOWN if moved is None else f.signed(moved), "preview"), gap=""))
+    parts.append(part((f.signed(moved), "preview"), gap=""))
     if isinstance(preview, LatenessPreview):
         late = share_range(preview)
         parts.append(part((f"{late} late" if late else SHARE_UNKNOWN, "preview"), gap=", "))
@@ -278,10 +278,6 @@ class Applied(Struct, frozen=True):
     def _is(self, change: SettingsChange) -> bool:
         value = change.idle_after_ms if self.proposed.idle else change.lateness_ms
         return change.version > self.version and value == self.proposed.value_ms
-
-    def hidden(self) -> "Applied":
-        """The change without its line."""
-        return replace(self, since_ms=0)
 
     def parts(self, snapshot: Snapshot) -> Sequence[Part]:
         """Its effect, for a line, as long as it is recent; else nothing."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ...engine.snapshot import Snapshot, TimePoint
+from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, history_point, is_overtaken
 from ...engine.watermarks.counts import PointSample
-from .history import EventLog, Hold, Holders
-from .watermark import share
+from .history import EventLog, Hold
 
 SLOT_MS = 2_000
 """Length (ms of the engine's wall clock) of a slot, of which only the last entry is kept."""
@@ -98,14 +98,11 @@ class ChannelsPast:
         return [moment for moment in self._moments if moment.slot <= last]
 
 
-def heat_lags(moments: Sequence[Moment], channel: str, cells: int) -> list[int | None]:
-    """How far a channel was behind the fastest (ms), at most `cells` values, each the greatest of a stretch."""
-    stretch = max(-(-len(moments) // max(cells, 1)), 1)
-    out: list[int | None] = []
-    for start in range(0, len(moments), stretch):
-        lags = [moment.lag_ms(channel) for moment in moments[start : start + stretch]]
-        out.append(max((lag for lag in lags if lag is not None), default=None))
-    return out
+def greatest(values: Sequence[int | None], cells: int) -> list[int | None]:
+    """At most `cells` of the values: the greatest known one of each stretch."""
+    stretch = max(-(-len(values) // max(cells, 1)), 1)
+    starts = range(0, len(values), stretch)
+    return [max((v for v in values[start : start + stretch] if v is not None), default=None) for start in starts]
 
 
 KEEP_MS = 900_000
@@ -125,15 +122,13 @@ class Recent:
         self._points: deque[HistoryPoint] = deque()
         self._sample = PointSample(sample)
         self._newest: dict[str, int | None] = {}
-        self._holders = Holders()
-        self._has_log = log is not None
-        self.log = EventLog() if log is None else log
+        self._seen = EventLog()
+        self.log = self._seen if log is None else log
         self.past = ChannelsPast(KEEP_MS)
         """The channels' past states."""
         for point in history:
             self._append(point)
-        if not self._has_log:
-            self.log.take_alerts()  # older than this screen's connection
+        self._seen.take_alerts()  # older than this screen's connection
 
     def add(self, snapshot: Snapshot) -> None:
         """Add a snapshot; one without clocks is ignored."""
@@ -142,8 +137,7 @@ class Recent:
         if point is not None:
             self._append(point)
             self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)
-        if not self._has_log:
-            self.log.add(snapshot)
+        self._seen.add(snapshot)
 
     @property
     def points(self) -> Sequence[HistoryPoint]:
@@ -159,7 +153,7 @@ class Recent:
 
     def holds(self, snapshot: Snapshot) -> Sequence[Hold]:
         """The holds of the watermark up to a snapshot, the oldest first; kept longer than points."""
-        return self._holders.until(snapshot.wall_ms)
+        return self._seen.holds(snapshot.wall_ms)
 
     @property
     def sample(self) -> list[TimePoint]:
@@ -173,7 +167,7 @@ class Recent:
         last = self._points[-1]
         old = (point for point in reversed(self._points) if point.wall_ms <= last.wall_ms - NOW_MS)
         first = next(old, self._points[0])
-        return share(max(last.late - first.late, 0), max(last.records - first.records, 0))
+        return f.ratio(max(last.late - first.late, 0), max(last.records - first.records, 0))
 
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
         """For an attached query: the record with the greatest event time of each channel, if it is new."""
@@ -191,8 +185,6 @@ class Recent:
         if points and point.wall_ms < points[-1].wall_ms:
             points.clear()  # another engine, or its clock was set back
         points.append(point)
-        self._holders.add(point)
-        if not self._has_log:
-            self.log.see(point)
+        self._seen.see(point)
         while points[0].wall_ms < point.wall_ms - KEEP_MS:
             points.popleft()

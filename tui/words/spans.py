@@ -49,7 +49,7 @@ def cells(spans: Iterable[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
-def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
+def lay(parts: Sequence[Part], width: int) -> list[Span]:
     """The parts in `width` cells: left ones, a gap, right ones; what does not fit is shortened, dropped, cut."""
     kept = list(parts)
     while True:
@@ -64,14 +64,14 @@ def lay(parts: Sequence[Part], width: int, style: str = "text") -> list[Span]:
             indent = worst == 0 and kept[0].spans[0][0].startswith(" ")
             del kept[worst]
             if indent and kept and not kept[0].right:  # the line begins where it would with that part
-                kept[0] = replace(kept[0], spans=((" ", style), *kept[0].spans))
+                kept[0] = replace(kept[0], spans=((" ", "text"), *kept[0].spans))
         else:
             break
     if spare < 0 and len(left) == 1 and not right:
         return [(fitted(left[0][0], width), left[0][1])]
     if spare < 0:
-        return clip_words([*left, ("  ", style), *right] if right else left, width)
-    return [*left, (" " * spare, style), *right] if spare else [*left, *right]
+        return clip_words([*left, ("  ", "text"), *right] if right else left, width)
+    return [*left, (" " * spare, "text"), *right] if spare else [*left, *right]
 
 
 def _given_up(item: Part) -> tuple[int, bool]:

@@ -35,13 +35,8 @@ THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
 
 
-def how_to_see(snapshot: Snapshot) -> str:
-    """What to add to an attached job."""
-    return f"add {_needed(snapshot)} to the job to see its channels"
-
-
-def _needed(snapshot: Snapshot) -> str:
-    """A driver's web server does not show what `THE_LINE` reports."""
+def needed_line(snapshot: Snapshot) -> str:
+    """What to add to an attached job to see its channels; a driver's web server does not show what a tap reports."""
     at_driver = any(note.code == "driver_only" for note in snapshot.notes)
     return "publish(spark) and one line" if at_driver else "one line"
 
@@ -124,7 +119,7 @@ class Presenter:
         """The texts of `no`."""
         snapshot, windows = self._snapshot, self._snapshot.windows
         nodes = snapshot.spark.nodes or []
-        lines = [f"{f.ELSEWHERE}: {_needed(snapshot)} before withWatermark shows them", f"  {THE_LINE}"]
+        lines = [f"{f.ELSEWHERE}: {needed_line(snapshot)} before withWatermark shows them", f"  {THE_LINE}"]
         if len(nodes) > 1:
             policy = f"; the {snapshot.spark.policy} of them counts" if snapshot.spark.policy else ""
             lines.append(f"{len(nodes)} watermarks{policy}")

@@ -41,26 +41,22 @@ def command_reader(keys: Mapping[str, str]) -> Callable[[Any], UserCommand]:
         runs |= dict.fromkeys(wanted.split(","), f"has the action {name}")
 
     def read(value: Any) -> UserCommand:
-        command = _command_of(value)
-        if command.key in runs:
-            raise ValueError(f"wants '{key_label(command.key)}': that key already {runs[command.key]}; choose another")
-        runs[command.key] = f"runs {clean(command.run[0])}"
-        return command
+        table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+        for name in table:
+            if name not in _KEYS:
+                near = " or ".join(get_close_matches(name, _KEYS, 2)) or "key, run or about"
+                raise ValueError(f"has an unknown key '{clean(name)}'; did you mean {near}?")
+        typed, run = table.get("key"), table.get("run")
+        words = cast(list[Any], run) if isinstance(run, list) else []
+        if not isinstance(typed, str) or not words or not all(isinstance(word, str) for word in words):
+            raise ValueError('needs a key and a program with its arguments: key = "K", run = ["kcat", "{channel}"]')
+        key = key_name(typed)
+        if key in runs:
+            raise ValueError(f"wants '{key_label(key)}': that key already {runs[key]}; choose another")
+        runs[key] = f"runs {clean(words[0])}"
+        return UserCommand(key, tuple(words), str(table.get("about", "")))
 
     return read
-
-
-def _command_of(value: Any) -> UserCommand:
-    table = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-    for name in table:
-        if name not in _KEYS:
-            near = " or ".join(get_close_matches(name, _KEYS, 2)) or "key, run or about"
-            raise ValueError(f"has an unknown key '{clean(name)}'; did you mean {near}?")
-    key, run = table.get("key"), table.get("run")
-    words = cast(list[Any], run) if isinstance(run, list) else []
-    if not isinstance(key, str) or not words or not all(isinstance(word, str) for word in words):
-        raise ValueError('needs a key and a program with its arguments: key = "K", run = ["kcat", "{channel}"]')
-    return UserCommand(key_name(key), tuple(words), str(table.get("about", "")))
 
 
 def facts_of(target: str, chosen: Chosen | None, rows: Iterable[Struct]) -> dict[str, str]:

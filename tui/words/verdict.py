@@ -5,10 +5,12 @@ from datetime import tzinfo
 from itertools import accumulate, takewhile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...engine.doctor import Finding, Severity, accounts_for
 from ...engine.doctor.streams import clock_name, frees_words, stuck_title, windows_wait
 from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
+from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
@@ -28,8 +30,7 @@ _SHORT_NAME = 10
 """Cells for the only name where there is not enough room for the others."""
 MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
-WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
-WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST}
+WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST_FIRST}
 STYLES: dict[VerdictName, str] = {
     "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
 }  # fmt: skip
@@ -113,16 +114,13 @@ def verdict_parts(
         reasons.insert(0, headline)
     reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
-        gap = " · " if place else "  "
+        line = part((text, text_style), rank=place, gap=" · " if place else "  ")
         if who is not None and text == who.words:
             short, shortest = ((who.short, text_style),), ((who.shortest, text_style),)
-            parts.append(
-                part((text, text_style), rank=place, gap=gap, short=short, shortest=shortest, short_rank=_COST)
-            )
-            continue
-        short = _shorter(verdict, text)
-        fewer = ((short, text_style),) if short != text else ()
-        parts.append(part((text, text_style), rank=place, gap=gap, short=fewer))
+            line = replace(line, short=short, shortest=shortest, short_rank=_COST)
+        elif (short := _shorter(verdict, text)) != text:
+            line = replace(line, short=((short, text_style),))
+        parts.append(line)
     usual = usually(verdict)
     if age is not None and usual is not None:
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
@@ -219,7 +217,10 @@ def _blame_of(snapshot: Snapshot) -> Blame | None:
 
 def _blame_on(channels: Sequence[str], count: int, cause: Cause) -> Blame:
     who = f.label(channels[0], _SHORT_NAME) + (f" +{count - 1:,}" if count > 1 else "")
-    return Blame(f"{_named_shortly(channels, count)} {does(cause, count)}", f"{who}: {CAUSES[cause].short}", who)
+    # Fewer of them if names are long, since the line also has the cost and the fix.
+    lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
+    blamed = named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
+    return Blame(f"{blamed} {does(cause, count)}", f"{who}: {CAUSES[cause].short}", who)
 
 
 def _what_waits(snapshot: Snapshot, zone: tzinfo | None) -> list[str]:
@@ -258,12 +259,6 @@ def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
     shown = [name(channel) for channel in channels[:most]]
     rest = max(count, len(channels)) - len(shown)
     return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def _named_shortly(channels: Sequence[str], count: int) -> str:
-    """As `named`; fewer if names are long, since the line also has the cost and the fix."""
-    lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
-    return named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
 
 
 def _reason(

@@ -271,11 +271,6 @@ def late_drops(snapshot: Snapshot) -> str:
     return f"≥ {f.count(late)}" if snapshot.job.late_at_least else f.count(late)
 
 
-def share(part: int | None, whole: int | None) -> float | None:
-    """The part of the whole, 0 to 1; None: not known, or the whole is empty."""
-    return None if part is None or not whole else part / whole
-
-
 def moved(snapshot: Snapshot) -> str | None:
     """How long ago the watermark moved."""
     since = snapshot.level.moved_ms

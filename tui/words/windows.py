@@ -11,7 +11,7 @@ from ...engine.snapshot import Blocker, ChannelView, FiredWindow, Holder, OpenWi
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
-from .barrel import channel_named, holding, holding_view
+from .barrel import channel_named, holding, holding_view, valve_inputs
 from .spans import Part, Span, part
 from .verdict import count_of, does, named
 from .watermark import cause, is_close, kind_words
@@ -65,8 +65,7 @@ def window_groups(opened: Sequence[OpenWindow]) -> list[WindowGroup]:
 
 def taking_part(snapshot: Snapshot) -> int:
     """How many inputs of the valve take part in the minimum: source instances if there are any."""
-    inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
-    return [view.state for view in inputs].count("active")
+    return [view.state for view in valve_inputs(snapshot)].count("active")
 
 
 def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) -> str | None:
@@ -124,7 +123,7 @@ def further_steps(snapshot: Snapshot) -> int:
     fastest_ms = snapshot.level.fastest_ms
     if not listed or fastest_ms is None:
         return 0
-    inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
+    inputs = valve_inputs(snapshot)
     times = {view.watermark_ms for view in inputs if view.state == "active" and view.watermark_ms is not None}
     return sum(max(listed) < time < fastest_ms for time in times)
 

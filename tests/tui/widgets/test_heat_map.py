@@ -7,7 +7,7 @@ import pytest
 from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.widgets.charts import SHADES, HeatMap
 from wmtop.tui.words import recent as past_module
-from wmtop.tui.words.recent import ChannelsPast, heat_lags
+from wmtop.tui.words.recent import ChannelsPast, greatest
 from wmtop.tui.words.texts import NO_CHANNEL_MATCHES, NONE_TAKES_PART, NOT_DRAWN
 
 from tests.snapshots import replace
@@ -31,7 +31,10 @@ def test_the_past_has_the_lags_of_each_channel_and_drops_what_is_old() -> None:
     assert [moment.lag_ms("a") for moment in moments] == [10 * MINUTE] * 3
     assert [moment.lag_ms("b") for moment in moments] == [3 * MINUTE, None, MINUTE]
     assert [moment.lag_ms("other") for moment in moments] == [None] * 3
-    assert heat_lags(moments, "b", 2) == [3 * MINUTE, MINUTE]  # the greatest of each stretch
+    assert greatest([moment.lag_ms("b") for moment in moments], 2) == [
+        3 * MINUTE,
+        MINUTE,
+    ]  # the greatest of each stretch
     assert len(past.until(at(2, a=0))) == 2  # up to a frozen picture
     past.add(at(-5, a=0))  # another engine, or a jump back
     assert len(past.until(at(9, a=0))) == 1
