@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
+from ...engine.doctor import RULES, Diagnosis, Severity, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
 from ..widgets.rows import Draw, Item, Section, SectionedText, Sheet
 from ..words.keys import Hint, hint
 from ..words.late_records import About
-from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.spans import Span, fitted
@@ -51,11 +50,8 @@ class DoctorScreen(DetailScreen):
         "there is no all-clear: then the doctor says that it cannot tell yet.\n"
     )
 
-    def __init__(self, shown: Shown, denied: frozenset[str]) -> None:
-        super().__init__(shown, denied)
-        self._findings: list[Diagnosis] = []
-        self._findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
-        self._alone = False
+    _findings: Sequence[Diagnosis] = ()
+    _alone = False
 
     def body(self) -> ComposeResult:
         yield Sheet(id="findings")
@@ -67,15 +63,11 @@ class DoctorScreen(DetailScreen):
     def _recheck(self) -> None:
         """Check for an engine that sends nothing, which no snapshot can show."""
         if self.shown.silent_ms is not None and app_of(self).screen is self:
+            self.shown.diagnose()
             self.paint()
 
     def update(self, snapshot: Snapshot) -> None:
-        past, silent_ms, lost = self.recent.until(snapshot), self.shown.silent_ms, self.shown.lost_text
-        asked, known = (lost, self.zone, None if silent_ms is None else silent_ms // 1_000), self._findings_for
-        if known is None or known[0] is not snapshot or known[1] != asked:
-            self._findings_for = snapshot, asked
-            findings = diagnose(snapshot, past, lost=lost, silent_ms=silent_ms)
-            self._findings = [explain(finding, snapshot, self.zone) for finding in findings]
+        self._findings = [explain(finding, snapshot, self.zone) for finding in self.shown.findings]
 
     def show(self, snapshot: Snapshot) -> None:
         sheet, findings = self.sheet, self._findings
