@@ -314,6 +314,7 @@ async def look(debugger: str, address: str) -> dict[str, Any]:
         ("nowhere", "nowhere"),
         ("{file}.txt", "{file}.txt"),
         ("{file} --host 203.0.113.7", "cannot listen on 203.0.113.7"),
+        ("{file} --port 70000", "port 70000"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, arguments: str, said: str) -> None:

@@ -96,7 +96,8 @@ class Fix(Struct, frozen=True):
         if gain_ms > 0 and now_ms is not None and now_ms != gain_ms:
             at_once = f"gains {f.duration(now_ms)}" if now_ms else "gains nothing"
             return f"the watermark {at_once} at once ({f.duration(gain_ms)} if set from the start)"
-        return f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
+        gains = f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
+        return gains if now_ms is not None or gain_ms < 0 else f"{gains} if set from the start"
 
 
 class Offered(Struct, frozen=True):

@@ -168,7 +168,7 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
     """Spark drops rows behind the watermark.
 
     Recognised by: the query reports dropped rows. Of windows Spark counts them after partial aggregation, so the number
-    is a lower bound; of dropDuplicates, and in real-time mode, it counts each.
+    is a lower bound; of dropDuplicates and joins, and in real-time mode, it counts each.
     What to do: set a longer delay in `withWatermark`. A tap before it counts how late the rows are.
     """
     spark, rows = facts.snapshot.spark, facts.snapshot.spark.dropped_at_least

@@ -256,8 +256,8 @@ def not_advancing(facts: DiagnosisInput) -> Finding | None:
 def cannot_tell(facts: DiagnosisInput) -> Finding:
     """Too little is known for a verdict. This is not an all-clear.
 
-    Recognised by: the history is shorter than a verdict needs (a minute, or ten batches), or a fact that it needs is
-    not known.
+    Recognised by: the watermark has not advanced yet, and was watched for less than a stall takes; or a fact that a
+    verdict needs is not known.
     What to do: wait. If the query has no watermark, a tap on its input shows event time.
     """
     if facts.snapshot.spark.has_watermark is False:

@@ -41,8 +41,8 @@ def left_behind(facts: DiagnosisInput) -> Finding | None:
     What to do: set a lateness that covers the distance, or give the slow channels a query of their own.
     """
     level = facts.snapshot.late_watermark_ms
-    if facts.ended or not facts.snapshot.one_clock or level is None or facts.snapshot.spark.output_mode == "complete":
-        return None  # complete mode drops nothing
+    if facts.ended or not facts.snapshot.one_clock or level is None or not facts.snapshot.spark.drops_late:
+        return None
     closed_ms = level - facts.window_ms - facts.settings.allowed_lateness_ms
     lost = [
         (view.max_event_ms, view)
@@ -99,8 +99,8 @@ def zero_delay(facts: DiagnosisInput) -> Finding | None:
     zero = [node.column for node in spark.nodes or () if node.delay_ms == 0]
     if not zero and facts.settings.lateness_ms != 0:
         return None
-    if spark.operators == []:
-        return None  # without state nothing is dropped
+    if not spark.drops_late:
+        return None
     # A record is then lost only once its window has ended.
     windowed = facts.settings.window is not None or any(one.windowed for one in spark.operators or ())
     impact = "Records with the same event time as the newest one before are dropped"

@@ -397,8 +397,7 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
 
     @property
     def closed_by(self) -> int | None:
-        """The batch whose records closed what has ended and is still open; the next one emits it. Only under Spark's
-        rule."""
+        """The batch that closed what has ended and is still open, which the next one emits; only under Spark's rule."""
         if self.settings.strategy != "spark" or self.batch is None:
             return None
         return self.batch - 1 if self.spark.in_flight else self.batch

@@ -160,6 +160,12 @@ class SparkProgress(Struct, frozen=True):
     run_started_ms: int | None = None
     """When the last known run of an attached query started; None: not known, as by a checkpoint alone."""
 
+    @property
+    def drops_late(self) -> bool:
+        """Whether it may drop late rows: not without state, nor if all it does is to aggregate in complete mode."""
+        is_complete = self.output_mode == "complete" and all(one.kind == "aggregation" for one in self.operators or ())
+        return self.operators != [] and not is_complete
+
 
 class SourcePosition(Struct, frozen=True):
     """A source of an attached query: its position, and its unread records."""

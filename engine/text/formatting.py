@@ -43,6 +43,7 @@ def duration(ms: float | None) -> str:
         return "−" + duration(-ms)
     if ms < SECOND:
         return f"{int(ms)}ms" if ms >= 1 else "0s"
+    ms += 1  # a watermark is 1 ms below a full time: what is shown of 24m59.999s is 25m
     if ms < 10 * SECOND:
         return f"{int(ms) // 100 / 10:g}s"
     if ms < MINUTE:

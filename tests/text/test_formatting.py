@@ -14,9 +14,10 @@ SECOND = 1_000
 @pytest.mark.parametrize(
     ("ms", "text"),
     [
-        (0, "0s"), (1, "1ms"), (999, "999ms"), (1_000, "1s"), (2_450, "2.4s"), (9_999, "9.9s"), (45 * SECOND, "45s"),
-        (59_999, "59s"), (MINUTE, "1m"), (4 * MINUTE + 5 * SECOND, "4m05s"), (10 * MINUTE - 1, "9m59s"),
-        (26 * MINUTE + 59 * SECOND, "26m"), (HOUR, "1h"), (65 * MINUTE, "1h05m"), (DAY - 1, "23h59m"), (DAY, "1d"),
+        (0, "0s"), (1, "1ms"), (999, "999ms"), (1_000, "1s"), (2_450, "2.4s"), (9_999, "10s"), (45 * SECOND, "45s"),
+        (59_998, "59s"), (59_999, "1m"), (MINUTE, "1m"), (4 * MINUTE + 5 * SECOND, "4m05s"),
+        (10 * MINUTE - 2, "9m59s"), (10 * MINUTE - 1, "10m"), (25 * MINUTE - 1, "25m"), (26 * MINUTE - 2, "25m"),
+        (26 * MINUTE + 59 * SECOND, "26m"), (HOUR, "1h"), (65 * MINUTE, "1h05m"), (DAY - 2, "23h59m"), (DAY - 1, "1d"),
         (3 * DAY + 4 * HOUR, "3d04h"), (12 * DAY + 4 * HOUR, "12d"), (2_000 * DAY, "5.5y"), (-5 * MINUTE, "−5m"),
     ],
 )  # fmt: skip

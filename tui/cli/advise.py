@@ -89,8 +89,8 @@ def _advice(snapshot: Snapshot, target: str, share: float, horizon: int | None) 
         return advice(snapshot, share)
     wanted = or_off(horizon)
     if wanted not in horizons:
-        known = ", ".join("all" if each is None else setting(each) for each in horizons)
-        raise UsageError(f"--horizon: {clean(target)} has records of {known}; give one of these")
+        asked, *known = ["all" if each is None else setting(each) for each in (wanted, *horizons)]
+        raise UsageError(f"--horizon {asked}: not known for {clean(target)}; known: {', '.join(known)}")
     return advice(snapshot, share, wanted)
 
 

@@ -23,6 +23,7 @@ from ...engine.verdict.chain import Chain, chain_of
 from ..words.chain import ChainMember, stations_of
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
+from ..words.user_commands import use_commands
 from .config import appearance, config
 from .running import has_terminal, open_screen
 from .targets import Member, members
@@ -204,6 +205,7 @@ def open_fleet(
     from ..screens.fleet import FleetApp
 
     use_keys(config().keys)
+    use_commands(config().commands)
     opened = found[0].name if len(found) == 1 and not on_chain else None
     selected = opened
     with watching(find) as watcher:  # between the table and its targets, until the user quits; watching never stops

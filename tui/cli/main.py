@@ -126,10 +126,10 @@ def main_command(
 
 
 def main() -> None:
-    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1 (of `check`: 3)."""
+    """Run the command line: wrong options or input are a line and exit code 2, a failed run 1 (`check`, `watch`: 3)."""
     end_with_server()
     prepare_output()
-    failed = CANNOT_TELL if _command_in(sys.argv[1:]) == "check" else FAILED
+    failed = CANNOT_TELL if _command_in(sys.argv[1:]) in ("check", "watch") else FAILED
     code = end_output(_run_command(failed), failed)
     if STORE in sys.modules and _a_look_hangs():
         _leave(code)

@@ -137,7 +137,8 @@ def prepare_output() -> None:
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, mode), descriptor)
             os.set_inheritable(descriptor, True)  # also where the file got that number at once
-            setattr(sys, name, _text(io.FileIO(descriptor, "w", closefd=False), "utf-8"))
+            raw = _StandardOutput(descriptor, "w", closefd=False)
+            setattr(sys, name, _text(raw, "utf-8", by_lines=name == "stderr"))
     if sys.stdout is sys.__stdout__:  # not a test's
         raw = _StandardOutput(sys.stdout.fileno(), "w", closefd=False)
         sys.stdout = _text(raw, sys.stdout.encoding, by_lines=bool(sys.stdout.line_buffering))

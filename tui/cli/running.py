@@ -69,14 +69,15 @@ def lines_of_runs() -> list[str]:
 
 
 def _line_of(run: run_directory.RunInfo) -> str:
-    from ..words.verdict import WORDS, verdict_line
+    from ..words.verdict import WORDS
+    from .summary import judged_line
 
     level: int | None = None
     try:
         from ...engine.feed.client import first_snapshot
 
         snapshot = first_snapshot(run.socket, LOOK_WITHIN_S, run_id=run.id)
-        level, verdict = snapshot.level.watermark_ms, verdict_line(snapshot)
+        level, verdict = snapshot.level.watermark_ms, judged_line(snapshot)
     except RunError:
         verdict = f"{WORDS['unknown']}  {'no answer' if run.socket.exists() else 'starting'}"
     known = NO_DATA if level is None else stamp(level, None)

@@ -93,6 +93,7 @@ def _check_address(host: str, port: int) -> None:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
+            listener.bind((address[0], port, *address[2:]))  # getaddrinfo takes a port of more than 16 bits
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen on {host} port {port}: {error}; choose another --host or --port") from None
+        why = str(error).rstrip(".")
+        raise UsageError(f"cannot listen on {host} port {port}: {why}; choose another --host or --port") from None

@@ -7,6 +7,7 @@ from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_line
 from ..words.chain import text_lines
 from ..words.clocks import clock_lines
+from ..words.fleet import held_back_by
 from ..words.notes import note_text
 from ..words.presenter import in_flight, presenter_of, whole_identity
 from ..words.spans import lay
@@ -25,17 +26,23 @@ from ..words.watermark import (
 )
 
 
+def judged_line(snapshot: Snapshot) -> str:
+    """The verdict, with what is wrong, in a line."""
+    findings = diagnose(snapshot, ())
+    return verdict_line(snapshot, findings, headline=findings[0].title if findings else None)
+
+
 def summary(snapshot: Snapshot) -> str:
     """Totals, watermark, windows and recommended lateness of a run; of an attached query what is known."""
     if snapshot.is_attached:
         return "\n".join(_attached(snapshot))
-    totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
+    totals, level, windows, held = snapshot.totals, snapshot.level, snapshot.windows, held_back_by(snapshot)
     watermark = f.NO_DATA if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
     lines = [
         f"{f.clean(snapshot.name)}: {snapshot.state}, {f.counted(totals.records, 'record')}, "
         f"{f.counted(len(snapshot.channels), 'channel')}",
-        verdict_line(snapshot),
-        f"watermark {watermark}" + (f", held back by {f.clean(level.holder.channel)}" if level.holder else ""),
+        judged_line(snapshot),
+        f"watermark {watermark}" + ("" if held is None else f", held back by {f.clean(held)}"),
         f"late {f.share_of(totals.late, totals.records)} ({f.count(totals.late)}), "
         f"behind the watermark {f.count(totals.behind_watermark)}, in no window {f.count(totals.no_window)}, "
         f"malformed {f.count(totals.malformed)}, future timestamps {f.count(totals.future)}",
@@ -55,9 +62,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
     batch = "" if snapshot.batch is None else f", batch {f.count(snapshot.batch)}"
     running = in_flight(snapshot)
     lines = [f"{f.clean(snapshot.name)}: {snapshot.state}{batch}{'' if running is None else f' {running}'}"]
-    findings = diagnose(snapshot, ())
-    headline = findings[0].title if findings else None
-    lines += [verdict_line(snapshot, findings, headline=headline), whole_identity(snapshot)]
+    lines += [judged_line(snapshot), whole_identity(snapshot)]
     if snapshot.error is not None:
         lines.append(f"error: {f.clean(snapshot.error)}")
     lines += [f"  {note_text(note)}" for note in snapshot.notes]

@@ -1,6 +1,7 @@
 """The app of one target: its stream, its screens, and the notices of its alerts."""
 
 import asyncio
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -65,6 +66,32 @@ def notification(title: str, text: str, variables: Mapping[str, str] = environ) 
     if variables.get("TMUX"):  # which passes them on if `allow-passthrough` is on, and drops them otherwise
         sequences = ["\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" for sequence in sequences]
     return "".join(sequences)
+
+
+def bind_user_commands(app: App[Any]) -> None:
+    """Give the app the keys of the configuration's programs."""
+    for name, command in user_commands().items():
+        app.bind(command.key, f"user_command('{name}')", description=command.about or name)
+
+
+def run_user_command(app: BaseApp[Any], target: str, name: str) -> None:
+    """Run a program of the configuration on the selected row; the terminal is the program's until it ends."""
+    screen = app.screen
+    if not isinstance(screen, PromptScreen):
+        return
+    table = screen.records()
+    facts = facts_of(target, screen.chosen(), () if table is None else table.rows)
+    variables = {f"WMTOP_ROW_{fact.upper()}": value for fact, value in facts.items()}
+    own_handler = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c ends the program, and not this one
+    try:
+        arguments = user_commands()[name].arguments(facts)
+        with app.suspend():
+            code = subprocess.run(arguments, env={**environ, **variables}, check=False).returncode
+            input(f"wmtop: {name}: exit code {code}; Enter returns ")
+    except (OSError, ValueError, EOFError, SuspendNotSupported) as error:
+        app.notify(f"{name}: {first_line(str(error))}", severity="error", markup=False, timeout=8)
+    finally:
+        signal.signal(signal.SIGINT, own_handler)
 
 
 class SnapshotClient(Protocol):
@@ -152,8 +179,7 @@ class WmtopApp(BaseApp[Answer]):
             self.theme = f"wmtop-{appearance.theme}"
         self._first_zone = None if appearance.zone == "local" else UTC
         self.set_keymap(chosen_keys())
-        for name, command in user_commands().items():
-            self.bind(command.key, f"user_command('{name}')", description=command.about or name)
+        bind_user_commands(self)
         if self._main is not None:
             self._main.shown.look(zone=self._first_zone)
 
@@ -361,20 +387,8 @@ class WmtopApp(BaseApp[Answer]):
         )
 
     def action_user_command(self, name: str) -> None:
-        """Run a program of the configuration on the selected row; the terminal is the program's until it ends."""
-        screen = self.screen
-        if not isinstance(screen, PromptScreen):
-            return
-        table = screen.records()
-        facts = facts_of(self._engine_name, screen.chosen(), () if table is None else table.rows)
-        variables = {f"WMTOP_ROW_{fact.upper()}": value for fact, value in facts.items()}
-        try:
-            arguments = user_commands()[name].arguments(facts)
-            with self.suspend():
-                code = subprocess.run(arguments, env={**environ, **variables}, check=False).returncode
-                input(f"wmtop: {name}: exit code {code}; Enter returns ")
-        except (OSError, ValueError, EOFError, SuspendNotSupported) as error:
-            self.notify(f"{name}: {first_line(str(error))}", severity="error", markup=False, timeout=8)
+        """Run a program of the configuration on the selected row."""
+        run_user_command(self, self._engine_name, name)
         self._heard_s = self._clock()  # nothing was read meanwhile
 
     async def action_record(self) -> None:

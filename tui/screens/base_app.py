@@ -204,8 +204,7 @@ class TooSmallScreen(ModalScreen[None]):
         app = app_of(self)
         if (top := app.most_important) is not None:
             self.query_one(TopLines).show(top)
-        width, height = app.size
-        needed = f" too small: {width}×{height}, needs {MIN_WIDTH}×{MIN_HEIGHT}"
+        needed = f" too small: {app.size.width}×{app.size.height}, needs {MIN_WIDTH}×{MIN_HEIGHT}"
         self.query_one("#needed", TextLine).show([part((needed, "stale"))])
         self.query_one("#keys", TextLine).show([part((" q", "key"), (" quit", "dim"))])
 
@@ -326,8 +325,7 @@ class BaseApp(App[Result]):
 
     def _copy_selected(self) -> bool:
         """Copy the selected text; whether there is any."""
-        text = self.screen.get_selected_text()
-        if text:
+        if text := self.screen.get_selected_text():
             self._put(text)
         return bool(text)
 
@@ -420,6 +418,10 @@ class BaseApp(App[Result]):
 
     def on_resize(self, event: Resize) -> None:
         self.call_later(self._fit)
+        if shown := list(self._notifications):  # pyright: ignore[reportPrivateUsage]
+            self.clear_notifications()
+        for notice in shown:  # fitted again
+            self.notify(notice.message, severity=notice.severity, markup=False, timeout=notice.time_left)
 
     def _fit(self) -> None:
         """Cover the screen while the terminal is too small."""

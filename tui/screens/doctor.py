@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
+from ...engine.doctor import RULES, Diagnosis, Severity, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
@@ -52,7 +52,6 @@ class DoctorScreen(DetailScreen):
     )
 
     _findings: Sequence[Diagnosis] = ()
-    _findings_for: tuple[Snapshot, tuple[object, ...]] | None = None
     _alone = False
 
     def body(self) -> ComposeResult:
@@ -65,15 +64,11 @@ class DoctorScreen(DetailScreen):
     def _recheck(self) -> None:
         """Check for an engine that sends nothing, which no snapshot can show."""
         if self.shown.silent_ms is not None and app_of(self).screen is self:
+            self.shown.diagnose()
             self.paint()
 
     def update(self, snapshot: Snapshot) -> None:
-        past, silent_ms, lost = self.recent.until(snapshot), self.shown.silent_ms, self.shown.lost_text
-        asked, known = (lost, self.zone, None if silent_ms is None else silent_ms // 1_000), self._findings_for
-        if known is None or known[0] is not snapshot or known[1] != asked:
-            self._findings_for = snapshot, asked
-            findings = diagnose(snapshot, past, lost=lost, silent_ms=silent_ms)
-            self._findings = [explain(finding, snapshot, self.zone) for finding in findings]
+        self._findings = [explain(finding, snapshot, self.zone) for finding in self.shown.findings]
 
     def show(self, snapshot: Snapshot) -> None:
         sheet, findings = self.sheet, self._findings

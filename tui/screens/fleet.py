@@ -20,6 +20,8 @@ from ..words.fleet import FleetRow
 from ..words.keys import chosen_keys, hint
 from ..words.spans import Span, clip, part
 from ..words.texts import Appearance, TableRecords
+from ..words.user_commands import command_hints
+from .app import bind_user_commands, run_user_command
 from .base_app import BaseApp, PromptScreen, app_of
 from .chain import ChainScreen, Holds
 from .help import Commands, HelpScreen, commands
@@ -93,7 +95,7 @@ class FleetScreen(PromptScreen):
         self.query_one(FleetTable).show_rows(shown, self._sort, reverse=self._reverse, empty=empty)
         self._show_about()
         names = ("fleet-open", "fleet-chain", "fleet-sort", "fleet-filter", "theme", "help", "quit")
-        self.query_one(KeyLine).show([hint(name) for name in names])
+        self.query_one(KeyLine).show([*map(hint, names), *command_hints()])
 
     def _show_about(self) -> None:
         """The line on the selected target."""
@@ -174,6 +176,7 @@ class FleetApp(BaseApp[str]):
         if appearance.theme is not None:
             self.theme = f"wmtop-{appearance.theme}"
         self.set_keymap(chosen_keys())
+        bind_user_commands(self)
         self._fleet = FleetScreen(rows, appearance.refresh_ms / 1_000, selected)
         self._chain = partial(ChainScreen, chain, appearance, holds)
         self._on_chain = on_chain
@@ -203,6 +206,10 @@ class FleetApp(BaseApp[str]):
         """Open the chain of the topics and jobs."""
         if self.screen is self._fleet:
             self.push_screen(self._chain())
+
+    def action_user_command(self, name: str) -> None:
+        """Run a program of the configuration on the selected target."""
+        run_user_command(self, self._engine_name, name)
 
     def action_leave(self) -> None:
         """Quit."""

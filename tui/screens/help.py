@@ -79,7 +79,7 @@ class HelpScreen(ModalScreen[None]):
             ("Screens (also 1 to 9)", [row for row in here if row.shown in screens]),
         ]
         if alone:
-            sections = [(name, rows(name)), ("Everywhere", rows("app", denied=denied))]
+            sections = [(name, rows(name)), ("Everywhere", rows("app", denied=denied)), ("Yours", command_rows())]
         self._sections = [(title, keys) for title, keys in sections if keys]
         self._composed_for = 0
 

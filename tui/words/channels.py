@@ -38,8 +38,8 @@ class ChannelRow(Struct, frozen=True, gc=False):
 
 def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     """The channels (of instance `inside`), by name."""
-    holder, level_ms = holding(snapshot), snapshot.late_watermark_ms
-    one_clock = snapshot.one_clock
+    holder, one_clock = holding(snapshot), snapshot.one_clock
+    level_ms = snapshot.late_watermark_ms if snapshot.spark.drops_late else None
     found = [
         ChannelRow(view, under_one_clock(view, level_ms), view.max_event_ms)
         if one_clock

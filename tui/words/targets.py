@@ -266,7 +266,8 @@ def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
     apart = f.duration(abs(delay_ms - now_ms))
     if delay_ms < now_ms:
         return f"after the restart its watermark jumps {apart} ahead with the first new records"
-    return f"after the restart its watermark is frozen, and rows are dropped, for {apart} of event time"
+    dropped = ", and rows are dropped," if snapshot.spark.drops_late else ""
+    return f"after the restart its watermark is frozen{dropped} for {apart} of event time"
 
 
 def position(source: SourcePosition) -> str:

@@ -65,7 +65,7 @@ def facts_of(target: str, chosen: Chosen | None, rows: Iterable[Struct]) -> dict
     if chosen is None:
         return facts
     facts["name"] = chosen.name
-    record = next((row for row in rows if getattr(row, "channel", None) == chosen.name), None)
+    record = next((row for row in rows if chosen.name in (getattr(row, "channel", 0), getattr(row, "target", 0))), None)
     for name in () if record is None else record.__struct_fields__:
         if isinstance(value := msgspec.to_builtins(getattr(record, name)), str | int | float):
             facts[name] = str(value)

@@ -62,11 +62,13 @@ class Blame(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """The setting that fixes the problem, how far the watermark advances at the next emit with it, and its price."""
+    """The setting that fixes the problem, how far the watermark advances with it, and its price."""
 
     proposed: ProposedSetting
     gain_ms: int | None
+    """At the next emit, or where that is not known (not `at_once`) had it been set from the start."""
     price: str | None = None
+    at_once: bool = True
 
 
 def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
@@ -80,7 +82,7 @@ def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
     for fix in (fix for found in findings for fix in found.fixes):
         if (proposed := fix.proposed) is not None:
             gain_ms = now_gain_ms(snapshot, proposed) if fix.promise_ms is None else fix.promise_ms
-            return Offer(proposed, gain_ms, fix.price)
+            return Offer(proposed, fix.gain_ms if gain_ms is None else gain_ms, fix.price, gain_ms is not None)
     return None
 
 
@@ -343,7 +345,8 @@ def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer 
         words = (offer.proposed.words(), "strong")
         parts.append(part(("fix: ", "dim"), words, rank=1, gap=" · ", short=(words,), short_rank=_COST))
         if offer.gain_ms:
-            parts.append(part((f": {f.signed(offer.gain_ms)}", "text"), rank=_COST, gap=""))
+            since = "" if offer.at_once else " if set from the start"
+            parts.append(part((f": {f.signed(offer.gain_ms)}{since}", "text"), rank=_COST, gap=""))
         if offer.price is not None:
             parts.append(part((f"{', ' if offer.gain_ms else ': '}{offer.price}", "text"), rank=_COST, gap=""))
         if key:

@@ -94,7 +94,7 @@ class StateFacts(Struct, frozen=True, rename="camel"):
     @property
     def counts_rows(self) -> bool:
         """Whether `dropped_at_least` is exact: nothing is aggregated before it, as in real-time mode."""
-        return self.operator in ("dedupe", "dedupeWithinWatermark", "StatefulStreamlineAggregate")
+        return self.operator in ("dedupe", "dedupeWithinWatermark", "symmetricHashJoin", "StatefulStreamlineAggregate")
 
     @property
     def rows(self) -> int | None:

@@ -10,12 +10,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...snapshot import UNCOUNTED, ChannelView, SourcePosition, WhatIf
+from ...snapshot import UNCOUNTED, ChannelView, SourcePosition, SparkProgress, WhatIf
 from ..topic import PartitionFacts, TopicFacts
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
 from .nodes import Nodes
+from .operators import output_mode_of
 from .tapped import InputBatch, InputFacts
 from .watermark import Channels
 
@@ -34,13 +35,15 @@ def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
     taps = nodes.only.taps if nodes.only is not None else ()
     tap = taps[0] if len(taps) == 1 else None  # with several on one clock, no tap knows the others' effect
     counts = tap.lateness if tap is not None and not facts.is_slowest_clock else None  # by the fastest channel's clock
+    operators = list(facts.plan.operators) if facts.plan is not None else None
+    drops = SparkProgress(output_mode=output_mode_of(facts.plan, None, {}), operators=operators).drops_late
     return Channels(
         views=views,
         origin=origin,
         without_times=without_times,
         inputs=inputs,
-        whatif=_whatif(tap, counts.delays_ms, counts.spark) if tap and counts else None,
-        barrel_whatif=_whatif(tap, counts.delays_ms, counts.barrel) if tap and counts else None,
+        whatif=_whatif(tap, counts.delays_ms, counts.spark, drops=drops) if tap and counts else None,
+        barrel_whatif=_whatif(tap, counts.delays_ms, counts.barrel, drops=drops) if tap and counts else None,
         bucket_ms=counts.bucket_ms if counts else None,
     )
 
@@ -114,14 +117,16 @@ def _channel_of_partition(
     )
 
 
-def _whatif(tap: InputFacts, delays_ms: Sequence[int], counts: Sequence[int] | None) -> list[WhatIf] | None:
-    """The rows that would have been late at each delay."""
+def _whatif(
+    tap: InputFacts, delays_ms: Sequence[int], counts: Sequence[int] | None, *, drops: bool
+) -> list[WhatIf] | None:
+    """The rows that would have been late at each delay: none where the query `drops` none."""
     rows = tap.rows - tap.nulls
     if counts is None or not rows:
         return None
     return [
-        WhatIf(lateness_ms=delay_ms, late=late, late_share=late / rows, delay_ms=None, behind_watermark=late)
-        for delay_ms, late in zip(delays_ms, counts, strict=True)
+        WhatIf(delay_ms, late := drops * behind, late / rows, delay_ms=None, behind_watermark=behind)
+        for delay_ms, behind in zip(delays_ms, counts, strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wmtop.engine.snapshot import SourceView, Verdict
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch
-from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.facts import QueryFacts, StateFacts
 from wmtop.engine.targets.spark.watch import QueryWatch, past_of
 from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
@@ -105,3 +105,8 @@ def judged(path: Path) -> Verdict:
     seen = watch.picture("q", polled, NOW)
     judge.remember(watch.past(polled, NOW), seen)
     return judge.judge(seen).verdict
+
+
+def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
+    names = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "dedupe", "symmetricHashJoin")
+    assert [StateFacts(name).counts_rows for name in names] == [False, False, True, True]

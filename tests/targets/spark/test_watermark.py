@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.snapshot import ChannelView, SourceView, WatermarkNode
+from wmtop.engine.snapshot import ChannelView, SourceView, StatefulOperator, WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
 from wmtop.engine.targets.spark.facts import Application, BatchProgress, ExecutionStart, QueryFacts, QueryRun, Report
 from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
@@ -221,6 +221,11 @@ def test_what_another_delay_would_cost_is_known_of_one_tap_on_one_clock() -> Non
     assert rule is not None
     assert rule.whatif is not None
     assert [row.late for row in rule.whatif] == [2, 0]
+    complete = StatefulOperator(operator=0, kind="aggregation", output_mode="complete")
+    for operators, late in (((complete,), [0, 0]), ((complete, StatefulOperator(operator=1, kind="dedup")), [7, 3])):
+        kept = run(counted, plan=replace(alone, operators=operators))
+        rows = channels_of(reported(kept), planned(counted, plan=alone), 0).whatif or ()
+        assert ([row.late for row in rows], [row.behind_watermark for row in rows]) == (late, [7, 3])
     two_taps = Nodes((Node(column="ts", delay_ms=30_000, taps=(counted, RETURNS)),))
     assert channels_of(reported(run(counted, RETURNS)), two_taps, 0).whatif is None
     assert channels_of(reported(run(counted)), planned(counted), 0).whatif is None

@@ -59,7 +59,7 @@ def ill(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("buffering", ["", "1"])
 @pytest.mark.parametrize(
     ("command", "code"),
-    [(("check",), 3), (("check", "--json"), 3), (("replay", "--once"), 1), (("replay", "--json"), 1)],
+    [(("check",), 3), (("check", "--json"), 3), (("watch",), 3), (("replay", "--once"), 1), (("replay", "--json"), 1)],
 )
 def test_a_full_output_is_one_line_and_no_verdict(
     command: tuple[str, ...], code: int, buffering: str, ill: Path
@@ -72,11 +72,13 @@ def test_a_full_output_is_one_line_and_no_verdict(
 
 def test_a_closed_output_is_one_line_and_no_verdict(ill: Path) -> None:
     """No file that is opened later takes its place."""
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"exec {sys.executable} -m wmtop.tui.cli check {ill} >&-"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    for command, code in ((f"check {ill}", 3), (f"replay {ill} --json", 1), ("--version", 1)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"exec {sys.executable} -m wmtop.tui.cli {command} >&-"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+        assert "standard output" in done.stderr
     done = subprocess.run(
         ["/bin/sh", "-c", f"exec {sys.executable} -m wmtop.tui.cli check {ill} 2>&-"],
         capture_output=True, text=True, timeout=60, check=False,

@@ -10,6 +10,7 @@ from wmtop.engine.system.errors import RunError
 from wmtop.engine.text.codes import unknown_text
 from wmtop.engine.text.formatting import YEAR
 from wmtop.tui.words.notes import note_text
+from wmtop.tui.words.targets import restart_words
 
 from tests.snapshots import replace
 
@@ -193,6 +194,14 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
         assert line not in it.said()
 
     show(query(), scenario)
+
+
+def test_a_restart_drops_no_rows_of_a_query_that_only_aggregates_in_complete_mode() -> None:
+    shown = query()
+    totals = [StatefulOperator(operator=0, kind="aggregation", output_mode="complete")]
+    complete = replace(shown, spark=replace(shown.spark, output_mode="complete", operators=totals))
+    assert "rows are dropped" in restart_words(shown, 45_000)
+    assert restart_words(complete, 45_000) == "after the restart its watermark is frozen for 15s of event time"
 
 
 def test_both_rules_are_side_by_side_with_who_loses_rows() -> None:

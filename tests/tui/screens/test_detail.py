@@ -121,6 +121,23 @@ def test_a_notice_is_seen_after_another_was_cleared() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
+def test_a_notice_is_fitted_again_when_the_terminal_shrinks() -> None:
+    async def scenario() -> None:
+        app = BaseApp[None](None)
+        async with app.run_test(size=(140, 20), notifications=True) as pilot:
+            for name in ("older", "newest"):
+                app.notify(f"recording to /srv/incidents/{name}.rec; press R to stop", timeout=60)
+            while len(app.screen.query("Toast")) < 2:
+                await pilot.pause(0.01)
+            await pilot.resize_terminal(60, 20)
+            while [str(toast.render()) for toast in app.screen.query("Toast")] != [
+                "recording to …/newest.rec; press R to stop"
+            ]:
+                await pilot.pause(0.01)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
 def test_blockers_of_an_old_recording_name_who_holds_back_the_watermark() -> None:
     """Its snapshots have no staircase, but they have the holder."""
 

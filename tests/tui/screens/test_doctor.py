@@ -1,5 +1,6 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.progress import CANNOT_TELL
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
@@ -14,6 +15,7 @@ from tests.snapshots import replace
 
 from ...doctor.patients import LATE, before, healthy, whatif
 from ...doctor.test_channels import silent
+from ...doctor.test_stable_fixes import proposed, stalled
 from .. import canned
 from ..canned import DAY, MINUTE, NOW
 from ..drive import Driven, drive
@@ -135,6 +137,25 @@ def test_v_previews_the_setting_that_fixes_it_and_enter_applies_it() -> None:
         assert change.idle_after_ms == 60_000
 
     drive(scenario, history(ill()), ill())
+
+
+def test_it_offers_what_the_line_of_the_verdict_offers() -> None:
+    """A fix once offered for a stall stays, also here: a look at the last snapshot alone gives another one."""
+    stream = stalled()
+    first, last = stream.published[36], stream.published[300]
+    alone = proposed(diagnose(last, stream.past))
+
+    async def scenario(it: Driven) -> None:
+        await it.press("d")
+        await it.push(last)
+        assert it.app._main is not None
+        offer = it.app._main.shown.offer
+        assert offer is not None
+        assert alone is not None
+        assert offer.proposed != alone.proposed
+        await it.says(f"preview {offer.proposed.words()}", "#keys")
+
+    drive(scenario, canned.header([]), first)
 
 
 def test_where_no_setting_fixes_it_it_says_so() -> None:

@@ -3,18 +3,22 @@
 import asyncio
 import csv
 import json
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from wmtop.tui.screens.base_app import TooSmallScreen
 from wmtop.tui.screens.fleet import FleetApp
-from wmtop.tui.widgets.lines import TextLine
+from wmtop.tui.widgets.lines import KeyLine, TextLine
 from wmtop.tui.widgets.rows import text_of
 from wmtop.tui.widgets.themes import DARK
 from wmtop.tui.words.fleet import FleetRow, about
 from wmtop.tui.words.texts import Appearance
+from wmtop.tui.words.user_commands import UserCommand, use_commands
 
 from .test_fleet_pictures import rows
 
@@ -58,6 +62,36 @@ def test_fleet_save_writes_the_filtered_rows(tmp_path: Path, monkeypatch: pytest
     assert (one["target"], one["verdict"]) == ("clicks", "moving")
     [lost] = [row for row in table if row["target"] == "returns"]
     assert lost["findings"] == lost["watermark_ms"] == ""  # not known is empty
+
+
+def test_fleet_command_gets_the_target_s_facts_and_ctrl_c_ends_the_command_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[tuple[list[str], str]] = []
+
+    def run(arguments: list[str], env: dict[str, str], check: bool) -> "subprocess.CompletedProcess[str]":
+        ran.append((arguments, env["WMTOP_ROW_VERDICT"]))
+        assert callable(signal.getsignal(signal.SIGINT))  # not ignored: the command would ignore it, too
+        assert signal.getsignal(signal.SIGINT) is not before
+        return subprocess.CompletedProcess(arguments, 0)
+
+    async def scenario(pilot: "Pilot[str]") -> None:
+        await pilot.press("f2")
+        assert "F2 logs" in pilot.app.screen.query_one(KeyLine).render_line(0).text
+        await pilot.press("question_mark")
+        assert any("its logs" in str(part.render()) for part in pilot.app.screen.query("Static"))
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr("builtins.input", str)
+    monkeypatch.setattr(FleetApp, "suspend", lambda self: nullcontext())
+    use_commands({"logs": UserCommand("f2", ("kubectl", "logs", "{target}"), "its logs")})
+    try:
+        fleet(scenario)
+    finally:
+        use_commands({})
+    assert ran == [(["kubectl", "logs", "flights"], "stalled")]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_fleet_theme_is_remembered(tmp_path: Path) -> None:

@@ -166,9 +166,10 @@ def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
     finding = problem("no-data", fixes=fixes)
     snapshot = judged("stalled")
     offer = v.offer_of(snapshot, [finding])
-    assert offer == v.Offer(
-        ProposedSetting(True, 2 * HOUR), None
-    )  # what it does now is not known: no valve in this snapshot
+    # What it does now is not known: no valve in this snapshot. The doctor names the same number.
+    assert offer == v.Offer(ProposedSetting(True, 2 * HOUR), 12 * HOUR, at_once=False)
+    assert "fix: idle timeout 2h: +12h if set from the start" in text(v.verdict_parts(snapshot, [finding], offer=offer))
+    assert "gains 12h if set from the start" in fixes[1].words(snapshot)
     gains = v.Offer(ProposedSetting(True, 2 * HOUR), 4 * MINUTE)
     said = text(v.verdict_parts(snapshot, [finding], offer=gains, key="v"))
     assert "2h" in said
