@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..snapshot import Folded, Note, SparkProgress
 from ..system.errors import UsageError
@@ -84,15 +84,10 @@ class QueryProgress:
         )
         if source.counted_by_spark:
             return view
-        done = None if source.progress is None else self._processed_per_second(report)
         arriving = sum(rates.values()) if rates else None
+        rows = None if source.progress is None else self._rows.get(report.get("batchId", -1))
+        done = rows * 1_000 / view.batch_ms if rows is not None and view.batch_ms else None
         return replace(view, input_rows_per_second=arriving, processed_rows_per_second=done)
-
-    def _processed_per_second(self, report: dict[str, Any]) -> float | None:
-        """The rate of the report's batch; None: its rows are not known."""
-        rows = self._rows.get(report.get("batchId", -1))
-        took_ms = report.get("durationMs", {}).get("triggerExecution", 0)
-        return rows * 1_000 / took_ms if rows is not None and took_ms else None
 
 
 class RunNotes:
@@ -120,13 +115,7 @@ class RunNotes:
             self._notes.add("one_batch", source=kind)
 
     def _folded_note(self, folded: Folded) -> Note:
-        args: dict[str, str | int | None] = {
-            "into": folded.into,
-            "channels": folded.channels,
-            "at_least": int(folded.at_least),
-            "records": folded.records,
-            "limit": self._max_channels,
-        }
+        args = asdict(folded) | {"at_least": int(folded.at_least), "limit": self._max_channels}
         return Note(time.time_ns() // 1_000_000, "channels_folded", args)
 
 
@@ -198,16 +187,14 @@ class Observer:
         self._warming.start()
         self.frame = source.load(spark)
 
-    def observe(self, planned: Batch, number: int, levels: Levels) -> BatchObservation:
+    def observe(self, batch: Batch, number: int, levels: Levels) -> BatchObservation:
         """The observation of the next batch; its late records are written before anything is applied."""
         self.warmed_up()
-        with self._read_once(self._with_rows(planned)) as batch:
-            return self._with_late(batch, self._with_example(batch, self._grouped(batch, number, levels)), levels)
-
-    @property
-    def rereads(self) -> bool:
-        """Whether tasks read the records, which they can do again, and not Spark as rows."""
-        return self._reader is not None
+        if self._planner is not None and self._reader is None:
+            rows = self._planner.rows(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
+            batch = batch._replace(frame=rows)
+        with self._read_once(batch) as once:
+            return self._with_late(once, self._with_example(once, self._grouped(once, number, levels)), levels)
 
     def warmed_up(self) -> None:
         """Wait for the warm-up, which does the same work as the first batch."""
@@ -215,17 +202,10 @@ class Observer:
         if warming is not None:
             warming.join()
 
-    def _with_rows(self, planned: Batch) -> Batch:
-        """The batch as the source has it: with the rows of a `BatchPlanner`."""
-        if self._planner is None or self._reader is not None:
-            return planned
-        spark = planned.frame.sparkSession
-        return planned._replace(frame=self._planner.rows(spark, planned.first_row, int(planned.ends[0])))
-
     @contextmanager
     def _read_once(self, batch: Batch) -> Generator[Batch]:
-        """The batch, cached by Spark while it is read several times."""
-        if self._monitor.explain is None or self.rereads:
+        """The batch, cached by Spark while it is read several times; tasks can read columns again."""
+        if self._monitor.explain is None or self._reader is not None:
             yield batch
             return
         cached = batch.frame.persist()
@@ -262,14 +242,19 @@ class Observer:
             self._output.write(rows, observation.batch, late)
         if explain is None:
             return observation
-        work = Explaining(self._settings, late, len(explain.columns))
-        reader = self._reader
-        shares = [] if reader is None else reader.shares(batch)
-        if reader is not None and shares:
-            values = values_in_shares(batch.frame.sparkSession, shares, reader.read, work)
-        else:
-            values = values_in_rows(self._rows(batch), work)
+        values = self._values(batch, Explaining(self._settings, late, len(explain.columns)))
         return replace(observation, values=values, late=late.records)
+
+    def _values(self, batch: Batch, work: "Explaining") -> list[Values]:
+        """The counts of the batch's values, from the columns that tasks read, else from its rows."""
+        reader = self._reader
+        if reader is not None and (shares := reader.shares(batch)):
+            tasks = batch.frame.sparkSession.sparkContext.parallelize(shares, len(shares))
+            return merged(tasks.mapPartitions(partial(_values_of_shares, reader.read, work)).collect(), work.columns)
+        columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
+        rows = self._rows(batch).selectExpr(TIME, *columns)
+        reports = map_in_arrow(rows, partial(_values_of_rows, work), "report binary").collect()
+        return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
 
     def _rows(self, batch: Batch) -> "DataFrame":
         """The records of a batch as rows with the columns of `Source.load`."""
@@ -295,28 +280,12 @@ class Explaining(Struct, frozen=True):
     columns: int
 
 
-def values_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining) -> list[Values]:
-    """The counts of a batch's shares, which tasks read."""
-    tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
-    return merged(tasks.collect(), work.columns)
+def _values_of_shares(read: Read, work: Explaining, shares: Iterable[list[Any]]) -> Iterator[list[ValueRow]]:
+    for share in shares:
+        yield from (value_rows(rows, work) for rows in tables_of(share, read))
 
 
-def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow]]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow]]:
-        for share in shares:
-            yield from (value_rows(rows, work) for rows in tables_of(share, read))
-
-    return run
-
-
-def values_in_rows(rows: "DataFrame", work: Explaining) -> list[Values]:
-    """The counts of a batch's rows."""
-    columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
-    reports = map_in_arrow(rows.selectExpr(TIME, *columns), partial(_report, work), "report binary").collect()
-    return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
-
-
-def _report(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
+def _values_of_rows(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
     parts = list(batches)
     if parts:
         report = msgspec.json.encode(value_rows(pa.Table.from_batches(parts), work))
@@ -349,7 +318,7 @@ def _sums(rows: Any) -> Any:
 
 
 def _late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
-    """Which records with these event times (ms) are dropped: `LateRows` for columns."""
+    """Which records with these event times (ms) are dropped: `late_rows` for columns."""
     if not late.records:
         return np.zeros(len(times), np.bool_)
     window = settings.spec

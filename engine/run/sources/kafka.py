@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +26,7 @@ from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
 from ...kafka.probe import Probe
 from ...snapshot import SourceView
+from ...system.child import Child
 from ...system.errors import RunError, UsageError
 from ...system.files import PrivateDirectory, replace_file
 from ...system.json_path import JsonPath
@@ -60,7 +60,6 @@ HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_
 _USUAL = "127.0.0.1:9092"
 """Address of a broker that may already run; used if none can be started."""
 _DEMO_PARTITIONS = 6
-_FEEDER_STOPS_S = 5
 
 
 class _Started(Struct, frozen=True):
@@ -200,8 +199,7 @@ class Kafka(Source):
         self._settle_reader(spark)
         self.counted_by_spark = False  # tasks read the records
         options, progress = self._reader_options(spark), self._progress
-        frame = self._from_python(spark)
-        return ranges_reader(frame, options, progress.start, progress.channel_of, self._canonical)
+        return ranges_reader(self._from_python(spark), options, progress.start, progress.channel_of, self._canonical)
 
     def _settle_reader(self, spark: "SparkSession") -> None:
         if self._asked_reader == "connector" and not _has_connector(spark):
@@ -367,7 +365,7 @@ class KafkaDemo(Kafka):
         self._speed = speed
         self._start_ms = start_ms
         self._broker: LocalBroker | None = None
-        self._feeder: subprocess.Popen[bytes] | None = None
+        self._feeder: Child | None = None
 
     def check(self) -> None:
         """Nothing to check before the broker runs."""
@@ -394,17 +392,12 @@ class KafkaDemo(Kafka):
             speed=self._speed,
             start_ms=self._start_ms,
         )
-        with (self._work.path / "feeder.log").open("ab") as log:
-            self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
+        self._feeder = Child("the feeder", feeder_command(job), self._work.path / "feeder.log")
 
     def close(self) -> None:
         super().close()
-        if self._feeder is not None and self._feeder.stdin is not None:
-            self._feeder.stdin.close()
-            try:
-                self._feeder.wait(_FEEDER_STOPS_S)
-            except subprocess.TimeoutExpired:
-                self._feeder.kill()
+        if self._feeder is not None:
+            self._feeder.end()
         if self._broker is not None:
             self._broker.stop()
         self._work.remove()

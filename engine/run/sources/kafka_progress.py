@@ -201,7 +201,7 @@ class KafkaProgress:
         """With `--once`: partitions that are read to the offsets found at the start; never all: that is the end of the
         stream. `latest` is Spark's last report of the `ends` of the query; empty before its first report.
         """
-        ends = _positions(latest) if self._once and self._channels_are_partitions else None
+        ends = positions_in(latest) if self._once and self._channels_are_partitions else None
         if ends is None:
             return []
         finished = [p for p, end in ends.items() if self.read_to.get(p, 0) >= end]
@@ -220,11 +220,11 @@ class KafkaProgress:
 
     def resumed(self, ends: list[str]) -> None:
         """Note that the query continues after these offsets."""
-        self._probe.read_to = _positions(ends) or self._probe.read_to
+        self._probe.read_to = positions_in(ends) or self._probe.read_to
 
     def applied(self, ends: list[str]) -> None:
         """Note how far each partition has been read, and which of its records no longer existed."""
-        read_to = _positions(ends)
+        read_to = positions_in(ends)
         if read_to is None:
             return
         before, earliest = self._probe.read_to, self._probe.earliest
@@ -239,7 +239,7 @@ class KafkaProgress:
 
     def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
         """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
-        read_to = _positions(ends)
+        read_to = positions_in(ends)
         return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
 
     def unread(self) -> Unread:
@@ -291,8 +291,8 @@ def malformed_record(
     return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
 
 
-def _positions(ends: list[str]) -> Positions | None:
-    """The offsets of the query's one source."""
+def positions_in(ends: list[str]) -> Positions | None:
+    """The offsets of the query's one source; None: it has none, or they are not Kafka's."""
     return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
 
 

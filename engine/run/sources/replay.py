@@ -4,7 +4,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from .base import (
     numbered_batches,
     parts_of,
 )
-from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns, together
+from .columns import Columns, canonical_sql, check_files
 from .data_files import DataFile, in_parallel
 from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
@@ -78,14 +78,15 @@ class ReplayTime:
     def __init__(self, *, speed: float | None, batch_rows: int | None) -> None:
         self._speed = speed
         self._batch_rows = batch_rows
-        self._arrivals: NDArray[np.int64] | None = None
+        self.arrivals: NDArray[np.int64] | None = None
+        """Those of all rows (ms, `MIN`: none), in order."""
         self._start_ms = 0
         self._started_s: float | None = None
         """When it started (monotonic); None: it waits for the query's first look at the source."""
 
     def begin(self, arrivals: NDArray[np.int64]) -> None:
-        """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
-        self._arrivals = arrivals
+        """Take the arrivals."""
+        self.arrivals = arrivals
         self._start_ms, self._started_s = self._arrived_by(0), None
 
     def resume(self, rows_read: int, now_ms: int | None = None) -> None:
@@ -119,20 +120,16 @@ class ReplayTime:
         """Ticks must stay below this time: the arrival (ms) of the first unread row; `MIN` if it has none, None after
         the last.
         """
-        assert self._arrivals is not None
-        return int(self._arrivals[rows_read]) if rows_read < len(self._arrivals) else None
-
-    def close(self) -> None:
-        """Release the arrivals, whose file is about to be deleted."""
-        self._arrivals = None
+        assert self.arrivals is not None
+        return int(self.arrivals[rows_read]) if rows_read < len(self.arrivals) else None
 
     def _arrived_by(self, rows_read: int) -> int:
         """The arrival (ms) of the last row read, or of the first one with an arrival."""
-        assert self._arrivals is not None
-        usable = int(self._arrivals.searchsorted(MIN, side="right"))
-        if usable == len(self._arrivals):
+        assert self.arrivals is not None
+        usable = int(self.arrivals.searchsorted(MIN, side="right"))
+        if usable == len(self.arrivals):
             return 0
-        return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
+        return int(self.arrivals[max(usable, min(rows_read, len(self.arrivals)) - 1)])
 
 
 class Replay(Source):
@@ -161,12 +158,9 @@ class Replay(Source):
         self._speed = speed
         self._batch_rows = batch_rows
         self._keep = keep
-        self._files: list[TableFile] | None = None
-        self._identity: dict[str, Any] | None = None
         self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
         self.clock = self._time = ReplayTime(speed=speed, batch_rows=batch_rows)
         self.planner = self
-        self._arrivals: NDArray[np.int64] | None = None
         self._looked_s = 0.0
         self._read_as: str | None = None
         """As what event times are read."""
@@ -177,19 +171,16 @@ class Replay(Source):
             raise UsageError(f"--speed: {self._speed:g} is not above 0; give a number, as in 600, or max")
         if self._batch_rows is not None and self._batch_rows < 1:
             raise UsageError(f"--batch-rows: {self._batch_rows} is not above 0; give a number of rows, as in 10000")
-        self._read_as = together(in_parallel(self._check_file, self._looked_at()))
-        check_alike(self._looked_at(), self._columns)
+        self._read_as = check_files(self._files, self._columns, self.more)
 
     def identity(self) -> dict[str, Any]:
         """The files' names, sizes and digests, the columns, and the batch size, on which the result depends."""
-        if self._identity is None:
-            self._identity = {
-                "kind": "replay",
-                "files": in_parallel(staging.fingerprint, self._looked_at()),
-                "batch_rows": self._batch_rows,
-                **msgspec.to_builtins(self._columns),
-            }
-        return self._identity
+        return {
+            "kind": "replay",
+            "files": self._fingerprints,
+            "batch_rows": self._batch_rows,
+            **msgspec.to_builtins(self._columns),
+        }
 
     def describe(self) -> SourceView:
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
@@ -208,10 +199,10 @@ class Replay(Source):
         if self.more != NOTHING_MORE:
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
-        staging.stage(self._looked_at(), self._columns, origin, self._directory, report, self.more)
-        self._arrivals = arrivals_of(self._directory)
-        self.rows_in_all = len(self._arrivals)
-        self._time.begin(self._arrivals)
+        staging.stage(self._files, self._columns, origin, self._directory, report, self.more)
+        arrivals = arrivals_of(self._directory)
+        self.rows_in_all = len(arrivals)
+        self._time.begin(arrivals)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
@@ -221,13 +212,14 @@ class Replay(Source):
 
     def next_end(self, first_row: int) -> int:
         """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
-        assert self._arrivals is not None
+        arrivals = self._time.arrivals
+        assert arrivals is not None
         clock_ms = self._time.start()
         if clock_ms is None or self._batch_rows is not None:
-            return next_end(self._arrivals, first_row, clock_ms, self._batch_rows, BOUND)
+            return next_end(arrivals, first_row, clock_ms, self._batch_rows, BOUND)
         if time.monotonic() - self._looked_s < BATCH_EVERY_S:
             return first_row
-        end = next_end(self._arrivals, first_row, clock_ms, None, None)
+        end = next_end(arrivals, first_row, clock_ms, None, None)
         self._looked_s = time.monotonic() if end > first_row else self._looked_s
         return end
 
@@ -272,19 +264,17 @@ class Replay(Source):
         return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
-        self._arrivals = None
-        self._time.close()
+        self._time.arrivals = None  # a map of a file that is about to be deleted
         if not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _check_file(self, file: TableFile) -> str | None:
-        check_record_columns(file, self.more)
-        return check_columns(file, self._columns)
 
     def _staged(self) -> StagedRows:
         return StagedRows(str(self._directory.absolute()))
 
-    def _looked_at(self) -> list[TableFile]:
-        if self._files is None:
-            self._files = in_parallel(look_at, self._paths)
-        return self._files
+    @cached_property
+    def _files(self) -> list[TableFile]:
+        return in_parallel(look_at, self._paths)
+
+    @cached_property
+    def _fingerprints(self) -> list[dict[str, Any]]:
+        return in_parallel(staging.fingerprint, self._files)
