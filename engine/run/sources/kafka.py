@@ -24,7 +24,6 @@ from ...kafka.cluster import (
 )
 from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
-from ...kafka.probe import Probe
 from ...snapshot import SourceView
 from ...system.child import Child
 from ...system.errors import RunError, UsageError
@@ -107,9 +106,8 @@ class Kafka(Source):
         """As what times in the latest values are read."""
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
-        self._probe = Probe(self._topics, self.notes.add, self._look_ahead)
         self.progress = self._progress = KafkaProgress(
-            self._topics, self._probe, self.notes.add, channels_are_partitions=columns.by_partition, once=once
+            self._topics, self.notes.add, self._look_ahead, channels_are_partitions=columns.by_partition, once=once
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
@@ -118,15 +116,8 @@ class Kafka(Source):
             self.part_name = self._progress.part_name
         self._balancer: KafkaBalancer | None = None
         if max_drift_ms is not None:
-            self._balancer = KafkaBalancer(
-                config,
-                self._progress,
-                self._probe,
-                time=columns.time,
-                unit=columns.unit,
-                max_drift_ms=max_drift_ms,
-                file=directory / _HELD_BACK,
-            )
+            file = directory / _HELD_BACK
+            self._balancer = KafkaBalancer(config, self._progress, columns, max_drift_ms=max_drift_ms, file=file)
             self._balancer.enforced = reader == "python"
             self.balance = self._balancer.balance
 
@@ -182,8 +173,8 @@ class Kafka(Source):
         with contextlib.closing(Cluster(self._config)) as cluster:
             partitions = self._wait_for_topics(cluster, report)
             self._progress.begin(self._start_offsets(cluster, partitions))
-            self._probe.earliest = cluster.earliest(partitions)
-        self._probe.start(self._config)
+            self._progress.earliest = cluster.earliest(partitions)
+        self._progress.start(self._config)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of records; `UsageError` if the connector is required and missing."""
@@ -199,13 +190,13 @@ class Kafka(Source):
         self._settle_reader(spark)
         self.counted_by_spark = False  # tasks read the records
         options, progress = self._reader_options(spark), self._progress
-        return ranges_reader(self._from_python(spark), options, progress.start, progress.channel_of, self._canonical)
+        return ranges_reader(self._from_python(spark), options, progress.starts, progress.channel_of, self._canonical)
 
     def _settle_reader(self, spark: "SparkSession") -> None:
         if self._asked_reader == "connector" and not _has_connector(spark):
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "python" if self._by_python(spark) else "connector"
-        self._probe.rereads = self._reader == "python"
+        self._progress.rereads = self._reader == "python"
         if self._balancer is not None:
             self._balancer.enforced = self._reader == "python"
             if not self._balancer.enforced:
@@ -228,7 +219,7 @@ class Kafka(Source):
 
     def close(self) -> None:
         """Stop probing the cluster, and delete the temporary files of this run."""
-        self._probe.stop()
+        self._progress.stop()
         if self._balancer is not None:
             self._balancer.close()
         if not self._keep:
@@ -294,7 +285,7 @@ class Kafka(Source):
             .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
             .options(**self._config.for_connector())
             .option("subscribe", ",".join(self._topics))
-            .option("startingOffsets", msgspec.json.encode(offsets_of(self._progress.start)).decode())
+            .option("startingOffsets", msgspec.json.encode(offsets_of(self._progress.starts)).decode())
             .option("failOnDataLoss", "false")
             .option("maxOffsetsPerTrigger", self._batch_records)
             .option("kafka.isolation.level", "read_committed")
@@ -319,7 +310,7 @@ class Kafka(Source):
         return ReaderOptions(
             config=self._config,
             topics=self._topics,
-            start=offsets_of(self._progress.start),
+            start=offsets_of(self._progress.starts),
             most=self._batch_records,
             tasks=spark.sparkContext.defaultParallelism,
             keys=self._columns.needs_key or self.more.whole or "key" in self.more.explain,
