@@ -115,9 +115,7 @@ class Engine:
                 raise
 
     def _run_all(self) -> int:
-        self._host.begin(stop_on_eof=self._options.stop_on_eof)
-        if self._options.on_alert is not None:
-            self._host.run_on_alert(self._options.on_alert)
+        self._host.begin(stop_on_eof=self._options.stop_on_eof, on_alert=self._options.on_alert)
         with ExitStack() as closing:
             directory = self._options.state_dir
             if directory is None:
