@@ -320,22 +320,15 @@ def _integers(number: str, unit: Unit) -> str:
 def _floats(number: str, unit: Unit) -> str:
     rate = PER_SECOND[unit]
     micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
-    return _usable(f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end")
+    ms = f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end"
+    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
 
 
 def _iso_8601(text: str) -> str:
     with_seconds = f"regexp_replace({text}, r'^(.{{16}})(Z|[+-])', '$1:00$2')"  # Spark takes no zone without seconds
-    times = _timestamps(f"try_cast({with_seconds} as timestamp)")
-    return f"case when {text} rlike {_raw(ISO_8601)} then {times} end"
-
-
-def _timestamps(timestamp: str) -> str:
-    first, last = usable_range("us")
-    return f"case when unix_micros({timestamp}) between {first}L and {last}L then unix_millis({timestamp}) end"
-
-
-def _usable(ms: str) -> str:
-    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
+    time, (first, last) = f"try_cast({with_seconds} as timestamp)", usable_range("us")
+    ms = f"case when unix_micros({time}) between {first}L and {last}L then unix_millis({time}) end"
+    return f"case when {text} rlike {_raw(ISO_8601)} then {ms} end"
 
 
 def _floor_div(number: str, divisor: int) -> str:
