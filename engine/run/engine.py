@@ -237,12 +237,18 @@ class Engine:
             watch.stop()
 
     def _publish_between_batches(self, silent_s: float) -> None:
+        """Publish a snapshot, which may be old (a batch is running), with what the source reports now."""
         self._host.started()
         snapshot = self._snapshot_now(timeout_s=0)
         if snapshot is None and self._last is not None:
             snapshot = replace(self._last, points=[])  # these were sent with it
-        if snapshot is not None and not self._waiting:  # else a batch has added a newer one
-            self._host.publish(self._as_of_now(snapshot, self._jvm_notes(silent_s)))
+        if snapshot is None or self._waiting:  # a batch has added a newer one
+            return
+        unread, hung = self._unread(), self._jvm_notes(silent_s)
+        if hung or (unread is not None and unread.records is None):
+            snapshot = replace(snapshot, state="stale")
+        now_ms, notes = time.time_ns() // 1_000_000, [*self._notes.now(), *hung]
+        self._host.publish(replace(snapshot, verdict=verdict_of(snapshot), wall_ms=now_ms, notes=notes))
 
     def _finish(self, run: Run) -> int:
         """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
@@ -317,18 +323,6 @@ class Engine:
             late_sample=None if late is None else late.sample,
         )
         return run.judged(snapshot, unread)
-
-    def _as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
-        """A snapshot that may be old (a batch is running), updated with what the source reports now.
-
-        `hung` are the notes on a JVM that does not answer.
-        """
-        unread = self._unread()
-        stale = unread is not None and unread.records is None
-        if stale or hung:
-            snapshot = replace(snapshot, state="stale")
-        notes = [*self._notes.now(), *hung]
-        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
 
     def _unread(self) -> Unread | None:
         progress = self._source.progress

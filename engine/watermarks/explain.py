@@ -147,7 +147,9 @@ def _column(name: str, counts: dict[str, Count], late: int, records: int) -> Exp
         return -_evidence(pair[1].late, pair[1].records + pair[1].missed, late, records), pair[0]
 
     other_records = records - sum(count.records for count in counts.values())
-    usual, least = _usual(counts.values(), late, records), _least(len(counts) + other_records)
+    usual = _usual(counts.values(), late, records)
+    # The evidence that a value needs so that none of so many has it by chance.
+    least = NormalDist().inv_cdf(1 - _CHANCE / max(len(counts) + other_records, 1) / 2) ** 2
     return ExplainedColumn(
         column=name,
         values=[
@@ -193,11 +195,6 @@ def _usual(counts: Iterable[Count], late: int, records: int) -> tuple[int, int]:
     if left_out > _FEW_SELDOM * records:
         return late, records
     return late - sum(count.late for count in seldom), records - left_out
-
-
-def _least(compared: int) -> float:
-    """The evidence that a value needs so that none of `compared` values has it by chance."""
-    return NormalDist().inv_cdf(1 - _CHANCE / max(compared, 1) / 2) ** 2
 
 
 def _evidence(late: int, records: int, all_late: int, all_records: int) -> float:

@@ -122,7 +122,11 @@ def _check_file(file: TableFile, columns: Columns, more: RecordColumns) -> str |
                     f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use",
                     code="no_condition",
                 )
-    unsure = {option: name for option, name in columns.times.items() if not _is_typed_time(file, name)}
+    # Of a column whose type is a time all values are, also those out of range.
+    types = file.types or {}
+    unsure = {
+        option: name for option, name in columns.times.items() if name not in types or _family(types[name]) != "time"
+    }
     first = sample(file, list(dict.fromkeys(unsure.values()))) if unsure else None
     formats: dict[str, str | None] = dict.fromkeys(unsure)
     if first is not None:
@@ -336,11 +340,6 @@ def record_type(kind: Any) -> Any:
 def plain_type(kind: Any) -> Any:
     """The same type without dictionary, which Spark does not accept."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_typed_time(file: TableFile, name: str) -> bool:
-    """Whether all values are times by their type, also those out of range."""
-    return file.types is not None and _family(file.types[name]) == "time"
 
 
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> str | None:
