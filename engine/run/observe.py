@@ -31,7 +31,7 @@ from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Session, Settings
 from ..watermarks.window_operator import Firing, LateRecords, late_records
 from .column_groups import Read, Work, groups_of_shares, longs, tables_of
-from .groups import Flags, Levels, Longs, late_until, observation_of, starts_every
+from .groups import BEFORE_ALL_MS, Flags, Levels, Longs, late_until, observation_of, starts_every
 from .late_output import LateOutput
 from .row_groups import ORDERED, Aggregation
 from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, canonical_columns
@@ -183,7 +183,9 @@ class Observer:
             self.frame = self._reader.frame
             return
         rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
-        self._warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
+        # Any rows let Spark compile all expressions before the first batch.
+        any_rows = (rows, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0))
+        self._warming = threading.Thread(target=self._aggregation.table, args=any_rows, name="wmtop-warm-up")
         self._warming.start()
         self.frame = source.load(spark)
 

@@ -184,47 +184,34 @@ class Aggregation:
         if ordered:
             batch = batch.persist()
         try:
-            measured = self._measured(batch, levels)
-            table = self._unpacked(self._grouped(measured).toArrow())
-            sequences = sequences_of(measured, monitor) if ordered else []
+            table = self.table(batch, levels)
+            sequences = sequences_of(self._measured(batch, levels), monitor) if ordered else []
         finally:
             if ordered:
                 batch.unpersist()
         return observation_of(table, number, levels, sequences, self._part_name)
 
-    def warm_up(self, batch: "DataFrame") -> None:
-        """Let Spark compile all expressions before the first batch; `batch` is any rows with the columns."""
-        self.grouped(batch, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)).toArrow()
-
     def grouped(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
         """The groups of a batch as Spark computes them, with packed keys; lazy."""
-        return self._grouped(self._measured(batch, levels))
-
-    def table(self, batch: "DataFrame", levels: Levels) -> Any:
-        """The groups of a batch, in the columns of `groups`."""
-        return self._unpacked(self.grouped(batch, levels).toArrow())
-
-    def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
-        return batch.selectExpr(*self._others, f"{SHORT_NAME_SQL} as {CHANNEL}", *self._measures_sql(levels))
-
-    def _grouped(self, measured: "DataFrame") -> "DataFrame":
         keys, aggregates = self._parsed
         channel = CHANNEL if self._channel_of_part is None else PART
         names = [_PACKED] if self._packs else ["start", *self._shape.sizes]
-        return measured.select("*", *keys).groupBy(channel, *names).agg(*aggregates)
+        return self._measured(batch, levels).select("*", *keys).groupBy(channel, *names).agg(*aggregates)
 
-    def _unpacked(self, table: Any) -> Any:
-        """The result of `grouped`, in the columns of `groups`."""
+    def table(self, batch: "DataFrame", levels: Levels) -> Any:
+        """The groups of a batch, in the columns of `groups`."""
+        table: Any = self.grouped(batch, levels).toArrow()
         if self._packs:
             table = self._with_keys(table)
         if self._channel_of_part is None:
             return table
         parts = table[PART].combine_chunks().dictionary_encode()
-        names = pa.array(
-            [short_name(self._channel_of_part(part)) for part in parts.dictionary.to_pylist()], pa.string()
-        )
-        channels = pa.DictionaryArray.from_arrays(parts.indices, names)
+        names = [short_name(self._channel_of_part(part)) for part in parts.dictionary.to_pylist()]
+        channels = pa.DictionaryArray.from_arrays(parts.indices, pa.array(names, pa.string()))
         return table.set_column(table.schema.get_field_index(PART), CHANNEL, channels)
+
+    def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
+        return batch.selectExpr(*self._others, f"{SHORT_NAME_SQL} as {CHANNEL}", *self._measures_sql(levels))
 
     def _with_keys(self, table: Any) -> Any:
         """The table with the keys that `_PACKED` holds."""
