@@ -171,22 +171,18 @@ class Run:
         """Do the emits owed by processing time, if the source has nothing unread."""
         if not self._source.ticks or self.monitor.ended or self._stopping:
             return
-        if not self._lock.acquire(blocking=False):
-            return  # a batch runs: no emits in the meantime
-        try:
-            if self.failure is not None:
-                return  # the batch may be half applied: none of it is saved
+        with self.looking(0) as monitor:
+            if monitor is None or self.failure is not None:
+                return  # a batch runs, or has failed and may be half applied: none of it is saved
             now = self._owed_until()
             if now is None:
                 return
-            before = self.monitor.durable_fingerprint()
+            before = monitor.durable_fingerprint()
             self._channels.register(now)
-            firings = self.monitor.tick_until(now) + self._channels.retire(now, self.progress)
+            firings = monitor.tick_until(now) + self._channels.retire(now, self.progress)
             self._channels.balance()
-            if firings or before != self.monitor.durable_fingerprint():
+            if firings or before != monitor.durable_fingerprint():
                 self._save(firings)
-        finally:
-            self._lock.release()
 
     def _owed_until(self) -> int | None:
         """Until when (processing time, ms) emits are owed; None while the source may have unread records."""
