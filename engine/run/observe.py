@@ -172,29 +172,24 @@ class Observer:
         self._monitor = monitor
         self._output = output
         self._settings, self._edges = settings, edges = monitor.settings, monitor.edges
-        self._planner = source.planner
         self._malformed_of = source.malformed_of
         parts = source.part_name is not None or source.channel_of_part is not None
         columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
         self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part, source.part_name)
-        self._reader = None if settings.strategy in ORDERED else source.columns_of(spark)
+        self.by_columns = settings.strategy not in ORDERED and source.has_columns(spark)
+        """Whether tasks read the records, which they can do again, and not Spark as rows."""
         self._warming: threading.Thread | None = None
-        if self._reader is not None:
-            self.frame = self._reader.frame
-            return
-        rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
-        # Any rows let Spark compile all expressions before the first batch.
-        any_rows = (rows, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0))
-        self._warming = threading.Thread(target=self._aggregation.table, args=any_rows, name="wmtop-warm-up")
-        self._warming.start()
-        self.frame = source.load(spark)
+        if not self.by_columns:  # any rows let Spark compile all expressions before the first batch
+            rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
+            any_rows = (rows, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0))
+            self._warming = threading.Thread(target=self._aggregation.table, args=any_rows, name="wmtop-warm-up")
+            self._warming.start()
+        self._reader = source.load(spark, as_columns=self.by_columns)
+        self.frame = self._reader.frame
 
     def observe(self, batch: Batch, number: int, levels: Levels) -> BatchObservation:
         """The observation of the next batch; its late records are written before anything is applied."""
         self.warmed_up()
-        if self._planner is not None and self._reader is None:
-            rows = self._planner.rows(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
-            batch = batch._replace(frame=rows)
         with self._read_once(batch) as once:
             return self._with_late(once, self._with_example(once, self._grouped(once, number, levels)), levels)
 
@@ -206,24 +201,25 @@ class Observer:
 
     @contextmanager
     def _read_once(self, batch: Batch) -> Generator[Batch]:
-        """The batch, cached by Spark while it is read several times; tasks can read columns again."""
-        if self._monitor.explain is None or self._reader is not None:
+        """The batch, with its rows if it is read as such: cached by Spark while they are read several times."""
+        if self.by_columns:
             yield batch
             return
-        cached = batch.frame.persist()
+        rows = self._reader.rows(batch)
+        if self._monitor.explain is None:
+            yield batch._replace(frame=rows)
+            return
+        cached = rows.persist()
         try:
             yield batch._replace(frame=cached)
         finally:
             cached.unpersist()
 
     def _grouped(self, batch: Batch, number: int, levels: Levels) -> BatchObservation:
-        reader = self._reader
-        if reader is None:
-            return self._aggregation.observe(batch.frame, number, levels, self._monitor)
-        shares = reader.shares(batch)
-        work = Work(reader.read, self._settings, self._edges, levels)
-        if not shares:  # no records, or only Spark knows where the batch begins
-            return self._aggregation.observe(reader.rows(batch), number, levels, self._monitor)
+        read, shares = self._reader.read, self._reader.shares(batch)
+        if read is None or not shares:  # no records, or only Spark knows where the batch begins
+            return self._aggregation.observe(self._rows(batch), number, levels, self._monitor)
+        work = Work(read, self._settings, self._edges, levels)
         return observation_of(groups_of_shares(batch.frame.sparkSession, shares, work), number, levels, [])
 
     def _with_example(self, batch: Batch, observation: BatchObservation) -> BatchObservation:
@@ -249,18 +245,18 @@ class Observer:
 
     def _values(self, batch: Batch, work: "Explaining") -> list[Values]:
         """The counts of the batch's values, from the columns that tasks read, else from its rows."""
-        reader = self._reader
-        if reader is not None and (shares := reader.shares(batch)):
+        read, shares = self._reader.read, self._reader.shares(batch)
+        if read is not None and shares:
             tasks = batch.frame.sparkSession.sparkContext.parallelize(shares, len(shares))
-            return merged(tasks.mapPartitions(partial(_values_of_shares, reader.read, work)).collect(), work.columns)
+            return merged(tasks.mapPartitions(partial(_values_of_shares, read, work)).collect(), work.columns)
         columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
         rows = self._rows(batch).selectExpr(TIME, *columns)
         reports = map_in_arrow(rows, partial(_values_of_rows, work), "report binary").collect()
         return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
 
     def _rows(self, batch: Batch) -> "DataFrame":
-        """The records of a batch as rows with the columns of `Source.load`."""
-        return batch.frame if self._reader is None else self._reader.rows(batch)
+        """The records of a batch as rows."""
+        return self._reader.rows(batch) if self.by_columns else batch.frame
 
 
 def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool) -> Explain | None:

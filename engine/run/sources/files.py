@@ -26,7 +26,7 @@ from .base import (
     OFFSET,
     TIME,
     Batch,
-    ColumnReader,
+    BatchReader,
     RecordColumns,
     Source,
     canonical_rows,
@@ -158,20 +158,25 @@ class Files(Source):
             kind="files", description=str(self._directory), time_column=self._columns.time, time_unit=self._read_as
         )
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
-        return self._rows(self._paths(spark))
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """Not with a `--marker`, which Spark evaluates."""
+        return self._columns.marker is None
 
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The columnar way; None with a `--marker`, which Spark evaluates."""
-        if self._columns.marker is not None:
-            return None
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
+        """The rows of new files; as columns, the query has only their paths and sizes."""
+        start_workers(spark, self.in_tasks(spark))
+        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE)
+        files = files.options(**self._options(self._first_files[0]))
+        paths = files.load(local_uri(self._directory)).select("path", "length")
+        if not as_columns:
+            return BatchReader(self._rows(paths))
         first, cores = self._first_files[0], spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[Piece]]:
             return pieces_of(_files_in(batch), cores, by_row_group=first.format == "parquet")
 
         read = FileRows(first, self._columns, RecordColumns(explain=self.more.explain))
-        return ColumnReader(self._paths(spark), shares, read, lambda batch: self._rows(batch.frame))
+        return BatchReader(paths, lambda batch: self._rows(batch.frame), shares, read)
 
     def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
         read = FileRows(self._first_files[0], self._columns, NOTHING_MORE)
@@ -186,15 +191,8 @@ class Files(Source):
     def trigger(self) -> dict[str, Any]:
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
-    def _paths(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of new files: their paths and sizes."""
-        start_workers(spark, self.in_tasks(spark))
-        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE)
-        files = files.options(**self._options(self._first_files[0]))
-        return files.load(local_uri(self._directory)).select("path", "length")
-
     def _rows(self, paths: "DataFrame") -> "DataFrame":
-        """The rows of files, in the columns of `load`."""
+        """The rows of files, in the canonical columns."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         read = FileRows(self._first_files[0], self._columns, self.more)

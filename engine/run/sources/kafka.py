@@ -31,7 +31,7 @@ from ...system.files import PrivateDirectory, replace_file
 from ...system.json_path import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
-from .base import NOTHING_MORE, Batch, ColumnReader, Source, canonical_rows
+from .base import NOTHING_MORE, Batch, BatchReader, Source, canonical_rows
 from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
 
 if TYPE_CHECKING:
@@ -176,21 +176,21 @@ class Kafka(Source):
             self._progress.earliest = cluster.earliest(partitions)
         self._progress.start(self._config)
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """With kafka-python, where all that is needed of a record are its partition and timestamp."""
+        return self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)
+
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
         """The stream of records; `UsageError` if the connector is required and missing."""
         self._settle_reader(spark)
-        return self._canonical(self._from_connector(spark) if self._reader == "connector" else self._from_python(spark))
-
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
-        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)):
-            return None
+        raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
+        if not as_columns:
+            return BatchReader(self._canonical(raw))
         from .kafka_stream import ranges_reader
 
-        self._settle_reader(spark)
         self.counted_by_spark = False  # tasks read the records
         options, progress = self._reader_options(spark), self._progress
-        return ranges_reader(self._from_python(spark), options, progress.starts, progress.channel_of, self._canonical)
+        return ranges_reader(raw, options, progress.starts, progress.channel_of, self._canonical)
 
     def _settle_reader(self, spark: "SparkSession") -> None:
         if self._asked_reader == "connector" and not _has_connector(spark):

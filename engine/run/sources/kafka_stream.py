@@ -31,7 +31,7 @@ from ...kafka.cluster import (
 )
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
-from .base import CHANNEL, OFFSET, TIME, Batch, ColumnReader, divided, parts_of
+from .base import CHANNEL, OFFSET, TIME, Batch, BatchReader, divided, parts_of
 from .kafka_batches import HEADERS, DecodedRecords, deliver_batches, records_of
 from .kafka_progress import positions_in
 
@@ -366,7 +366,7 @@ def ranges_reader(
     first: Positions,
     channel_of: Callable[[TopicPartition], str],
     rows_of: "Callable[[DataFrame], DataFrame]",
-) -> ColumnReader:
+) -> BatchReader:
     """Topics whose channels are partitions: Spark plans offsets, tasks read between them.
 
     `first`: where the run starts; `rows_of`: a frame in the canonical columns.
@@ -379,4 +379,4 @@ def ranges_reader(
         named = [replace(part, channel=channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
         return divided(named, options.tasks, lambda part: part.end - part.start)
 
-    return ColumnReader(frame, shares, KafkaRows(options), lambda batch: rows_of(batch.frame))
+    return BatchReader(frame, lambda batch: rows_of(batch.frame), shares, KafkaRows(options))

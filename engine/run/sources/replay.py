@@ -24,7 +24,7 @@ from .base import (
     OFFSET,
     TIME,
     Batch,
-    ColumnReader,
+    BatchReader,
     Source,
     canonical_rows,
     numbered_batches,
@@ -204,11 +204,21 @@ class Replay(Source):
         self.rows_in_all = len(arrivals)
         self._time.begin(arrivals)
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
-        """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """Not with a `--marker`, which Spark evaluates."""
+        return self._columns.marker is None
+
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
+        """The staged rows of each batch, a range for each task; as columns without conversion."""
         start_workers(spark, self.in_tasks(spark))
-        self.rows(spark, 0, 0)
-        return numbered_batches(spark)
+        tasks = spark.sparkContext.defaultParallelism
+
+        def shares(batch: Batch) -> list[list[tuple[int, int]]]:
+            return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
+
+        frame = numbered_batches(spark)
+        self.rows(Batch(frame, 0, ["0"]))  # checks the marker
+        return BatchReader(frame, self.rows, shares, self._staged()) if as_columns else BatchReader(frame, self.rows)
 
     def next_end(self, first_row: int) -> int:
         """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
@@ -223,30 +233,17 @@ class Replay(Source):
         self._looked_s = time.monotonic() if end > first_row else self._looked_s
         return end
 
-    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
-        """Some staged rows, a range for each task."""
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The staged rows of a batch, a range for each task."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
+        spark = batch.frame.sparkSession
+        parts = ranges(batch.first_row, int(batch.ends[0]), spark.sparkContext.defaultParallelism)
         read = self._staged()
         numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
         rows = map_in_arrow(numbers, partial(read.in_rows, parts), from_arrow_schema(read.schema()))
         canonical = canonical_sql(self._columns, (TIME, ARRIVAL, OFFSET), self.more.explain)
         return canonical_rows(rows, canonical, self._columns.marker)
-
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The staged rows without conversion; None with a `--marker`, which Spark evaluates."""
-        if self._columns.marker is not None:
-            return None
-        tasks = spark.sparkContext.defaultParallelism
-
-        def shares(batch: Batch) -> list[list[tuple[int, int]]]:
-            return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
-
-        def rows(batch: Batch) -> "DataFrame":
-            return self.rows(spark, batch.first_row, int(batch.ends[0]))
-
-        return ColumnReader(self.load(spark), shares, self._staged(), rows)
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""

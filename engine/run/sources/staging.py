@@ -284,7 +284,7 @@ def malformed_of(directory: Path) -> MalformedRecord | None:
 
 
 class StagedRows(Struct, frozen=True):
-    """Reads ranges of staged rows in the canonical columns (a `ColumnReader`'s `read`); pickled to the tasks."""
+    """Reads ranges of staged rows in the canonical columns (a `BatchReader`'s `read`); pickled to the tasks."""
 
     directory: str
 
