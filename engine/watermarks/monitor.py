@@ -27,7 +27,7 @@ from .explain import Explain
 from .generators import Generator, new_generator
 from .observation import BatchObservation, MalformedRecord, Offender, greatest_times
 from .operator_clock import Clock, OperatorClock, new_clock
-from .settings import Settings, SettingsChange, changed, emitted, noted
+from .settings import MAX_CHANGES, Settings, SettingsChange, changed, emitted
 from .times import MIN
 from .watermark_history import WatermarkHistory
 from .whatif import Clocks, IdleRung, LatenessWhatIf, new_idle_rungs, new_lateness_whatif
@@ -271,7 +271,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             self._clocks.set_idle_after(idle_after_ms)
         self.settings = msgspec.structs.replace(settings, version=change.version)
         self.resend = True
-        self.changes = noted(self.changes, change, self.now_ms)
+        self.changes = [*self.changes, msgspec.structs.replace(change, now_ms=self.now_ms)][-MAX_CHANGES:]
         return firings
 
     def exclude(self, duration_ms: int, until: int, channels: list[str] | None = None) -> None:
