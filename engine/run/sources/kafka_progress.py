@@ -88,30 +88,23 @@ class KafkaColumns(Struct, frozen=True):
 
     def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
         """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
-        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
-        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
-        columns.append(f"offset as {OFFSET}")
-        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
+        channel, part = "cast(partition as string)", "cast(partition as bigint)"
+        if len(topics) > 1:
+            names = ", ".join(text_literal(topic) for topic in sorted(topics))
+            part = f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
+            channel = "concat(topic, '-', partition)"
+        if self.channel != "partition":
+            text = "key" if self.channel == "key" else _field(self.channel)
+            channel = f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+        time = "timestamp_ms" if self.time is None else self._time_sql(self.time)
+        columns = [f"{channel} as {CHANNEL}", f"{time} as {TIME}", f"offset as {OFFSET}", f"{part} as {PART}"]
         if self.watermark is not None:
             columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
         columns += record_sql([explained_sql(name) for name in more.explain], ())
         return [*columns, RECORD] if more.whole else columns
 
-    def _channel_sql(self, several_topics: bool) -> str:
-        if self.channel == "partition":
-            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
-        text = "key" if self.channel == "key" else _field(self.channel)
-        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-
     def _time_sql(self, path: JsonPath) -> str:
         return text_to_ms_sql(_field(path), self.unit)
-
-
-def _part_sql(topics: list[str]) -> str:
-    if len(topics) == 1:
-        return "cast(partition as bigint)"
-    names = ", ".join(text_literal(topic) for topic in topics)
-    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
 
 
 def explained_sql(name: str) -> str:
