@@ -99,6 +99,7 @@ class Kafka(Source):
         self._once = once
         self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MAX_BALANCED)
         self._directory = directory
+        self._ids_file = directory / "topics.json"
         self._keep = keep
         self._resuming = resuming
         self._cluster_id: str | None = None
@@ -323,10 +324,6 @@ class Kafka(Source):
     def _by_python(self, spark: "SparkSession") -> bool:
         """Whether kafka-python reads instead of Spark's connector."""
         return self._asked_reader == "python" or not _has_connector(spark)
-
-    @property
-    def _ids_file(self) -> Path:
-        return self._directory / "topics.json"
 
     def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
         """Recognise times once there are records, and find the newest of them for balanced reading."""
