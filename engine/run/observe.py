@@ -1,7 +1,6 @@
 """What is observed of a run: groups, late records and values of `--explain` of a batch; channels; Spark's progress.
 
-The values come from Arrow columns that tasks read, or from rows; both ways yield `ValueRow`s, which `merged`
-adds up: of each task the values with most late records, then most records.
+The values come from Arrow columns that tasks read, or from rows; both ways yield `Values`, which `merged` adds up.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -25,7 +24,7 @@ from msgspec.structs import asdict, replace
 from ..snapshot import Folded, Note, SparkProgress
 from ..system.errors import UsageError
 from ..watermarks.channels import Unread
-from ..watermarks.explain import LONGEST, MAX_VALUES, Explain, ValueRow, Values, merged
+from ..watermarks.explain import LONGEST, MAX_VALUES, Count, Explain, Values, merged
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Session, Settings
@@ -252,7 +251,7 @@ class Observer:
         columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
         rows = self._rows(batch).selectExpr(TIME, *columns)
         reports = map_in_arrow(rows, partial(_values_of_rows, work), "report binary").collect()
-        return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
+        return merged([msgspec.json.decode(row["report"], type=list[Values]) for row in reports], work.columns)
 
     def _rows(self, batch: Batch) -> "DataFrame":
         """The records of a batch as rows."""
@@ -278,36 +277,36 @@ class Explaining(Struct, frozen=True):
     columns: int
 
 
-def _values_of_shares(read: Read, work: Explaining, shares: Iterable[list[Any]]) -> Iterator[list[ValueRow]]:
+def _values_of_shares(read: Read, work: Explaining, shares: Iterable[list[Any]]) -> Iterator[list[Values]]:
     for share in shares:
-        yield from (value_rows(rows, work) for rows in tables_of(share, read))
+        yield from (values_of(rows, work) for rows in tables_of(share, read))
 
 
 def _values_of_rows(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
     parts = list(batches)
     if parts:
-        report = msgspec.json.encode(value_rows(pa.Table.from_batches(parts), work))
+        report = msgspec.json.encode(values_of(pa.Table.from_batches(parts), work))
         yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
-def value_rows(rows: "pa.Table", work: Explaining) -> list[ValueRow]:
-    """The same of a table with the time, and each column's values (text, null: no value) under its number."""
+def values_of(rows: "pa.Table", work: Explaining) -> list[Values]:
+    """The counts of each column in a table with the time, and each column's values (text, null: no value) under its
+    number; of a column the values with most late records, then most records.
+    """
     if rows[TIME].null_count:
         rows = rows.filter(rows[TIME].is_valid())
     late = pa.array(_late(longs(rows[TIME]), work.settings, work.late))
-    return [row for number in range(work.columns) for row in _column(number, rows[f"{EXPLAIN}{number}"], late)]
+    return [_column(rows[f"{EXPLAIN}{number}"], late) for number in range(work.columns)]
 
 
-def _column(number: int, values: Any, late: Any) -> Iterator[ValueRow]:
+def _column(values: Any, late: Any) -> Values:
     each: Any = pa.table({"value": values, "late": late, "records": pa.repeat(1, len(late))}).unify_dictionaries()
     sums = _sums(each.combine_chunks())
     names: Any = pc.utf8_slice_codeunits(sums["value"].cast(pa.string()), 0, LONGEST)
     sums = _sums(sums.set_column(0, "value", names.fill_null(NO_CHANNEL)))  # cut values may coincide
     sums = sums.sort_by([("late", "descending"), ("records", "descending"), ("value", "ascending")])
-    for row in sums.slice(0, MAX_VALUES).to_pylist():
-        yield number, row["value"], row["late"], row["records"]
-    if sums.num_rows > MAX_VALUES:
-        yield number, None, 0, pc.max(sums["records"].slice(MAX_VALUES)).as_py()
+    counts = {row["value"]: Count(row["late"], row["records"]) for row in sums.slice(0, MAX_VALUES).to_pylist()}
+    return Values(counts, pc.max(sums["records"].slice(MAX_VALUES)).as_py() or 0)
 
 
 def _sums(rows: Any) -> Any:

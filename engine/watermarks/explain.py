@@ -25,11 +25,6 @@ _TIMES_LESS, _FEW_SELDOM = 3, 0.2
 have at most this share of the records.
 """
 
-ValueRow = tuple[int, str | None, int, int]
-"""A column's number, a value, its late records and all of them. The value None stands for the dropped values: no one
-of them has more records.
-"""
-
 
 class ExplainedValue(Struct, frozen=True):
     """A value and its records; `lift` is its share among the late records over its share among all.
@@ -97,17 +92,11 @@ class Values(Struct, array_like=True):
             self.counts = dict(ranked[:MAX_VALUES])
 
 
-def merged(reports: Iterable[Iterable[ValueRow]], columns: int) -> list[Values]:
+def merged(reports: Iterable[list[Values]], columns: int) -> list[Values]:
     """The counts of each column from reports about different records."""
     total = [Values() for _ in range(columns)]
     for report in reports:
-        values = [Values() for _ in range(columns)]
-        for column, name, late, records in report:
-            if name is None:
-                values[column].uncounted = records
-            else:
-                values[column].counts[name] = Count(late, records)
-        for counted, more in zip(total, values, strict=True):
+        for counted, more in zip(total, report, strict=True):
             counted.add(more)
     return total
 
