@@ -22,7 +22,7 @@ from ..system.files import replace_file, sync_path
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import LateRecords
 from .durable_state import SavedState, unwritable
-from .row_groups import ADDED, LATE_BY, LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, late_rows
+from .row_groups import ADDED, LATE_BY, LATE_TIME, late_rows
 from .sources.base import Source
 
 if TYPE_CHECKING:
@@ -81,15 +81,7 @@ class LateSample:
         order = [(LATE_BY, "descending"), (LATE_TIME, "ascending")]
         rows: list[dict[str, Any]] = table.sort_by(order).slice(0, MAX_IN_SAMPLE).to_pylist()
         return [
-            LateRecord(
-                batch=batch,
-                channel=row[LATE_CHANNEL],
-                time_ms=row[LATE_TIME],
-                watermark_ms=row[LATE_WATERMARK],
-                window_end_ms=row[LATE_WINDOW_END],
-                late_by_ms=row[LATE_BY],
-                **{name: row.get(name) for name in _POSITION},
-            )
+            LateRecord(batch=batch, **{name.removeprefix("wmtop_"): value for name, value in row.items()})
             for row in rows
         ]
 
