@@ -185,7 +185,7 @@ class Engine:
     def _start_query(self) -> None:
         assert self._run is not None
         assert self._spark is not None
-        if not is_local_master(self._spark.sparkContext.master):
+        if not is_local_master(str(self._spark.sparkContext.master)):
             with self._host.step(f"waiting for executors of {self._options.master}"):
                 prepare_executors(self._spark, self._run.in_tasks(self._spark), self._say)
         with self._host.step("warming up"):
