@@ -182,10 +182,7 @@ class TimeWindows(Struct, tag="time", dict=True):
 
 
 class SessionWindows(Struct, tag="session"):
-    """The live sessions, which neither overlap nor touch, by start.
-
-    `cells` are groups, each of records of one channel that lie within less than one gap of each other.
-    """
+    """The live sessions, which neither overlap nor touch, by start."""
 
     spec: Session
     allowed_lateness_ms: int
@@ -198,6 +195,7 @@ class SessionWindows(Struct, tag="session"):
     def add(self, cells: list[Group], level: int) -> list[tuple[Added, dict[str, int]]]:
         """Merge a batch's cells. Returns for each of their sessions, latest first, the outcome and its new records.
 
+        A cell is a group whose records lie within less than one gap of each other, from `min_ms` to `max_ms`.
         TooManyWindowsError beyond `MAX_COUNTERS`, before anything has changed.
         """
         outcomes, live = self._outcomes(cells, level)
