@@ -46,8 +46,9 @@ class FilesABatch(Files):
 class InRows(FilesABatch):
     """The same records as Spark's rows, like any source that cannot be read as columns."""
 
-    def columns_of(self, spark: SparkSession) -> None:
-        """None: no columnar way."""
+    def has_columns(self, spark: SparkSession) -> bool:
+        """No columnar way."""
+        return False
 
 
 def make_files(spark: SparkSession, directory: Path, files: int = FILES, channels: int = CHANNELS) -> None:

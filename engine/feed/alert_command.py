@@ -103,8 +103,10 @@ class AlertCommand:
                     return
                 line = self._waiting.popleft()
                 self._busy = True
-            if (why := self._run(line)) is not None:
-                self._note_failure(why)
+            why = self._run(line)
+            if why is not None and self.note is None:
+                self.note = Note(time.time_ns() // 1_000_000, "alert_failed", {"command": self._argv[0], "why": why})
+                self._say(f"--on-alert {shlex.join(self._argv)} failed: {why}; further failures are not reported")
 
     def _run(self, line: bytes) -> str | None:
         """Run the command once; returns why it failed, or None."""
@@ -125,11 +127,6 @@ class AlertCommand:
         finally:
             self._process = None
         return how_it_ended(process.returncode) if process.returncode else None
-
-    def _note_failure(self, why: str) -> None:
-        if self.note is None:
-            self.note = Note(time.time_ns() // 1_000_000, "alert_failed", {"command": self._argv[0], "why": why})
-            self._say(f"--on-alert {shlex.join(self._argv)} failed: {why}; further failures are not reported")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -71,21 +71,22 @@ class Host:
         )
         self._publisher = Publisher(run.socket, self._header, self._command)
 
-    def begin(self, *, stop_on_eof: bool) -> None:
-        """Begin the start; until `take_signals` a signal ends the process at once, since there is nothing to finish."""
+    def begin(self, *, stop_on_eof: bool, on_alert: list[str] | None) -> None:
+        """Begin the start; until `take_signals` a signal ends the process at once, since there is nothing to finish.
+
+        From now on the command `on_alert` runs for each alert.
+        """
         for number in SIGNALS:
             signal.signal(number, _exit_at_once)
         if stop_on_eof:
             threading.Thread(target=_stop_at_eof, name="wmtop-parent", daemon=True).start()
         threading.Thread(target=self._watch_start, name="wmtop-start", daemon=True).start()
+        if on_alert is not None:
+            self._alerts = AlertCommand(on_alert, self.name, self._say)
 
     def record(self, path: Path, bounds: Bounds, existing: Existing) -> None:
         """Record the snapshots published from now on; UsageError or RunError if the recording cannot be opened."""
         self._recording = BackgroundWriter(RecordingWriter(path, self._header, bounds, existing=existing))
-
-    def run_on_alert(self, argv: list[str]) -> None:
-        """Run a command for each alert from now on."""
-        self._alerts = AlertCommand(argv, self.name, self._say)
 
     def take_signals(self) -> None:
         """From now on signals set `stopping`."""
@@ -172,8 +173,8 @@ class Host:
         except RunError as error:
             self._say(str(error))
         finally:
-            ended: dict[str, Literal["ended", "failed"]] = {"ended": "ended", "failed": "failed"}
-            self._publisher.close(reason=ended.get(self._last_state, "stopped"))
+            last = self._last_state
+            self._publisher.close(reason=last if last in ("ended", "failed") else "stopped")
 
     def _show_steps(self, steps: list[Step]) -> None:
         self._steps = steps
@@ -185,8 +186,8 @@ class Host:
             since, steps = self._progress_s, self._steps
             stuck_s = 0.0 if since is None else time.monotonic() - since
             if stuck_s > STEP_STALE_AFTER_S:
-                args: dict[str, str | int | None] = {"step": steps[-1].name, "silent_ms": int(stuck_s * 1_000)}
-                self.show_start(Note(time.time_ns() // 1_000_000, "start_stuck", args))
+                wall_ms, silent_ms = time.time_ns() // 1_000_000, int(stuck_s * 1_000)
+                self.show_start(Note(wall_ms, "start_stuck", {"step": steps[-1].name, "silent_ms": silent_ms}))
 
     def _record(self, snapshot: Snapshot) -> None:
         """Record a snapshot; if that fails, the run continues without a recording."""

@@ -265,7 +265,11 @@ class Publisher:
                 answer.set_result(reply)
 
         def work() -> None:
-            reply = _reply(self._on_command, command)
+            try:
+                reply = self._on_command(command)
+            except Exception as error:
+                _log.exception("a command failed")
+                reply = Reply(id=command.id, ok=False, text=first_line(error))
             with suppress(RuntimeError):  # the publisher was closed meanwhile
                 loop.call_soon_threadsafe(deliver, reply)
 
@@ -280,7 +284,6 @@ def _line_of(snapshot: Snapshot) -> bytes:
     if len(line) <= LINE_LIMIT:
         return line
     args: dict[str, str | int | None] = {"channels": len(snapshot.channels), "bytes": len(line), "limit": LINE_LIMIT}
-    note = Note(snapshot.wall_ms or 0, "snapshot_too_long", args)
     return encode_line(
         msgspec.structs.replace(
             snapshot,
@@ -291,7 +294,7 @@ def _line_of(snapshot: Snapshot) -> bytes:
             windows=Windows(),
             lateness_by_channel=[],
             points=[],
-            notes=[note],
+            notes=[Note(snapshot.wall_ms or 0, "snapshot_too_long", args)],
         )
     )
 
@@ -314,14 +317,6 @@ def _listener(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def _reply(on_command: Callable[[ToEngine], Reply], command: ToEngine) -> Reply:
-    try:
-        return on_command(command)
-    except Exception as error:
-        _log.exception("a command failed")
-        return Reply(id=command.id, ok=False, text=first_line(error))
 
 
 def _id_of(line: bytes) -> int:

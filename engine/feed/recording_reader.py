@@ -235,7 +235,8 @@ class RecordingReader:
             start, lines = self._start_of(frame), self._lines(frame)
             read += sum(map(len, lines))
             inside = lines[max(first - start, 0) : max(number - start, 0)]
-            samples.append([point for line in inside for point in self._points_of(line, frame)])
+            with self._damage_at(self.index[frame].offset):
+                samples.append([point for line in inside for point in decode_as(_Points, line).points])
             frame -= 1
         return [point for points in reversed(samples) for point in points]
 
@@ -304,7 +305,9 @@ class RecordingReader:
             if frame.magic == INDEX:
                 break
             if frame.magic == SUMMARY and open_frame is not None:
-                index.append(self._read_summary(frame, open_frame))
+                with self._damage_at(frame.offset):
+                    points = decode_as(FrameInfo, unpack(payload(self._file, frame), FRAME_LIMIT)).points
+                index.append(FrameInfo(open_frame.offset, open_frame.size, points))
                 open_frame = None
             elif frame.magic == DATA:
                 index += self._look_into(open_frame)
@@ -313,13 +316,8 @@ class RecordingReader:
             self.cut = not frame.whole
         return index + self._look_into(open_frame)
 
-    def _read_summary(self, frame: Frame, data: Frame) -> FrameInfo:
-        with self._damage_at(frame.offset):
-            info = decode_as(FrameInfo, unpack(payload(self._file, frame), FRAME_LIMIT))
-        return FrameInfo(data.offset, data.size, info.points)
-
     def _look_into(self, frame: Frame | None) -> list[FrameInfo]:
-        """The summary of a frame that has none; None if there is no complete snapshot in it."""
+        """The summary of a frame that has none; empty without a frame or a complete snapshot in it."""
         if frame is None:
             return []
         with self._damage_at(frame.offset):
@@ -343,10 +341,6 @@ class RecordingReader:
             if not isinstance(message, Snapshot):
                 raise msgspec.DecodeError("not a snapshot")
         return message
-
-    def _points_of(self, line: bytes, frame: int) -> list[TimePoint]:
-        with self._damage_at(self.index[frame].offset):
-            return decode_as(_Points, line).points
 
     def _start_of(self, frame: int) -> int:
         return self._ends[frame] - self.index[frame].count

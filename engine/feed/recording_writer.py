@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..snapshot import Snapshot
 from ..system.errors import RunError, UsageError
@@ -206,7 +207,7 @@ class RecordingWriter:
                 self._file.close()
                 self._file = copy
                 self._start += moved
-                self._groups = [_moved(group, moved) for group in self._groups[first:]]
+                self._groups = [replace(group, offset=group.offset + moved) for group in self._groups[first:]]
 
     def _remove_copy(self) -> None:
         with suppress(OSError):
@@ -260,10 +261,6 @@ def _group(info: FrameInfo) -> Group:
     wall = [point.wall_ms for point in info.points if point is not None]
     points = msgspec.Raw(msgspec.json.encode(info.points))
     return Group(info.offset, info.size, points, wall[-1] if wall else None)
-
-
-def _moved(group: Group, by: int) -> Group:
-    return msgspec.structs.replace(group, offset=group.offset + by)
 
 
 def first_kept(groups: Sequence[Group], end: int, bounds: Bounds) -> int:

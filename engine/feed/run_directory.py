@@ -98,8 +98,12 @@ def run_dir() -> Path:
         _make(path)
         return path
     path = platformdirs.user_state_path("wmtop", appauthor=False) / f"run-{socket.gethostname()}"
-    if len(os.fsencode(path)) <= _DIR_LIMIT and _can_make(path):
-        return path
+    if len(os.fsencode(path)) <= _DIR_LIMIT:
+        with suppress(OSError):  # a missing or read-only home is not an error
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_dir():
+            _make(path)
+            return path
     path = Path(_FALLBACK.format(uid=os.geteuid()))
     _make(path)
     return path
@@ -204,17 +208,6 @@ def _make(path: Path) -> None:
         )
     if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
         raise UsageError(f"the run directory {path} is not private; run chmod 700 {path}", code="not_private")
-
-
-def _can_make(path: Path) -> bool:
-    """Create `path` if needed; whether it exists afterwards. A missing or read-only home is not an error."""
-    if not path.is_dir():
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            return False
-    _make(path)
-    return True
 
 
 def _candidates(base: str) -> Iterator[str]:

@@ -47,7 +47,10 @@ def enter(config: KafkaConfig, within_s: float) -> None:
         try:
             connection.settimeout(_TIMEOUT_S)
             with connection:
-                _enter(connection, host, config)
+                if config.protocol.endswith("SSL"):
+                    connection = _with_tls(connection, host, config)
+                with connection:
+                    _talk(connection, config)
             return
         except _RefusedError as error:
             raise UsageError(f"the Kafka broker at {host}:{port} {error}") from None
@@ -55,14 +58,6 @@ def enter(config: KafkaConfig, within_s: float) -> None:
             failure = None  # it is reached, but gives no answer
     if failure is not None:
         raise OSError(failure)
-
-
-def _enter(connection: socket.socket, host: str, config: KafkaConfig) -> None:
-    if config.protocol.endswith("SSL"):
-        with _with_tls(connection, host, config) as secured:
-            _talk(secured, config)
-    else:
-        _talk(connection, config)
 
 
 def _with_tls(connection: socket.socket, host: str, config: KafkaConfig) -> ssl.SSLSocket:

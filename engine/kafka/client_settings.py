@@ -75,38 +75,33 @@ _JAVA_NAMES = {
     "ssl.certificate.pem": "ssl.keystore.certificate.chain",
     "ssl.key.pem": "ssl.keystore.key",
 }
+_ALTERNATIVES = (
+    ("ssl.truststore.location", "ssl.truststore.certificates"),
+    (
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.certificate.location",
+        "ssl.key.location",
+    ),
+)
+"""Alternatives: if the file sets one of them, the environment's are ignored."""
 SECURITY = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.jaas.config",
     "sasl.username",
     "sasl.password",
-    "ssl.truststore.location",
     "ssl.truststore.type",
     "ssl.truststore.password",
-    "ssl.truststore.certificates",
-    "ssl.keystore.location",
     "ssl.keystore.type",
     "ssl.keystore.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
-    "ssl.certificate.location",
-    "ssl.key.location",
+    *_ALTERNATIVES[0],
+    *_ALTERNATIVES[1],
     *_JAVA_NAMES,
 )
-_ALTERNATIVES = (
-    {"ssl.truststore.location", "ssl.truststore.certificates"},
-    {
-        "ssl.keystore.location",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.certificate.location",
-        "ssl.key.location",
-    },
-)
-"""Sets of alternatives: if the file sets one of a set, the environment's are ignored."""
 _OURS = {
     "bootstrap.servers",
     "metadata.broker.list",
@@ -331,7 +326,7 @@ def read_properties(file: Path | None) -> dict[str, str]:
     in_file = _in_java_names(_read(file), str(file))
     if "security.protocol" not in environment | in_file and any(name.startswith(("sasl.", "ssl.")) for name in in_file):
         raise UsageError(f"{file} has no security.protocol; add security.protocol=SASL_SSL, SSL or SASL_PLAINTEXT")
-    superseded = {name for places in _ALTERNATIVES if places & in_file.keys() for name in places}
+    superseded = {name for places in _ALTERNATIVES if in_file.keys() & set(places) for name in places}
     return {name: value for name, value in environment.items() if name not in superseded} | in_file
 
 

@@ -23,7 +23,7 @@ from kafka.errors import (
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
-from ..system.errors import RunError, UsageError
+from ..system.errors import RunError, UsageError, first_line
 from ..system.event_time import TimeUnit, formats_of, time_of, why_no_time
 from ..system.json_path import JsonPath, near_paths
 from ..watermarks.observation import WhyNoTime
@@ -151,7 +151,7 @@ class Cluster:
             enter(config, CONNECT_MS / 1_000)  # kafka-python would try all that time and report only a timeout
             self._admin: Any = KafkaAdminClient(**limits | config.for_python(), client_id="wmtop")
         except (KafkaError, OSError, ValueError, AssertionError) as error:
-            raise UsageError(f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
+            raise UsageError(f"no Kafka broker answers at {config.bootstrap}: {first_line(error)}; {ADVICE}") from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -275,7 +275,7 @@ class Cluster:
     def _in_words(self, error: Exception) -> str:
         if isinstance(error, _SILENT):
             return f"no Kafka broker answers at {self.config.bootstrap}"
-        return f"the Kafka cluster at {self.config.bootstrap} gave no answer: {said(error)}"
+        return f"the Kafka cluster at {self.config.bootstrap} gave no answer: {first_line(error)}"
 
 
 def consumer_of(config: KafkaConfig, **options: Any) -> Any:
@@ -293,18 +293,6 @@ def consumer_of(config: KafkaConfig, **options: Any) -> Any:
 def may_not_read(topic: str) -> str:
     """What to do about a topic that this client may not read."""
     return f"not allowed to read the topic {topic}: ask for the right to READ it, or use another user (--kafka-config)"
-
-
-def said(error: BaseException) -> str:
-    """A client's error as one line, without its class unless it has no other text."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return text or type(error).__name__
-
-
-def _record_of(partition: TopicPartition, raw: Any) -> Record:
-    """A client's record as a `Record`."""
-    stamp = raw.timestamp if raw.timestamp is not None and raw.timestamp >= 0 else None
-    return Record(partition, raw.offset, stamp, raw.key, raw.value)
 
 
 def time_in(record: Record, path: JsonPath, unit: TimeUnit = "auto") -> int | None:
@@ -373,7 +361,9 @@ class Peek:
             return self._before(with_records, first, back)
         except (KafkaError, OSError, ValueError) as error:
             self.close()
-            raise RunError(f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}") from None
+            raise RunError(
+                f"the Kafka cluster at {self._config.bootstrap} gave no answer: {first_line(error)}"
+            ) from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -397,9 +387,11 @@ class Peek:
         while left and time.monotonic() < deadline:
             found = consumer.poll(timeout_ms=_POLL_MS)
             for partition, records in found.items():
-                near = [record for record in records if record.offset < offsets[partition]]
-                if near:
-                    tails.setdefault(partition, []).extend(_record_of(partition, record) for record in near)
+                for raw in records:
+                    if raw.offset < offsets[partition]:
+                        stamp = raw.timestamp if raw.timestamp is not None and raw.timestamp >= 0 else None
+                        record = Record(partition, raw.offset, stamp, raw.key, raw.value)
+                        tails.setdefault(partition, []).append(record)
             done = {p for p, records in found.items() if records[-1].offset + 1 >= offsets[p]}
             # Where the last offsets are control records, only the position shows that they are passed.
             answered: list[TopicPartition] = list(found) or left

@@ -75,7 +75,8 @@ def feed(job: Feed, report: Callable[[str], None], held: Container[int] = ()) ->
     input or no broker, RunError if the broker stops accepting records.
     """
     rows = _load(job)
-    partition_of = _partition_of(rows.column(job.channel), job.partitions)
+    names: list[Any] = pc.unique(rows.column(job.channel).drop_null()).to_pylist()
+    partition_of = {name: index % job.partitions for index, name in enumerate(sorted(names))}
     if job.start_ms is not None:
         rows = rows.filter(pc.greater_equal(rows.column(job.arrival), pa.scalar(job.start_ms, _TIMES)))
     make_topic(job.bootstrap, job.topic, job.partitions)
@@ -133,12 +134,6 @@ def _load(job: Feed) -> pa.Table:
             table = table.set_column(index, name, table.column(index).cast(_TIMES, safe=False))
     table = table.filter(pc.is_valid(table.column(job.arrival)))
     return table.take(pc.sort_indices(table.column(job.arrival)))
-
-
-def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any, int]:
-    """Each channel's partition: its index among all the file's names in order, modulo the number of partitions."""
-    names: list[Any] = pc.unique(channels.drop_null()).to_pylist()
-    return {name: index % partitions for index, name in enumerate(sorted(names))}
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int) -> None:

@@ -18,6 +18,9 @@ STALE_MS = 4_000
 _KEPT = 120
 
 
+LookAhead = Callable[[Cluster, Positions], None]
+
+
 class TakeNote(Protocol):
     """Takes a note: its code and its arguments."""
 
@@ -27,7 +30,7 @@ class TakeNote(Protocol):
 class Probe:
     """Polls topics once a second in a thread of its own; `note` gets events that a user should know."""
 
-    def __init__(self, topics: list[str], note: TakeNote, look_ahead: Callable[[Cluster, Positions], None]) -> None:
+    def __init__(self, topics: list[str], note: TakeNote, look_ahead: LookAhead) -> None:
         """`look_ahead` gets the ends every `AHEAD_EVERY_S`, for facts that only some sources need."""
         self._topics = topics
         self._note = note

@@ -5,6 +5,7 @@
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,8 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     unified = rows.set_column(rows.schema.get_field_index(CHANNEL), CHANNEL, channels)
     if channels.num_chunks * _MIN_BLOCK > rows.num_rows + _MIN_BLOCK:  # what is done per block would cost most
         unified = unified.combine_chunks()
-    blocks = _blocks(unified)
+    batches = unified.to_batches(max_chunksize=_BLOCK)
+    blocks = [_Block(part, *_values(part.column(TIME)), np.empty(0, np.int64)) for part in batches]
     by_arrival = ARRIVAL in rows.column_names
     cells = _cells(rows[TIME], blocks, settings, edges, levels, None if by_arrival else levels.now_ms or 0)
     guarded = by_arrival and settings.future_guard_ms is not None  # then a record's cell does not say it
@@ -169,23 +171,6 @@ def short_names(names: Any) -> Any:
     if (pc.max(pc.binary_length(names)).as_py() or 0) <= MAX_NAME:
         return names.cast(pa.string())
     return pa.array([short_name(name) for name in names.to_pylist()], pa.string())
-
-
-def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any]]:
-    """The part of packed numbers above the keys of `sizes`, and these keys."""
-    columns: dict[str, Any] = {}
-    for name, size in reversed(sizes.items()):
-        packed, numbers = np.divmod(packed, size)
-        columns[name] = numbers == 1 if name in FLAGS else numbers + NO_BUCKET
-    return packed, dict(reversed(columns.items()))
-
-
-def _blocks(rows: "pa.Table") -> list[_Block]:
-    blocks: list[_Block] = []
-    for part in rows.to_batches(max_chunksize=_BLOCK):
-        times, usable = _values(part.column(TIME))
-        blocks.append(_Block(part, times, usable, np.empty(0, np.int64)))
-    return blocks
 
 
 def _cells(
@@ -285,34 +270,22 @@ class Work(Struct, frozen=True):
 
 def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table":
     """The groups of a batch, one task per share; several rows may have the same key."""
-    answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
-    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers]
+    answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(partial(_groups_in_task, work))
+    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers.collect()]
     return pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
 
 
-def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[bytes]:
-        _spare_modules()
-        for share in shares:
-            yield groups_of_share(share, work)
-
-    return run
-
-
-def _spare_modules() -> None:
-    """Keep what a worker has imported from the garbage collector, which Spark runs after each task: 15 ms of CPU."""
-    if not gc.get_freeze_count():
+def _groups_in_task(work: Work, shares: Iterable[list[Any]]) -> Iterator[bytes]:
+    """The groups of each share as an Arrow stream."""
+    if not gc.get_freeze_count():  # Spark collects garbage after each task: 15 ms of CPU with what a worker imports
         gc.freeze()
-
-
-def groups_of_share(share: list[Any], work: Work) -> bytes:
-    """The groups as an Arrow stream."""
-    groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
-    sink = pa.BufferOutputStream()
-    table = pa.concat_tables(groups).unify_dictionaries()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    for share in shares:
+        groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
+        table = pa.concat_tables(groups).unify_dictionaries()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        yield sink.getvalue().to_pybytes()
 
 
 def tables_of(share: list[Any], read: Read) -> "Iterator[pa.Table]":

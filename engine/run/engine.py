@@ -31,7 +31,7 @@ from .query import Run
 from .row_groups import ship_custom
 from .session import ask_jvm, build_session, jvm_process, stop_session
 from .sources.base import Source
-from .tasks import is_local, prepare_executors
+from .tasks import is_local_master, prepare_executors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,11 +115,14 @@ class Engine:
                 raise
 
     def _run_all(self) -> int:
-        self._host.begin(stop_on_eof=self._options.stop_on_eof)
-        if self._options.on_alert is not None:
-            self._host.run_on_alert(self._options.on_alert)
+        self._host.begin(stop_on_eof=self._options.stop_on_eof, on_alert=self._options.on_alert)
         with ExitStack() as closing:
-            state = StateDirectory(self._state_path(closing))
+            directory = self._options.state_dir
+            if directory is None:
+                temporary = PrivateDirectory("wmtop-state-")
+                closing.callback(temporary.remove)
+                directory = temporary.path
+            state = StateDirectory(directory)
             state.lock()
             closing.callback(state.unlock)
             closing.callback(self._stop)
@@ -132,7 +135,7 @@ class Engine:
 
     def _prepare(self, state: StateDirectory) -> Run:
         run = self._open_run(state)
-        run.judge_after(self._options.verdict_after_ms)
+        run.monitor.history.verdict_after_ms = self._options.verdict_after_ms
         if run.resumed:
             self._say_resumed(run.monitor.settings)
         if not run.monitor.ended:
@@ -182,7 +185,7 @@ class Engine:
     def _start_query(self) -> None:
         assert self._run is not None
         assert self._spark is not None
-        if not is_local(self._spark):
+        if not is_local_master(str(self._spark.sparkContext.master)):
             with self._host.step(f"waiting for executors of {self._options.master}"):
                 prepare_executors(self._spark, self._run.in_tasks(self._spark), self._say)
         with self._host.step("warming up"):
@@ -234,12 +237,18 @@ class Engine:
             watch.stop()
 
     def _publish_between_batches(self, silent_s: float) -> None:
+        """Publish a snapshot, which may be old (a batch is running), with what the source reports now."""
         self._host.started()
         snapshot = self._snapshot_now(timeout_s=0)
         if snapshot is None and self._last is not None:
             snapshot = replace(self._last, points=[])  # these were sent with it
-        if snapshot is not None and not self._waiting:  # else a batch has added a newer one
-            self._host.publish(self._as_of_now(snapshot, self._jvm_notes(silent_s)))
+        if snapshot is None or self._waiting:  # a batch has added a newer one
+            return
+        unread, hung = self._unread(), self._jvm_notes(silent_s)
+        if hung or (unread is not None and unread.records is None):
+            snapshot = replace(snapshot, state="stale")
+        now_ms, notes = time.time_ns() // 1_000_000, [*self._notes.now(), *hung]
+        self._host.publish(replace(snapshot, verdict=verdict_of(snapshot), wall_ms=now_ms, notes=notes))
 
     def _finish(self, run: Run) -> int:
         """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
@@ -257,32 +266,30 @@ class Engine:
                 pass
         return self._host.exit_code
 
-    def _drain(self, timeout_s: float) -> int:
-        """Publish the snapshots queued by batches; wait at most `timeout_s` for the first."""
-        self._news.wait(timeout_s)
+    def _drain(self, timeout_s: float) -> bool:
+        """Publish the snapshots queued by batches, if there are any; wait at most `timeout_s` for the first."""
+        has_news = self._news.wait(timeout_s)
         self._news.clear()
-        count = 0
         while self._waiting:
             self._host.publish(self._waiting.popleft())
-            count += 1
-        return count
+        return has_news
 
-    def _leave(self, snapshot: Snapshot | None) -> None:
-        """Queue a snapshot for the main loop."""
-        if snapshot is not None:
+    def _queue_snapshot(self) -> None:
+        """Leave the snapshot of this moment to the main loop."""
+        if (snapshot := self._snapshot_now()) is not None:
             self._waiting.append(snapshot)
             self._news.set()
 
     def _batch_applied(self) -> None:
         self._host.started()
-        self._leave(self._snapshot_now())
+        self._queue_snapshot()
 
     def _jvm_notes(self, silent_s: float) -> list[Note]:
         """The note on a JVM that has not answered for too long; empty if it answers."""
         if silent_s <= SILENT_AFTER_S:
             return []
-        args: dict[str, str | int | None] = {"pid": self._jvm().pid, "silent_ms": int(silent_s * 1_000)}
-        return [Note(time.time_ns() // 1_000_000, "jvm_silent", args)]
+        wall_ms, silent_ms = time.time_ns() // 1_000_000, int(silent_s * 1_000)
+        return [Note(wall_ms, "jvm_silent", {"pid": self._jvm().pid, "silent_ms": silent_ms})]
 
     def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
         """The snapshot of this moment; None if a batch keeps the monitor for longer than `timeout_s`."""
@@ -317,18 +324,6 @@ class Engine:
         )
         return run.judged(snapshot, unread)
 
-    def _as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
-        """A snapshot that may be old (a batch is running), updated with what the source reports now.
-
-        `hung` are the notes on a JVM that does not answer.
-        """
-        unread = self._unread()
-        stale = unread is not None and unread.records is None
-        if stale or hung:
-            snapshot = replace(snapshot, state="stale")
-        notes = [*self._notes.now(), *hung]
-        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
-
     def _unread(self) -> Unread | None:
         progress = self._source.progress
         return None if progress is None else progress.unread()
@@ -341,7 +336,7 @@ class Engine:
         except ValueError as error:
             return Reply(id=command.id, ok=False, text=str(error))
         if self._host.has_started:
-            self._leave(self._snapshot_now())
+            self._queue_snapshot()
         return Reply(id=command.id, ok=True, text="takes effect at the next emit")
 
     def _say_resumed(self, in_force: Settings) -> None:
@@ -380,10 +375,3 @@ class Engine:
             closing.callback(stop_session, spark)
             if run is not None:
                 run.stop()
-
-    def _state_path(self, closing: ExitStack) -> Path:
-        if self._options.state_dir is not None:
-            return self._options.state_dir
-        temporary = PrivateDirectory("wmtop-state-")
-        closing.callback(temporary.remove)
-        return temporary.path

@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ..system.files import replace_file, sync_path
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import LateRecords
 from .durable_state import SavedState, unwritable
-from .row_groups import ADDED, LATE_BY, LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LateRows
+from .row_groups import ADDED, LATE_BY, LATE_TIME, late_rows
 from .sources.base import Source
 
 if TYPE_CHECKING:
@@ -47,16 +47,12 @@ class LateSample:
     def __init__(self, path: Path, *, from_kafka: bool) -> None:
         self._path = path
         self._columns = [*ADDED, *(_POSITION if from_kafka else ())]
-        self._records: list[LateRecord] | None = []
-
-    @property
-    def records(self) -> list[LateRecord] | None:
+        self.records: list[LateRecord] | None = []
         """At most `MAX_IN_SAMPLE`, the newest batch first, in a batch the most late first; None: not readable."""
-        return self._records
 
     def resume(self, names: Sequence[str]) -> None:
         """Read the sample of a resumed run from its last batches, given what its directory has."""
-        self._records = []
+        self.records = []
         batches = [int(batch[1]) for name in names if (batch := _BATCH.fullmatch(name)) is not None]
         for batch in sorted(batches)[-MAX_IN_SAMPLE:]:  # a written batch has at least one record
             self.add(batch)
@@ -69,14 +65,14 @@ class LateSample:
         try:
             new = self._read(batch)
         except (OSError, pa.ArrowException, KeyError):
-            self._records = None
+            self.records = None
         else:
-            self._records = [*new, *(self._records or [])][:MAX_IN_SAMPLE]
+            self.records = [*new, *(self.records or [])][:MAX_IN_SAMPLE]
 
     def drop(self, batch: int) -> None:
         """Forget a batch's records: it runs again."""
-        if self._records is not None:
-            self._records = [record for record in self._records if record.batch != batch]
+        if self.records is not None:
+            self.records = [record for record in self.records if record.batch != batch]
 
     def _read(self, batch: int) -> list[LateRecord]:
         import pyarrow.parquet as pq
@@ -85,15 +81,7 @@ class LateSample:
         order = [(LATE_BY, "descending"), (LATE_TIME, "ascending")]
         rows: list[dict[str, Any]] = table.sort_by(order).slice(0, MAX_IN_SAMPLE).to_pylist()
         return [
-            LateRecord(
-                batch=batch,
-                channel=row[LATE_CHANNEL],
-                time_ms=row[LATE_TIME],
-                watermark_ms=row[LATE_WATERMARK],
-                window_end_ms=row[LATE_WINDOW_END],
-                late_by_ms=row[LATE_BY],
-                **{name: row.get(name) for name in _POSITION},
-            )
+            LateRecord(batch=batch, **{name.removeprefix("wmtop_"): value for name, value in row.items()})
             for row in rows
         ]
 
@@ -108,37 +96,20 @@ class Claimed(Struct, frozen=True):
 class LateOutput:
     """The late output of one run; call `open` before anything is written."""
 
-    def __init__(
-        self, asked: str, state: Path, *, resumed: bool, last_batch: int | None, force: bool, from_kafka: bool
-    ) -> None:
-        """`state` is the state directory, `last_batch` its last batch.
+    def __init__(self, claimed: Claimed, saved: SavedState | None, *, force: bool, from_kafka: bool) -> None:
+        """The claimed directory of a run that resumes from `saved`, or begins.
 
         UsageError if the directory cannot be this run's; one at a URI is checked only by `open`.
         """
-        self.where = asked if is_uri(asked) else str(local_path(asked))
+        self.where = claimed.directory
         """The absolute path, or the URI."""
-        self._last_batch = last_batch
-        self._force = force
-        self._own = resumed
-        claimed = claimed_by(state)
-        if resumed and claimed is None:
-            raise UsageError(
-                f"{OPTION}: this run was started without it, and has not kept its late records so far; give it from "
-                "the start, with another --state-dir"
-            )
-        if resumed and claimed is not None and claimed.directory != self.where:
-            raise UsageError(f"{OPTION} {asked}: this run writes its late records to {claimed.directory}; give that")
-        if claimed is None or claimed.directory != self.where:
-            claimed = Claimed(self.where, secrets.token_hex(16))
-            try:
-                replace_file(state / _FILE, msgspec.json.encode(claimed), sync=True)
-            except OSError as error:
-                raise unwritable(state / _FILE, error) from error
         self._id = claimed.id
+        self._saved = saved
+        self._force = force
         self._directory: LateDirectory | None = None
         self._written: int | None = None
         self._sample: LateSample | None = None
-        if not is_uri(asked):
+        if not is_uri(self.where):
             directory = LateDirectory(self.where)
             self._claim(directory)
             self._sample = LateSample(Path(self.where), from_kafka=from_kafka)
@@ -157,7 +128,7 @@ class LateOutput:
     def open(self, spark: "SparkSession", source: Source, settings: Settings) -> None:
         """Do the remaining checks, once Spark runs (UsageError), and prepare `write`."""
         self._source = source
-        self._rows = LateRows(settings)
+        self._settings = settings
         if self._directory is None:
             self._claim(SparkDirectory(self.where, spark))
 
@@ -178,7 +149,7 @@ class LateOutput:
 
         self._written = number
         observed = Observation()
-        kept = self._rows.of(rows, late).observe(observed, F.count(F.lit(1)).alias("rows"))
+        kept = late_rows(rows, self._settings, late).observe(observed, F.count(F.lit(1)).alias("rows"))
         self._directory.write(self._source.whole(kept, list(ADDED)), number)
         written = int(observed.get["rows"])
         if written != late.records:
@@ -190,31 +161,40 @@ class LateOutput:
             self._sample.add(number)
 
     def _claim(self, directory: "LateDirectory") -> None:
-        directory.claim(self._id, own=self._own, force=self._force, keep_until=self._last_batch)
+        last = None if self._saved is None else self._saved.monitor.batch
+        directory.claim(self._id, own=self._saved is not None, force=self._force, keep_until=last)
         self._directory = directory
-
-
-def claimed_by(state: Path) -> Claimed | None:
-    """The late output of the run with that state directory; None: it has none."""
-    try:
-        return msgspec.json.decode((state / _FILE).read_bytes(), type=Claimed)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def late_output_of(
     asked: str | None, state: Path, saved: SavedState | None, *, force: bool, from_kafka: bool
 ) -> LateOutput | None:
     """The late output of a run that resumes from `saved`, or begins; UsageError if it does not fit that run."""
-    if asked is not None:
-        last = None if saved is None else saved.monitor.batch
-        return LateOutput(asked, state, resumed=saved is not None, last_batch=last, force=force, from_kafka=from_kafka)
-    claimed = claimed_by(state)
-    if saved is not None and claimed is not None:
+    try:
+        claimed = msgspec.json.decode((state / _FILE).read_bytes(), type=Claimed)
+    except (OSError, msgspec.DecodeError):
+        claimed = None
+    if asked is None:
+        if saved is not None and claimed is not None:
+            raise UsageError(
+                f"this run writes its late records to {claimed.directory}; give {OPTION} {claimed.directory} again"
+            )
+        return None
+    where = asked if is_uri(asked) else str(local_path(asked))
+    if saved is not None and claimed is None:
         raise UsageError(
-            f"this run writes its late records to {claimed.directory}; give {OPTION} {claimed.directory} again"
+            f"{OPTION}: this run was started without it, and has not kept its late records so far; give it from "
+            "the start, with another --state-dir"
         )
-    return None
+    if claimed is None or claimed.directory != where:
+        if saved is not None and claimed is not None:
+            raise UsageError(f"{OPTION} {asked}: this run writes its late records to {claimed.directory}; give that")
+        claimed = Claimed(where, secrets.token_hex(16))
+        try:
+            replace_file(state / _FILE, msgspec.json.encode(claimed), sync=True)
+        except OSError as error:
+            raise unwritable(state / _FILE, error) from error
+    return LateOutput(claimed, saved, force=force, from_kafka=from_kafka)
 
 
 class Owner(Struct, frozen=True):
@@ -250,7 +230,10 @@ class LateDirectory:
         """
         with self._refusing():
             names = self.names()
-            belongs = self._owner() if OWNER in names else None
+            belongs = None
+            if OWNER in names:
+                with suppress(msgspec.DecodeError):
+                    belongs = msgspec.json.decode(self._read_owner(), type=Owner).id
             _check_owner(self._where, names, belongs, owner, own=own, force=force)
             for name in names:
                 batch = _BATCH.fullmatch(name)
@@ -284,12 +267,6 @@ class LateDirectory:
             sync_path(path)
         except OSError as error:
             raise unwritable(path, error) from error
-
-    def _owner(self) -> str | None:
-        try:
-            return msgspec.json.decode(self._read_owner(), type=Owner).id
-        except msgspec.DecodeError:
-            return None
 
     def _delete(self, name: str) -> None:
         if os.path.exists(path := os.path.join(self._where, name)):

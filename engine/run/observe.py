@@ -1,7 +1,6 @@
 """What is observed of a run: groups, late records and values of `--explain` of a batch; channels; Spark's progress.
 
-The values come from Arrow columns that tasks read, or from rows; both ways yield `ValueRow`s, which `merged`
-adds up: of each task the values with most late records, then most records.
+The values come from Arrow columns that tasks read, or from rows; both ways yield `Values`, which `merged` adds up.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -20,18 +19,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..snapshot import Folded, Note, SparkProgress
 from ..system.errors import UsageError
 from ..watermarks.channels import Unread
-from ..watermarks.explain import LONGEST, MAX_VALUES, Explain, ValueRow, Values, merged
+from ..watermarks.explain import LONGEST, MAX_VALUES, Count, Explain, Values, merged
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation
 from ..watermarks.settings import Session, Settings
 from ..watermarks.window_operator import Firing, LateRecords, late_records
 from .column_groups import Read, Work, groups_of_shares, longs, tables_of
-from .groups import Flags, Levels, Longs, late_until, observation_of, starts_every
+from .groups import BEFORE_ALL_MS, Flags, Levels, Longs, late_until, observation_of, starts_every
 from .late_output import LateOutput
 from .row_groups import ORDERED, Aggregation
 from .sources.base import EXPLAIN, EXPLAINED, NO_CHANNEL, TIME, Batch, Source, canonical_columns
@@ -84,15 +83,10 @@ class QueryProgress:
         )
         if source.counted_by_spark:
             return view
-        done = None if source.progress is None else self._processed_per_second(report)
         arriving = sum(rates.values()) if rates else None
+        rows = None if source.progress is None else self._rows.get(report.get("batchId", -1))
+        done = rows * 1_000 / view.batch_ms if rows is not None and view.batch_ms else None
         return replace(view, input_rows_per_second=arriving, processed_rows_per_second=done)
-
-    def _processed_per_second(self, report: dict[str, Any]) -> float | None:
-        """The rate of the report's batch; None: its rows are not known."""
-        rows = self._rows.get(report.get("batchId", -1))
-        took_ms = report.get("durationMs", {}).get("triggerExecution", 0)
-        return rows * 1_000 / took_ms if rows is not None and took_ms else None
 
 
 class RunNotes:
@@ -120,13 +114,7 @@ class RunNotes:
             self._notes.add("one_batch", source=kind)
 
     def _folded_note(self, folded: Folded) -> Note:
-        args: dict[str, str | int | None] = {
-            "into": folded.into,
-            "channels": folded.channels,
-            "at_least": int(folded.at_least),
-            "records": folded.records,
-            "limit": self._max_channels,
-        }
+        args = asdict(folded) | {"at_least": int(folded.at_least), "limit": self._max_channels}
         return Note(time.time_ns() // 1_000_000, "channels_folded", args)
 
 
@@ -183,31 +171,26 @@ class Observer:
         self._monitor = monitor
         self._output = output
         self._settings, self._edges = settings, edges = monitor.settings, monitor.edges
-        self._planner = source.planner
         self._malformed_of = source.malformed_of
         parts = source.part_name is not None or source.channel_of_part is not None
         columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
         self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part, source.part_name)
-        self._reader = None if settings.strategy in ORDERED else source.columns_of(spark)
+        self.by_columns = settings.strategy not in ORDERED and source.has_columns(spark)
+        """Whether tasks read the records, which they can do again, and not Spark as rows."""
         self._warming: threading.Thread | None = None
-        if self._reader is not None:
-            self.frame = self._reader.frame
-            return
-        rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
-        self._warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
-        self._warming.start()
-        self.frame = source.load(spark)
+        if not self.by_columns:  # any rows let Spark compile all expressions before the first batch
+            rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
+            any_rows = (rows, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0))
+            self._warming = threading.Thread(target=self._aggregation.table, args=any_rows, name="wmtop-warm-up")
+            self._warming.start()
+        self._reader = source.load(spark, as_columns=self.by_columns)
+        self.frame = self._reader.frame
 
-    def observe(self, planned: Batch, number: int, levels: Levels) -> BatchObservation:
+    def observe(self, batch: Batch, number: int, levels: Levels) -> BatchObservation:
         """The observation of the next batch; its late records are written before anything is applied."""
         self.warmed_up()
-        with self._read_once(self._with_rows(planned)) as batch:
-            return self._with_late(batch, self._with_example(batch, self._grouped(batch, number, levels)), levels)
-
-    @property
-    def rereads(self) -> bool:
-        """Whether tasks read the records, which they can do again, and not Spark as rows."""
-        return self._reader is not None
+        with self._read_once(batch) as once:
+            return self._with_late(once, self._with_example(once, self._grouped(once, number, levels)), levels)
 
     def warmed_up(self) -> None:
         """Wait for the warm-up, which does the same work as the first batch."""
@@ -215,33 +198,27 @@ class Observer:
         if warming is not None:
             warming.join()
 
-    def _with_rows(self, planned: Batch) -> Batch:
-        """The batch as the source has it: with the rows of a `BatchPlanner`."""
-        if self._planner is None or self._reader is not None:
-            return planned
-        spark = planned.frame.sparkSession
-        return planned._replace(frame=self._planner.rows(spark, planned.first_row, int(planned.ends[0])))
-
     @contextmanager
     def _read_once(self, batch: Batch) -> Generator[Batch]:
-        """The batch, cached by Spark while it is read several times."""
-        if self._monitor.explain is None or self.rereads:
+        """The batch, with its rows if it is read as such: cached by Spark while they are read several times."""
+        if self.by_columns:
             yield batch
             return
-        cached = batch.frame.persist()
+        rows = self._reader.rows(batch)
+        if self._monitor.explain is None:
+            yield batch._replace(frame=rows)
+            return
+        cached = rows.persist()
         try:
             yield batch._replace(frame=cached)
         finally:
             cached.unpersist()
 
     def _grouped(self, batch: Batch, number: int, levels: Levels) -> BatchObservation:
-        reader = self._reader
-        if reader is None:
-            return self._aggregation.observe(batch.frame, number, levels, self._monitor)
-        shares = reader.shares(batch)
-        work = Work(reader.read, self._settings, self._edges, levels)
-        if not shares:  # no records, or only Spark knows where the batch begins
-            return self._aggregation.observe(reader.rows(batch), number, levels, self._monitor)
+        read, shares = self._reader.read, self._reader.shares(batch)
+        if read is None or not shares:  # no records, or only Spark knows where the batch begins
+            return self._aggregation.observe(self._rows(batch), number, levels, self._monitor)
+        work = Work(read, self._settings, self._edges, levels)
         return observation_of(groups_of_shares(batch.frame.sparkSession, shares, work), number, levels, [])
 
     def _with_example(self, batch: Batch, observation: BatchObservation) -> BatchObservation:
@@ -262,18 +239,23 @@ class Observer:
             self._output.write(rows, observation.batch, late)
         if explain is None:
             return observation
-        work = Explaining(self._settings, late, len(explain.columns))
-        reader = self._reader
-        shares = [] if reader is None else reader.shares(batch)
-        if reader is not None and shares:
-            values = values_in_shares(batch.frame.sparkSession, shares, reader.read, work)
-        else:
-            values = values_in_rows(self._rows(batch), work)
+        values = self._values(batch, Explaining(self._settings, late, len(explain.columns)))
         return replace(observation, values=values, late=late.records)
 
+    def _values(self, batch: Batch, work: "Explaining") -> list[Values]:
+        """The counts of the batch's values, from the columns that tasks read, else from its rows."""
+        read, shares = self._reader.read, self._reader.shares(batch)
+        if read is not None and shares:
+            tasks = batch.frame.sparkSession.sparkContext.parallelize(shares, len(shares))
+            return merged(tasks.mapPartitions(partial(_values_of_shares, read, work)).collect(), work.columns)
+        columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
+        rows = self._rows(batch).selectExpr(TIME, *columns)
+        reports = map_in_arrow(rows, partial(_values_of_rows, work), "report binary").collect()
+        return merged([msgspec.json.decode(row["report"], type=list[Values]) for row in reports], work.columns)
+
     def _rows(self, batch: Batch) -> "DataFrame":
-        """The records of a batch as rows with the columns of `Source.load`."""
-        return batch.frame if self._reader is None else self._reader.rows(batch)
+        """The records of a batch as rows."""
+        return self._reader.rows(batch) if self.by_columns else batch.frame
 
 
 def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool) -> Explain | None:
@@ -295,52 +277,36 @@ class Explaining(Struct, frozen=True):
     columns: int
 
 
-def values_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining) -> list[Values]:
-    """The counts of a batch's shares, which tasks read."""
-    tasks = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work))
-    return merged(tasks.collect(), work.columns)
+def _values_of_shares(read: Read, work: Explaining, shares: Iterable[list[Any]]) -> Iterator[list[Values]]:
+    for share in shares:
+        yield from (values_of(rows, work) for rows in tables_of(share, read))
 
 
-def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[list[ValueRow]]]:
-    def run(shares: Iterable[list[Any]]) -> Iterator[list[ValueRow]]:
-        for share in shares:
-            yield from (value_rows(rows, work) for rows in tables_of(share, read))
-
-    return run
-
-
-def values_in_rows(rows: "DataFrame", work: Explaining) -> list[Values]:
-    """The counts of a batch's rows."""
-    columns = [f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(work.columns)]
-    reports = map_in_arrow(rows.selectExpr(TIME, *columns), partial(_report, work), "report binary").collect()
-    return merged([msgspec.json.decode(row["report"]) for row in reports], work.columns)
-
-
-def _report(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
+def _values_of_rows(work: Explaining, batches: Iterator[Any]) -> Iterator[Any]:
     parts = list(batches)
     if parts:
-        report = msgspec.json.encode(value_rows(pa.Table.from_batches(parts), work))
+        report = msgspec.json.encode(values_of(pa.Table.from_batches(parts), work))
         yield pa.RecordBatch.from_pydict({"report": [report]})
 
 
-def value_rows(rows: "pa.Table", work: Explaining) -> list[ValueRow]:
-    """The same of a table with the time, and each column's values (text, null: no value) under its number."""
+def values_of(rows: "pa.Table", work: Explaining) -> list[Values]:
+    """The counts of each column in a table with the time, and each column's values (text, null: no value) under its
+    number; of a column the values with most late records, then most records.
+    """
     if rows[TIME].null_count:
         rows = rows.filter(rows[TIME].is_valid())
     late = pa.array(_late(longs(rows[TIME]), work.settings, work.late))
-    return [row for number in range(work.columns) for row in _column(number, rows[f"{EXPLAIN}{number}"], late)]
+    return [_column(rows[f"{EXPLAIN}{number}"], late) for number in range(work.columns)]
 
 
-def _column(number: int, values: Any, late: Any) -> Iterator[ValueRow]:
+def _column(values: Any, late: Any) -> Values:
     each: Any = pa.table({"value": values, "late": late, "records": pa.repeat(1, len(late))}).unify_dictionaries()
     sums = _sums(each.combine_chunks())
     names: Any = pc.utf8_slice_codeunits(sums["value"].cast(pa.string()), 0, LONGEST)
     sums = _sums(sums.set_column(0, "value", names.fill_null(NO_CHANNEL)))  # cut values may coincide
     sums = sums.sort_by([("late", "descending"), ("records", "descending"), ("value", "ascending")])
-    for row in sums.slice(0, MAX_VALUES).to_pylist():
-        yield number, row["value"], row["late"], row["records"]
-    if sums.num_rows > MAX_VALUES:
-        yield number, None, 0, pc.max(sums["records"].slice(MAX_VALUES)).as_py()
+    counts = {row["value"]: Count(row["late"], row["records"]) for row in sums.slice(0, MAX_VALUES).to_pylist()}
+    return Values(counts, pc.max(sums["records"].slice(MAX_VALUES)).as_py() or 0)
 
 
 def _sums(rows: Any) -> Any:
@@ -349,7 +315,7 @@ def _sums(rows: Any) -> Any:
 
 
 def _late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
-    """Which records with these event times (ms) are dropped: `LateRows` for columns."""
+    """Which records with these event times (ms) are dropped: `late_rows` for columns."""
     if not late.records:
         return np.zeros(len(times), np.bool_)
     window = settings.spec

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 STOPPING = "the engine is stopping"
-
-
 _POLL_MS = 50
 """Time (ms) between two looks at whether rows of a replay have arrived."""
 _FORGET_EVERY = 1_000
@@ -78,6 +76,7 @@ class Run:
         from_kafka = source.describe().kind == "kafka"
         self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
         self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
+        self.monitor.history.beat_of = "run" if source.clock is None else "replay"
         self._lock = threading.RLock()
         self._stopping = False
         self._observer: Observer | None = None
@@ -88,12 +87,6 @@ class Run:
         self.progress = QueryProgress()
         self._was_waiting = False
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
-
-    def judge_after(self, verdict_after_ms: int | None) -> None:
-        """How long (ms) the watermark may be frozen before that is a stall; None: it follows pace and beat."""
-        history = self.monitor.history
-        history.verdict_after_ms = verdict_after_ms
-        history.beat_of = "run" if self._source.clock is None else "replay"
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of this run need where they run."""
@@ -178,22 +171,18 @@ class Run:
         """Do the emits owed by processing time, if the source has nothing unread."""
         if not self._source.ticks or self.monitor.ended or self._stopping:
             return
-        if not self._lock.acquire(blocking=False):
-            return  # a batch runs: no emits in the meantime
-        try:
-            if self.failure is not None:
-                return  # the batch may be half applied: none of it is saved
+        with self.looking(0) as monitor:
+            if monitor is None or self.failure is not None:
+                return  # a batch runs, or has failed and may be half applied: none of it is saved
             now = self._owed_until()
             if now is None:
                 return
-            before = self.monitor.durable_fingerprint()
+            before = monitor.durable_fingerprint()
             self._channels.register(now)
-            firings = self.monitor.tick_until(now) + self._channels.retire(now, self.progress)
+            firings = monitor.tick_until(now) + self._channels.retire(now, self.progress)
             self._channels.balance()
-            if firings or before != self.monitor.durable_fingerprint():
+            if firings or before != monitor.durable_fingerprint():
                 self._save(firings)
-        finally:
-            self._lock.release()
 
     def _owed_until(self) -> int | None:
         """Until when (processing time, ms) emits are owed; None while the source may have unread records."""
@@ -225,17 +214,15 @@ class Run:
         """The snapshot with its verdict, given the unread records (None: there never are any, or not known) and, by its
         state, whether the source does not answer; does not wait for the JVM.
         """
+        # A source that does not count its records: 0 if nothing is unread, None if that is not known.
+        is_all_read = 0 if self._source.clock is not None or self._was_waiting else None
         evidence = Evidence(
-            unread=unread.records if unread is not None else self._nothing_unread(),
+            unread=unread.records if unread is not None else is_all_read,
             record_ms=self.monitor.history.record_ms,
             bounded_backlog=self._source.clock is None and self._source.bounded,
             lost=lost_state(snapshot),
         )
         return judged(snapshot, self.monitor.history, evidence)
-
-    def _nothing_unread(self) -> int | None:
-        """0 if nothing is unread in a source that does not count its records; None: not known."""
-        return 0 if self._source.clock is not None or self._was_waiting else None
 
     def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
         """Change settings from the next emit on, after the emits owed until now.

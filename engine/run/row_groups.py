@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from ..watermarks.observation import BatchObservation, Sequence
 from ..watermarks.settings import Session, Settings, Sliding, Tumbling
 from ..watermarks.times import MAX
 from ..watermarks.window_operator import LateRecords
-from .column_groups import short_name, unpacked
+from .column_groups import short_name
 from .groups import (
     BEFORE_ALL_MS,
     FLAGS,
@@ -176,7 +177,6 @@ class Aggregation:
         self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
         self._packs = math.prod(self._shape.sizes.values()) <= starts_every(settings)[0]
-        self._grouping: tuple[list[Column], list[Column]] | None = None
 
     def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
         """Run the one action of a batch (order-dependent strategies: a second one over the cached batch)."""
@@ -184,77 +184,63 @@ class Aggregation:
         if ordered:
             batch = batch.persist()
         try:
-            measured = self._measured(batch, levels)
-            table = self._unpacked(self._grouped(measured).toArrow())
-            sequences = sequences_of(measured, monitor) if ordered else []
+            table = self.table(batch, levels)
+            sequences = sequences_of(self._measured(batch, levels), monitor) if ordered else []
         finally:
             if ordered:
                 batch.unpersist()
         return observation_of(table, number, levels, sequences, self._part_name)
 
-    def warm_up(self, batch: "DataFrame") -> None:
-        """Let Spark compile all expressions before the first batch; `batch` is any rows with the columns."""
-        self.grouped(batch, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)).toArrow()
-
     def grouped(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
         """The groups of a batch as Spark computes them, with packed keys; lazy."""
-        return self._grouped(self._measured(batch, levels))
+        keys, aggregates = self._parsed
+        channel = CHANNEL if self._channel_of_part is None else PART
+        names = [_PACKED] if self._packs else ["start", *self._shape.sizes]
+        return self._measured(batch, levels).select("*", *keys).groupBy(channel, *names).agg(*aggregates)
 
     def table(self, batch: "DataFrame", levels: Levels) -> Any:
         """The groups of a batch, in the columns of `groups`."""
-        return self._unpacked(self.grouped(batch, levels).toArrow())
-
-    def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
-        return batch.selectExpr(*self._others, f"{SHORT_NAME_SQL} as {CHANNEL}", *self._measures_sql(levels))
-
-    def _grouped(self, measured: "DataFrame") -> "DataFrame":
-        keys, aggregates = self._grouping = self._grouping or self._parsed()
-        channel = CHANNEL if self._channel_of_part is None else PART
-        names = [_PACKED] if self._packs else ["start", *self._shape.sizes]
-        return measured.select("*", *keys).groupBy(channel, *names).agg(*aggregates)
-
-    def _packed_sql(self) -> str:
-        """The start plus one number for all other keys, which is less than the distance between two starts."""
-        number = "0L"
-        for name, size in self._shape.sizes.items():
-            value = f"if({name}, 1L, 0L)" if name in FLAGS else f"({name} - {NO_BUCKET})"
-            number = f"({number} * {size}L + {value})"
-        return f"start + {number}"
-
-    def _unpacked(self, table: Any) -> Any:
-        """The result of `grouped`, in the columns of `groups`."""
+        table: Any = self.grouped(batch, levels).toArrow()
         if self._packs:
             table = self._with_keys(table)
         if self._channel_of_part is None:
             return table
         parts = table[PART].combine_chunks().dictionary_encode()
-        names = pa.array(
-            [short_name(self._channel_of_part(part)) for part in parts.dictionary.to_pylist()], pa.string()
-        )
-        channels = pa.DictionaryArray.from_arrays(parts.indices, names)
+        names = [short_name(self._channel_of_part(part)) for part in parts.dictionary.to_pylist()]
+        channels = pa.DictionaryArray.from_arrays(parts.indices, pa.array(names, pa.string()))
         return table.set_column(table.schema.get_field_index(PART), CHANNEL, channels)
 
+    def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
+        return batch.selectExpr(*self._others, f"{SHORT_NAME_SQL} as {CHANNEL}", *self._measures_sql(levels))
+
     def _with_keys(self, table: Any) -> Any:
+        """The table with the keys that `_PACKED` holds."""
         every, offset = starts_every(self._settings)
         packed = table[_PACKED].combine_chunks()
         malformed = packed.is_null().to_numpy(zero_copy_only=False)
         values = packed.fill_null(offset).to_numpy()
         numbers = np.mod(values - offset, every)
-        _, others = unpacked(numbers, self._shape.sizes)
         table = table.drop_columns(_PACKED)
-        columns: dict[str, Any] = {"start": pa.array(values - numbers, pa.int64(), mask=malformed), **others}
-        for name, column in columns.items():
-            table = table.append_column(name, pa.array(column))
+        table = table.append_column("start", pa.array(values - numbers, pa.int64(), mask=malformed))
+        for name, size in reversed(self._shape.sizes.items()):
+            numbers, key = np.divmod(numbers, size)
+            table = table.append_column(name, pa.array(key == 1 if name in FLAGS else key + NO_BUCKET))
         return table
 
+    @cached_property
     def _parsed(self) -> "tuple[list[Column], list[Column]]":
-        """The constant expressions, parsed once: the tree of buckets is long."""
+        """The constant expressions for the keys and the aggregates, parsed once: the tree of buckets is long."""
         from pyspark.sql import functions as F
 
-        keys = [F.expr(sql).alias(name) for name, sql in self._keys_sql().items()]
+        keys = self._keys_sql()
         if self._packs:
-            keys.append(F.expr(self._packed_sql()).alias(_PACKED))
-        return keys, [F.expr(sql) for sql in self._aggregate_sql()]
+            # The start plus one number for all other keys, which is less than the distance between two starts.
+            number = "0L"
+            for name, size in self._shape.sizes.items():
+                value = f"if({name}, 1L, 0L)" if name in FLAGS else f"({name} - {NO_BUCKET})"
+                number = f"({number} * {size}L + {value})"
+            keys[_PACKED] = f"start + {number}"
+        return [F.expr(sql).alias(name) for name, sql in keys.items()], [F.expr(sql) for sql in self._aggregate_sql()]
 
     def _measures_sql(self, levels: Levels) -> list[str]:
         """Per record: its pane's start, its distances, and whether the future guard keeps it from the generator."""
@@ -321,65 +307,47 @@ class Aggregation:
         return aggregates
 
 
-class LateRows:
-    """The expressions of one run."""
+def late_rows(batch: "DataFrame", settings: Settings, late: LateRecords) -> "DataFrame":
+    """The late records of a batch, with `ADDED` besides the columns of `batch`."""
+    from pyspark.sql import functions as F
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    level = shown = _constant(late.level)
+    if settings.strategy == "spark":
+        shown = f"{level} + 1L"
+    if late.level == MAX:  # never shown as a number
+        level = shown = "cast(null as bigint)"
+    rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(settings.spec)} as _start")
+    in_windows = _late_in_sessions if isinstance(settings.spec, Session) else _late_in_windows
+    return in_windows(rows, settings, late).selectExpr(
+        *batch.columns,
+        f"{CHANNEL} as {LATE_CHANNEL}",
+        f"{TIME} as {LATE_TIME}",
+        f"{shown} as {LATE_WATERMARK}",
+        f"_end as {LATE_WINDOW_END}",
+        f"try_subtract({level}, coalesce(_end - 1L, {TIME})) as {LATE_BY}",
+    )
 
-    def of(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """The late records of a batch, with `ADDED` besides the columns of `batch`."""
-        level = shown = _constant(late.level)
-        if self._settings.strategy == "spark":
-            shown = f"{level} + 1L"
-        if late.level == MAX:  # never shown as a number
-            level = shown = "cast(null as bigint)"
-        return (
-            self._placed(batch, late)
-            .where("is_late")
-            .selectExpr(
-                *batch.columns,
-                f"{CHANNEL} as {LATE_CHANNEL}",
-                f"{TIME} as {LATE_TIME}",
-                f"{shown} as {LATE_WATERMARK}",
-                f"_end as {LATE_WINDOW_END}",
-                f"try_subtract({level}, coalesce(_end - 1L, {TIME})) as {LATE_BY}",
-            )
-        )
 
-    def _placed(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """The batch with the end of each record's last window (`_end`), and whether that window is gone (`is_late`)."""
-        from pyspark.sql import functions as F
+def _late_in_windows(rows: "DataFrame", settings: Settings, late: LateRecords) -> "DataFrame":
+    """The rows whose last window is gone, with its end (`_end`); `_start` is the start of their pane."""
+    window = settings.spec
+    assert not isinstance(window, Session)
+    end = f"_start + {window.size_ms}L"
+    if window.slide_ms > window.size_ms:
+        end = f"if({TIME} < {end}, {end}, null)"
+    limit = late_until(settings, late.level)
+    return rows.selectExpr("*", f"{end} as _end").where(f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)}")
 
-        window = self._settings.spec
-        rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(window)} as _start")
-        if isinstance(window, Session):
-            return self._in_sessions(rows, late)
-        return self._in_windows(rows, late)
 
-    def _in_windows(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
-        window = self._settings.spec
-        assert not isinstance(window, Session)
-        end = f"_start + {window.size_ms}L"
-        if window.slide_ms > window.size_ms:
-            end = f"if({TIME} < {end}, {end}, null)"
-        limit = late_until(self._settings, late.level)
-        rows = rows.selectExpr("*", f"{end} as _end")
-        return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
-
-    def _in_sessions(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
-        import pyarrow as pa
-
-        sessions = late.sessions or {}
-        cells = pa.table(
-            {"_start": pa.array(list(sessions), pa.int64()), "_end": pa.array(list(sessions.values()), pa.int64())}
-        )
-        created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        dropped = created.selectExpr("*", "true as is_late").hint("broadcast")  # pyright: ignore[reportUnknownMemberType]
-        rows = rows.join(dropped, "_start")
-        if not self._settings.late_alone:
-            return rows
-        return rows.where(f"{TIME} <= {_constant(late_until(self._settings, late.level))}")
+def _late_in_sessions(rows: "DataFrame", settings: Settings, late: LateRecords) -> "DataFrame":
+    """The same of sessions."""
+    sessions = late.sessions or {}
+    cells = pa.table(
+        {"_start": pa.array(list(sessions), pa.int64()), "_end": pa.array(list(sessions.values()), pa.int64())}
+    )
+    created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    rows = rows.join(created.hint("broadcast"), "_start")  # pyright: ignore[reportUnknownMemberType]
+    return rows.where(f"{TIME} <= {_constant(late_until(settings, late.level))}") if settings.late_alone else rows
 
 
 def _constant(value: int) -> str:

@@ -129,6 +129,11 @@ def failed_archive_mark(java: Java) -> Path:
     return archives() / f"{archive_key(java)}.failed"
 
 
+def is_archive_settled(java: Java) -> bool:
+    """Whether there is an archive, or none can be made."""
+    return find_archive(java) is not None or failed_archive_mark(java).exists()
+
+
 def keep_archive(java: Java, made: Path) -> Path:
     """Put the archive `made` in its place, in one step, and delete those beyond a few that were used longest ago."""
     target = archives() / f"{archive_key(java)}-{made.stat().st_size}.jsa"
@@ -140,7 +145,7 @@ def keep_archive(java: Java, made: Path) -> Path:
 
 def make_archive_later(java: Java, wait_s: float = _ARCHIVE_AFTER_S) -> None:
     """Start the helper that makes the archive after `wait_s`, unless there is one or none can be made."""
-    if sys.platform == "win32" or find_archive(java) is not None or failed_archive_mark(java).exists():
+    if sys.platform == "win32" or is_archive_settled(java):
         return
     _helper.timer = threading.Timer(wait_s, _start_helper)
     _helper.timer.daemon = True
@@ -255,7 +260,6 @@ def ask_jvm(spark: "SparkSession") -> None:
 def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     """Stop Spark and its JVM, and wait until it has ended; kills it after `timeout_s`. A dead JVM is not an error."""
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
-    from pyspark import SparkContext
 
     stop_archive_helper()
     process = jvm_process(spark)
@@ -272,8 +276,7 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    _remove_directory()
-    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage] # or no session could follow
+    _forget_session()
 
 
 def forget_sockets(spark: "SparkSession") -> None:
@@ -328,6 +331,7 @@ def _set_environment(master: str, java_home: Path, python: str | None) -> None:
 def _settings(
     master: str, app_name: str, conf: Mapping[str, str], packages: Sequence[str], jars: Sequence[str], java_options: str
 ) -> dict[str, str]:
+    global _directory
     # A task is tried four times, as on a cluster: a worker that is killed (out of memory) does not end the query.
     tried = re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", master)
     settings = {"spark.master": tried, "spark.app.name": app_name, **_DEFAULTS}
@@ -336,7 +340,8 @@ def _settings(
     settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), "wmtop-warehouse"))
     for name, given in (("spark.jars.packages", packages), ("spark.jars", jars)):
         settings |= {name: ",".join(given)} if given else {}
-    directory = _new_directory()
+    _directory = PrivateDirectory("wmtop-spark-")
+    directory = _directory.path
     settings |= _local_sockets(directory) if is_local_master(master) else {}
     settings |= conf
     # Also `spark.local.dir` is there, unless the user names one.
@@ -359,17 +364,15 @@ def _local_sockets(directory: Path) -> dict[str, str]:
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(directory)}
 
 
-def _new_directory() -> Path:
-    global _directory
-    _directory = PrivateDirectory("wmtop-spark-")
-    return _directory.path
+def _forget_session() -> None:
+    """Remove the directory of a session that has ended, and what PySpark keeps of it: else no other could follow."""
+    from pyspark import SparkContext
 
-
-def _remove_directory() -> None:
     global _directory
     if _directory is not None:
         _directory.remove()
     _directory = None
+    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
 
 
 def _launch(conf: Any, log: Path | None) -> Any:
@@ -403,8 +406,7 @@ def _abandon() -> None:
     if gateway is not None:
         gateway.proc.kill()
         gateway.proc.wait()
-    _remove_directory()
-    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
+    _forget_session()
 
 
 def _why_not(error: Exception, log: Path | None, said_before: int) -> str:

@@ -83,32 +83,25 @@ class SparkWindows:
         try:
             while (batch := self._next()) is not None:
                 started = time.monotonic()
-                self._read = self._look(session, batch)
+                try:
+                    operators = sorted(numbers(self._path / "state"))
+                except UnreadableError:
+                    operators = []
+                self._read = tuple(self._operator(session, operator, batch) for operator in operators)
                 self._done = batch
                 self._answered.set()
-                self._rest(EVERY_S - (time.monotonic() - started))
+                with self._news:
+                    rest_s = max(0.0, EVERY_S - (time.monotonic() - started))
+                    self._news.wait_for(lambda: self._stopping, timeout=rest_s)
         finally:
             stop_session(session)
 
     def _next(self) -> int | None:
         """Wait for a batch that was not read yet; None: stop."""
         with self._news:
-            self._news.wait_for(lambda: self._stopping or self._wanted != self._seen())
+            # Without any operator so far, a batch that was read may have one by now.
+            self._news.wait_for(lambda: self._stopping or not self._read or self._wanted != self._done)
             return None if self._stopping else self._wanted
-
-    def _seen(self) -> int | None:
-        return self._done if self._read else -1
-
-    def _look(self, session: "SparkSession", batch: int) -> tuple[OpenWindows, ...]:
-        try:
-            operators = sorted(numbers(self._path / "state"))
-        except UnreadableError:
-            operators = []
-        return tuple(self._operator(session, operator, batch) for operator in operators)
-
-    def _rest(self, seconds: float) -> None:
-        with self._news:
-            self._news.wait_for(lambda: self._stopping, timeout=max(0.0, seconds))
 
     def _operator(self, session: "SparkSession", operator: int, batch: int) -> OpenWindows:
         try:

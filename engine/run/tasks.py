@@ -10,9 +10,9 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,13 +44,10 @@ class TaskNeeds(NamedTuple):
     """Paths that they read or write and that this process reads or writes, too."""
 
 
-def is_local(spark: "SparkSession") -> bool:
-    """Whether the workers run on this machine, with its installed packages."""
-    return is_local_master(str(spark.sparkContext.master))
-
-
 def is_local_master(master: str) -> bool:
-    """Whether a master URL names threads of the driver (`local`, `local[2]`), not a cluster (`local-cluster[…]`)."""
+    """Whether a master URL names threads of the driver (`local`, `local[2]`), not a cluster (`local-cluster[…]`): then
+    the workers run on this machine, with its installed packages.
+    """
     return master.partition("[")[0] == "local"
 
 
@@ -139,19 +136,11 @@ def start_workers(spark: "SparkSession", needs: TaskNeeds) -> None:
 def _ask_workers(spark: "SparkSession", needs: TaskNeeds) -> list["Answer"]:
     """The answer of a task for each core."""
     cores = max(spark.sparkContext.defaultParallelism, 1)
-    task = _task(needs.modules, [str(path.absolute()) for path in needs.paths])
-    return spark.sparkContext.parallelize(range(cores), cores).mapPartitions(task).collect()
+    look = partial(_look, needs.modules, [str(path.absolute()) for path in needs.paths])
+    return spark.sparkContext.parallelize(range(cores), cores).map(look).collect()
 
 
-def _task(modules: Sequence[str], paths: Sequence[str]) -> Callable[[Iterable[int]], Iterator[Answer]]:
-    def run(rows: Iterable[int]) -> Iterator[Answer]:
-        for _ in rows:
-            yield _look(modules, paths)
-
-    return run
-
-
-def _look(modules: Sequence[str], paths: Sequence[str]) -> Answer:
+def _look(modules: Sequence[str], paths: Sequence[str], _number: int) -> Answer:
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if not missing:
         for module in modules:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..system.files import lock_file, try_lock_file
-from ..system.java import Java, find_java
+from ..system.java import find_java
 from ..watermarks.settings import Settings
 from . import session
 from .durable_state import StateDirectory
@@ -37,7 +37,7 @@ def main() -> None:
     os.setsid()  # a process group of its own, so that all of it can be ended
     os.nice(19)
     java = find_java()
-    if _is_settled(java):
+    if session.is_archive_settled(java):
         return
     session.archives().mkdir(parents=True, exist_ok=True)
     with (session.archives() / "lock").open("w") as lock:
@@ -45,7 +45,7 @@ def main() -> None:
             lock_file(lock)
         elif not try_lock_file(lock):
             return
-        if _is_settled(java):
+        if session.is_archive_settled(java):
             return
         directory = session.archives() / "making"
         shutil.rmtree(directory, ignore_errors=True)  # left by a helper that was killed
@@ -65,11 +65,6 @@ def main() -> None:
         else:
             session.failed_archive_mark(java).touch()
         shutil.rmtree(directory)
-
-
-def _is_settled(java: Java) -> bool:
-    """Whether there is an archive, or none can be made."""
-    return session.find_archive(java) is not None or session.failed_archive_mark(java).exists()
 
 
 def exercise(spark: "SparkSession", directory: Path) -> None:

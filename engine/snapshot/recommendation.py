@@ -79,7 +79,8 @@ def recommendation(
 def _by(snapshot: Snapshot, sample: Sample, target: float) -> Recommendation:
     lateness_ms, late, reason, needs = None, min(row.late for row in sample.rows), None, None
     in_force, records = snapshot.settings.lateness_ms, sample.records
-    enough = next((row for row in sample.rows if _high(row.late, records) <= 1 - target), None)
+    highs = ((row, wilson_interval(min(row.late, records), records)[1] or 0.0) for row in sample.rows)
+    enough = next((row for row, high in highs if high <= 1 - target), None)
     if enough is not None:
         lateness_ms, late = enough.lateness_ms, enough.late
         if in_force is not None and lateness_ms < in_force and records < ENOUGH_FOR_LESS:
@@ -103,10 +104,6 @@ def _by(snapshot: Snapshot, sample: Sample, target: float) -> Recommendation:
         needs=needs,
         upper_bound=snapshot.whatif_upper_bound,
     )
-
-
-def _high(late: int, records: int) -> float:
-    return wilson_interval(min(late, records), records)[1] or 0.0
 
 
 IDLE_SHARE = 0.1

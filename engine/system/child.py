@@ -55,11 +55,7 @@ class Child:
         self._process.wait()
 
 
-def _exit() -> None:
-    os._exit(0)
-
-
-def obey(take: Callable[[str], None], end: Callable[[], None] = _exit) -> None:
+def obey(take: Callable[[str], None], end: Callable[[], None] = lambda: os._exit(0)) -> None:
     """In such a process: pass each command to `take`, on a thread of its own, and `end` with the standard input."""
 
     def listen() -> None:

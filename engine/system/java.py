@@ -56,16 +56,12 @@ def find_java() -> Java:
         if java is not None:
             found.append(java)
     have = ", ".join(f"{java.major} in {java.home}" for java in found)
+    how = (command for tool, command in _INSTALL.items() if shutil.which(tool))
     raise UsageError(
-        f"Spark needs Java {NEEDED} or newer, {'found only ' + have if have else 'none was found'}: {how_to_install()}",
+        f"Spark needs Java {NEEDED} or newer, {'found only ' + have if have else 'none was found'}: "
+        f"{next(how, 'install one from https://adoptium.net')}",
         code="no_java",
     )
-
-
-def how_to_install() -> str:
-    """The command of this machine's package manager that installs Java."""
-    tool = next((tool for tool in _INSTALL if shutil.which(tool)), None)
-    return "install one from https://adoptium.net" if tool is None else _INSTALL[tool]
 
 
 def _homes() -> Iterator[Path]:

@@ -72,9 +72,7 @@ class WatchEngine(Generic[Facts]):
         """Watch until a stop or a signal, or once; returns the exit code. The caller prints UsageError and RunError."""
         try:
             options = self._options
-            self._host.begin(stop_on_eof=options.stop_on_eof)
-            if options.on_alert is not None:
-                self._host.run_on_alert(options.on_alert)
+            self._host.begin(stop_on_eof=options.stop_on_eof, on_alert=options.on_alert)
             if options.record is not None:
                 self._host.record(options.record, options.record_bounds, existing(options.record, force=options.force))
             with self._host.step(self._target.step):

@@ -53,7 +53,9 @@ def count_groups(counts: dict[str, ChannelCounts], groups: Iterable[Group]) -> i
     for group in groups:
         records = group.records
         rows += records
-        found = counts.get(group.channel) or _counts_of(counts, group.channel)
+        found = counts.get(group.channel)
+        if found is None:
+            found = counts[group.channel] = ChannelCounts()
         if group.start_ms is None:
             found.malformed += records
             continue
@@ -66,18 +68,11 @@ def count_groups(counts: dict[str, ChannelCounts], groups: Iterable[Group]) -> i
 
 
 def count_dropped(counts: dict[str, ChannelCounts], late: Mapping[str, int], no_window: Mapping[str, int]) -> None:
-    """Count, by channel, late records and records that are in no window."""
+    """Count, by channel, late records and records that are in no window, after `count_groups`."""
     for channel, records in late.items():
-        _counts_of(counts, channel).late += records
+        counts[channel].late += records
     for channel, records in no_window.items():
-        _counts_of(counts, channel).no_window += records
-
-
-def _counts_of(counts: dict[str, ChannelCounts], channel: str) -> ChannelCounts:
-    found = counts.get(channel)
-    if found is None:
-        found = counts[channel] = ChannelCounts()
-    return found
+        counts[channel].no_window += records
 
 
 def totals_of(rows: Collection[ChannelCounts]) -> Totals:

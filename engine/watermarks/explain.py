@@ -25,11 +25,6 @@ _TIMES_LESS, _FEW_SELDOM = 3, 0.2
 have at most this share of the records.
 """
 
-ValueRow = tuple[int, str | None, int, int]
-"""A column's number, a value, its late records and all of them. The value None stands for the dropped values: no one
-of them has more records.
-"""
-
 
 class ExplainedValue(Struct, frozen=True):
     """A value and its records; `lift` is its share among the late records over its share among all.
@@ -97,17 +92,11 @@ class Values(Struct, array_like=True):
             self.counts = dict(ranked[:MAX_VALUES])
 
 
-def merged(reports: Iterable[Iterable[ValueRow]], columns: int) -> list[Values]:
+def merged(reports: Iterable[list[Values]], columns: int) -> list[Values]:
     """The counts of each column from reports about different records."""
     total = [Values() for _ in range(columns)]
     for report in reports:
-        values = [Values() for _ in range(columns)]
-        for column, name, late, records in report:
-            if name is None:
-                values[column].uncounted = records
-            else:
-                values[column].counts[name] = Count(late, records)
-        for counted, more in zip(total, values, strict=True):
+        for counted, more in zip(total, report, strict=True):
             counted.add(more)
     return total
 
@@ -147,7 +136,9 @@ def _column(name: str, counts: dict[str, Count], late: int, records: int) -> Exp
         return -_evidence(pair[1].late, pair[1].records + pair[1].missed, late, records), pair[0]
 
     other_records = records - sum(count.records for count in counts.values())
-    usual, least = _usual(counts.values(), late, records), _least(len(counts) + other_records)
+    usual = _usual(counts.values(), late, records)
+    # The evidence that a value needs so that none of so many has it by chance.
+    least = NormalDist().inv_cdf(1 - _CHANCE / max(len(counts) + other_records, 1) / 2) ** 2
     return ExplainedColumn(
         column=name,
         values=[
@@ -193,11 +184,6 @@ def _usual(counts: Iterable[Count], late: int, records: int) -> tuple[int, int]:
     if left_out > _FEW_SELDOM * records:
         return late, records
     return late - sum(count.late for count in seldom), records - left_out
-
-
-def _least(compared: int) -> float:
-    """The evidence that a value needs so that none of `compared` values has it by chance."""
-    return NormalDist().inv_cdf(1 - _CHANCE / max(compared, 1) / 2) ** 2
 
 
 def _evidence(late: int, records: int, all_late: int, all_records: int) -> float:

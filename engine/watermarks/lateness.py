@@ -120,11 +120,6 @@ class DelayLedger(Struct):
         self.known = lost if self.known < 0 else min(self.known, lost)
 
 
-def new_ledger(edges: list[int]) -> DelayLedger:
-    """An empty ledger for those edges."""
-    return DelayLedger(edges, [0] * len(edges), [0] * len(edges))
-
-
 SLICES = 60
 HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
 _Z95 = 1.959963984540054
@@ -206,11 +201,6 @@ class RecentSlices(Struct):
         """Count the records of a batch that came at processing time `now` (ms), late and behind by bucket."""
         for horizon in self.horizons:
             horizon.add(now, records, late, behind)
-
-
-def new_recent_slices() -> RecentSlices:
-    """No records yet."""
-    return RecentSlices([SlicedLateness(horizon) for horizon in HORIZONS_MS])
 
 
 def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:

@@ -27,7 +27,7 @@ from .explain import Explain
 from .generators import Generator, new_generator
 from .observation import BatchObservation, MalformedRecord, Offender, greatest_times
 from .operator_clock import Clock, OperatorClock, new_clock
-from .settings import Settings, SettingsChange, changed, emitted, noted
+from .settings import MAX_CHANGES, Settings, SettingsChange, changed, emitted
 from .times import MIN
 from .watermark_history import WatermarkHistory
 from .whatif import Clocks, IdleRung, LatenessWhatIf, new_idle_rungs, new_lateness_whatif
@@ -114,7 +114,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def add_channels(self, names: list[str], now: int) -> None:
         """Register channels that the source reports before their first record, at processing time `now` (ms)."""
-        folded = self._beyond_limit(set(names))
+        folded = beyond_limit(set(names), self.counts.keys(), self.settings.max_channels)
         for name in sorted({OTHER if name in folded else name for name in names}):
             if name in self._registry:
                 continue
@@ -193,7 +193,8 @@ class Monitor(Struct, kw_only=True, dict=True):
         """Apply one micro-batch; returns what its records, and then the watermark, made windows do."""
         assert not self.ended
         now = self._pass_time(observation.now_ms)
-        folded = self._beyond_limit({group.channel for group in observation.groups})
+        names = {group.channel for group in observation.groups}
+        folded = beyond_limit(names, self.counts.keys(), self.settings.max_channels)
         observation = self.folded.fold(observation, folded)
         self.batch = observation.batch
         self.last_future = observation.last_future or self.last_future
@@ -271,7 +272,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             self._clocks.set_idle_after(idle_after_ms)
         self.settings = msgspec.structs.replace(settings, version=change.version)
         self.resend = True
-        self.changes = noted(self.changes, change, self.now_ms)
+        self.changes = [*self.changes, msgspec.structs.replace(change, now_ms=self.now_ms)][-MAX_CHANGES:]
         return firings
 
     def exclude(self, duration_ms: int, until: int, channels: list[str] | None = None) -> None:
@@ -301,9 +302,6 @@ class Monitor(Struct, kw_only=True, dict=True):
         if now is not None:
             self.now_ms = now if self.now_ms is None else max(now, self.now_ms)
         return self.now_ms or 0
-
-    def _beyond_limit(self, names: set[str]) -> set[str]:
-        return beyond_limit(names, self.counts.keys(), self.settings.max_channels)
 
     def _new_channel(self, name: str, now: int) -> int:
         if name in self._registry:

@@ -130,11 +130,6 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
     return settings
 
 
-def noted(changes: list[SettingsChange], change: SettingsChange, now_ms: int | None) -> list[SettingsChange]:
-    """The latest changes, with `change` added at processing time `now_ms`."""
-    return [*changes, replace(change, now_ms=now_ms)][-MAX_CHANGES:]
-
-
 def emitted(changes: list[SettingsChange], now: int, moved_ms: int | None) -> list[SettingsChange]:
     """The changes after an emit at `now` that moved the watermark by `moved_ms` (None: there was none before)."""
     return [

@@ -91,9 +91,6 @@ class WatermarkHistory(Struct):
         self.marks.append((now, level))
         if len(self.marks) > MAX_MARKS:
             self._forget(now - LOOKBACK * self.patience(settings))
-        self._count_advance(now, settings)
-
-    def _count_advance(self, now: int, settings: Settings) -> None:
         gap = None if self.counted_ms is None else now - self.counted_ms
         if gap is not None and gap < MIN_GAP_MS:
             return

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from .channels import IdlenessTimers
 from .lateness import (
+    HORIZONS_MS,
     IDLE_LADDER_MS,
     DelayLedger,
     Histogram,
     RecentLateness,
     RecentSlices,
+    SlicedLateness,
     WhatIf,
     bucket_edges,
     bucket_of,
-    new_ledger,
-    new_recent_slices,
     recent_lateness,
 )
 from .operator_clock import Clock, FastestClock, OperatorClock, new_clock
@@ -87,8 +87,9 @@ def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
     if not settings.tunable or settings.lateness_ms is None:
         return None
     edges = bucket_edges(settings.lateness_ms)
-    zeros = [0] * len(edges)
-    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), new_recent_slices())
+    behind, late, closed, delays = ([0] * len(edges) for _ in range(4))
+    recent = RecentSlices([SlicedLateness(horizon) for horizon in HORIZONS_MS])
+    return LatenessWhatIf(edges, Histogram(behind), Histogram(late), DelayLedger(edges, closed, delays), recent)
 
 
 class IdleRung(Struct):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from .observation import Group
 from .settings import Session, Settings
 from .times import saturate
-from .windows import Added, Cell, Pane, SessionWindows, TimeWindows, Window, window_count
+from .windows import Added, Pane, SessionWindows, TimeWindows, Window, window_count
 
 MAX_FIRED = 20
 
@@ -191,13 +191,9 @@ class WindowOperator(Struct):
         ]
 
 
-def _cells(groups: Sequence[Group], *, late_alone: bool) -> list[Cell]:
-    """The cells of groups in sessions: of records that are late by themselves, or of the others."""
-    return [
-        Cell(group.channel, group.min_ms, group.max_ms, group.records)
-        for group in groups
-        if group.start_ms is not None and group.head == late_alone
-    ]
+def _cells(groups: Sequence[Group], *, late_alone: bool) -> list[Group]:
+    """The groups of records in sessions that are late by themselves, or the others."""
+    return [group for group in groups if group.start_ms is not None and group.head == late_alone]
 
 
 def _fire(window: Window, batch: int | None, shown: int | None, *, ended: bool = False) -> Firing:
@@ -240,14 +236,12 @@ def _late_in_group(windows: TimeWindows, group: Group, level: int) -> int:
 
 
 def _late_in_sessions(windows: SessionWindows, groups: list[Group], level: int) -> LateRecords:
-    if any(group.head for group in groups):
-        groups = [group for group in groups if group.head]
-        pieces = windows.pieces(_cells(groups, late_alone=True))
-        return _dropped_groups(groups, [(session.start, session.end) for session in pieces], level)
-    cells = _cells(groups, late_alone=False)
-    if not any(windows.cleanup_ms(saturate(cell.max_ms + windows.spec.gap_ms)) <= level for cell in cells):
+    if late_alone := _cells(groups, late_alone=True):
+        pieces = windows.pieces(late_alone)
+        return _dropped_groups(late_alone, [(session.start, session.end) for session in pieces], level)
+    if not any(windows.cleanup_ms(saturate(group.max_ms + windows.spec.gap_ms)) <= level for group in groups):
         return LateRecords(0, level, {})  # a session is late only if each of its records alone would be late
-    return _dropped_groups(groups, sorted(windows.dropped(cells, level)), level)
+    return _dropped_groups(groups, sorted(windows.dropped(groups, level)), level)
 
 
 def _dropped_groups(groups: list[Group], dropped: list[tuple[int, int]], level: int) -> LateRecords:

@@ -181,15 +181,6 @@ class TimeWindows(Struct, tag="time", dict=True):
         return window
 
 
-class Cell(Struct, frozen=True, gc=False):
-    """Records of one channel that lie within less than one gap of each other: from `min_ms` to `max_ms`."""
-
-    channel: str
-    min_ms: int
-    max_ms: int
-    records: int
-
-
 class SessionWindows(Struct, tag="session"):
     """The live sessions, which neither overlap nor touch, by start."""
 
@@ -201,9 +192,10 @@ class SessionWindows(Struct, tag="session"):
         """The watermark (ms) from which on a session that ends at `end` is gone."""
         return saturate(end - 1 + self.allowed_lateness_ms)
 
-    def add(self, cells: list[Cell], level: int) -> list[tuple[Added, dict[str, int]]]:
+    def add(self, cells: list[Group], level: int) -> list[tuple[Added, dict[str, int]]]:
         """Merge a batch's cells. Returns for each of their sessions, latest first, the outcome and its new records.
 
+        A cell is a group whose records lie within less than one gap of each other, from `min_ms` to `max_ms`.
         TooManyWindowsError beyond `MAX_COUNTERS`, before anything has changed.
         """
         outcomes, live = self._outcomes(cells, level)
@@ -212,12 +204,12 @@ class SessionWindows(Struct, tag="session"):
         self.live = live
         return outcomes[::-1]
 
-    def dropped(self, cells: list[Cell], level: int) -> list[tuple[int, int]]:
+    def dropped(self, cells: list[Group], level: int) -> list[tuple[int, int]]:
         """The sessions [start, end) of a batch's cells that `add` would drop as late; changes nothing."""
         outcomes, _ = self._outcomes(cells, level)
         return [added.late_from for added, _ in outcomes if added.late_from is not None]
 
-    def _outcomes(self, cells: list[Cell], level: int) -> tuple[list[tuple[Added, dict[str, int]]], list[Window]]:
+    def _outcomes(self, cells: list[Group], level: int) -> tuple[list[tuple[Added, dict[str, int]]], list[Window]]:
         """The result of `add`, by start, and the sessions that are live after it; changes nothing."""
         outcomes: list[tuple[Added, dict[str, int]]] = []
         live: list[Window] = []
@@ -245,7 +237,7 @@ class SessionWindows(Struct, tag="session"):
         """The open sessions: those that have not fired, by end."""
         return [window for window in self.live if not window.fired]
 
-    def pieces(self, cells: list[Cell]) -> list[Window]:
+    def pieces(self, cells: list[Group]) -> list[Window]:
         """The batch's own sessions, by start; windows that touch merge."""
         pieces: list[Window] = []
         for cell in sorted(cells, key=lambda cell: cell.min_ms):

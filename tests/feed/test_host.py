@@ -32,7 +32,7 @@ def test_a_step_without_progress_makes_the_start_stale_until_there_is_some(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosts, "STEP_STALE_AFTER_S", 0.0)
-    host.begin(stop_on_eof=False)
+    host.begin(stop_on_eof=False, on_alert=None)
     with host.step("starting Spark"):
         stuck = seen("stale")
         assert [(note.code, note.args["step"]) for note in stuck.notes] == [("start_stuck", "starting Spark")]
@@ -42,7 +42,7 @@ def test_a_step_without_progress_makes_the_start_stale_until_there_is_some(
 
 
 def test_a_step_within_its_bound_is_starting(host: Host) -> None:
-    host.begin(stop_on_eof=False)
+    host.begin(stop_on_eof=False, on_alert=None)
     with host.step("starting Spark"):
         assert seen("starting").notes == []
 

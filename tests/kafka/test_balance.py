@@ -26,8 +26,8 @@ class Source:
         self._file = directory / "held-back.json"
 
     def know(self, ends: Positions | None, read_to: Positions) -> None:
-        self.it._probe._note_ends(ends)
-        self.it._probe.read_to = read_to
+        self.it._progress._note_ends(ends)
+        self.it._progress.read_to = read_to
 
     def held(self) -> list[str]:
         """What the planner is told."""
@@ -98,7 +98,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Source(tmp_path)
-    probed = source.it._probe
+    probed = source.it._progress
     for stamp_ms, end in ((1_000, 10), (2_000, 20), (3_000, 90)):
         monkeypatch.setattr("wmtop.engine.kafka.probe._now_ms", lambda stamp_ms=stamp_ms: stamp_ms)
         source.know({SLOW: end, FAST: 5}, {SLOW: 0, FAST: 5})

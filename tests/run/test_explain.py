@@ -14,7 +14,7 @@ from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.lateness import late_cause_of
 from wmtop.engine.run.column_groups import column_groups
 from wmtop.engine.run.groups import Levels, observation_of
-from wmtop.engine.run.observe import Explaining, value_rows
+from wmtop.engine.run.observe import Explaining, values_of
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged
@@ -56,7 +56,7 @@ def test_counts_are_those_of_plain_python(data: st.DataObject) -> None:
     sessions = {start * 50: start * 50 + 100 for start in starts}
     late = LateRecords(len(sessions) if isinstance(window, Session) else 1, level, sessions)
     work = Explaining(Settings(window=window, allowed_lateness_ms=allowed), late, 2)
-    for column, values in enumerate(merged([value_rows(table(rows), work) for rows in parts], 2)):
+    for column, values in enumerate(merged([values_of(table(rows), work) for rows in parts], 2)):
         expected = Counter[tuple[str, bool]]()
         for time, *texts_of in (row for rows in parts for row in rows):
             if time is not None:
@@ -79,7 +79,7 @@ def test_values_beyond_what_is_reported_have_a_bound() -> None:
     r = random.Random(2)
     rows = [(n, f"v{r.randrange(5_000)}", None) for n in range(40_000)]
     work = Explaining(Settings(window=Tumbling(size_ms=100)), LateRecords(1, 500, {}), 2)
-    [values, _] = merged([value_rows(table(part), work) for part in (rows[:20_000], rows[20_000:])], 2)
+    [values, _] = merged([values_of(table(part), work) for part in (rows[:20_000], rows[20_000:])], 2)
     records = Counter(row[1] for row in rows)
     assert len(values.counts) == MAX_VALUES
     assert all(records[name] <= values.uncounted for name in records.keys() - values.counts.keys())
@@ -129,7 +129,7 @@ def planted(cause: str) -> Snapshot:
         observation = observation_of(groups, number, levels, [])
         late = late_records(monitor.operator.windows, observation.groups, levels.level)
         work = Explaining(monitor.settings, late, 3)
-        halves = [value_rows(part.slice(0, 2_000), work), value_rows(part.slice(2_000), work)]
+        halves = [values_of(part.slice(0, 2_000), work), values_of(part.slice(2_000), work)]
         monitor.apply(replace(observation, values=merged(halves, 3), late=late.records))
     return snapshot_of(monitor, name="x", state="live", wall_ms=0)
 
@@ -178,4 +178,4 @@ def test_no_value_is_named_where_lateness_depends_on_no_column() -> None:
 
 
 def test_no_records_have_no_values() -> None:
-    assert merged([value_rows(table([]), Explaining(Settings(), LateRecords(0, 0), 2))], 2) == [Values(), Values()]
+    assert merged([values_of(table([]), Explaining(Settings(), LateRecords(0, 0), 2))], 2) == [Values(), Values()]

@@ -91,7 +91,10 @@ def test_what_can_be_missing_of_a_value_counts_against_its_lift() -> None:
 
 
 def test_reports_add_up_whatever_their_order() -> None:
-    reports = [[(0, "a", 1, 5), (1, "x", 0, 2), (1, None, 0, 3)], [(0, "b", 0, 2), (1, "y", 2, 2), (1, None, 0, 1)]]
+    reports = [
+        [Values({"a": Count(1, 5)}), Values({"x": Count(0, 2)}, 3)],
+        [Values({"b": Count(0, 2)}), Values({"y": Count(2, 2)}, 1)],
+    ]
     assert merged(reports, 2) == merged(reports[::-1], 2)
     assert merged(reports, 2) == [
         Values({"a": Count(1, 5), "b": Count(0, 2)}),

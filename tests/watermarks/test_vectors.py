@@ -8,10 +8,11 @@ import pytest
 from wmtop.engine.watermarks.channels import IdlenessTimers
 from wmtop.engine.watermarks.generators import absorb, new_generator
 from wmtop.engine.watermarks.multiplexer import Combined, Emission, Multiplexer, WatermarkOutput
+from wmtop.engine.watermarks.observation import Group
 from wmtop.engine.watermarks.settings import Session, Settings, StrategyName, WindowSpec
 from wmtop.engine.watermarks.times import MAX, MIN, saturate, shift
 from wmtop.engine.watermarks.valve import Valve, ValveOutput
-from wmtop.engine.watermarks.windows import Added, Cell, SessionWindows, TimeWindows, Window, window_count
+from wmtop.engine.watermarks.windows import Added, SessionWindows, TimeWindows, Window, window_count
 
 from ..reference.vectors import load
 from .panes import pane_of
@@ -188,7 +189,7 @@ class Keyed:
 def _add(windows: SessionWindows | TimeWindows, start: int, head: bool, ts: int, records: int, level: int) -> Added:
     if isinstance(windows, TimeWindows):
         return windows.add(start, head, {"all": records}, level)
-    ((added, _),) = windows.add([Cell("all", ts, ts, records)], level)
+    ((added, _),) = windows.add([Group("all", ts, False, records, min_ms=ts, max_ms=ts)], level)
     return added
 
 

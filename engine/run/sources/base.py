@@ -69,7 +69,7 @@ class Batch(NamedTuple):
     """A batch whose records are about to be read."""
 
     frame: "DataFrame"
-    """Its part of the query's frame, or its rows, where a `BatchPlanner` made them."""
+    """Its part of the query's frame; where it is read as rows, these."""
     first_row: int
     """How many rows were read before."""
     ends: list[str]
@@ -82,17 +82,19 @@ class Batch(NamedTuple):
     """The directory of Spark's log of the query's one source, if it keeps one."""
 
 
-class ColumnReader(Struct, frozen=True):
-    """A columnar way to the records: the query's frame only describes them, and tasks read them as Arrow columns."""
+class BatchReader(Struct, frozen=True):
+    """How the records of a batch are read: as rows, or by tasks as Arrow columns."""
 
     frame: Any
-    """The streaming DataFrame of descriptions."""
-    shares: Callable[[Batch], list[list[Any]]]
+    """The query's streaming DataFrame: the records as rows, or only their descriptions (paths, offsets) or numbers."""
+    rows: "Callable[[Batch], DataFrame]" = lambda batch: batch.frame
+    """The records of a batch as rows in the canonical columns."""
+    shares: Callable[[Batch], list[list[Any]]] = lambda batch: []
     """The share of a batch that each task reads; empty if it has no records, or only Spark knows them."""
-    read: "Callable[[Any], Iterator[pa.Table]]"
-    """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels."""
-    rows: "Callable[[Batch], DataFrame]"
-    """The same records as rows with the columns of `Source.load`."""
+    read: "Callable[[Any], Iterator[pa.Table]] | None" = None
+    """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels; None:
+    the records are read as rows.
+    """
 
 
 class BatchPlanner(Protocol):
@@ -100,10 +102,6 @@ class BatchPlanner(Protocol):
 
     def next_end(self, first_row: int) -> int:
         """The row before which the batch that begins at `first_row` ends; `first_row`: none of its rows has come."""
-        ...
-
-    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
-        """The rows `first_row <= row < last_row` in the canonical columns."""
         ...
 
 
@@ -160,7 +158,7 @@ class Source(ABC):
     stays failed.
     """
     more: RecordColumns = NOTHING_MORE
-    """The columns that `load` adds to the canonical ones."""
+    """The columns that rows have besides the canonical ones."""
 
     def __init__(self) -> None:
         self.notes = SourceNotes()
@@ -180,16 +178,16 @@ class Source(ABC):
     def prepare(self, report: Callable[[str], None]) -> None:  # noqa: B027 (most sources have nothing to prepare)
         """Do the slow work that needs no Spark (staging); `report` gets a short text as it proceeds."""
 
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """Whether tasks can read its records as Arrow columns."""
+        return False
+
     @abstractmethod
-    def load(self, spark: "SparkSession") -> "DataFrame":
-        """The streaming DataFrame, in the canonical columns unless a `planner` makes them.
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
+        """How its batches are read; `as_columns`: by tasks, if it `has_columns`.
 
         UsageError for a `--marker` that is not a condition.
         """
-
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The columnar way to the same records, used instead of `load`; None if there is none."""
-        return None
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows of a batch with all columns of the source, and those `added` to the canonical ones (`more.whole`).
@@ -205,7 +203,7 @@ class Source(ABC):
         return None
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """What the tasks of `load` and `columns_of` need on their machines; called before either."""
+        """What the tasks of `load` need on their machines; called before it."""
         return TaskNeeds()
 
     @abstractmethod
@@ -320,22 +318,15 @@ def _integers(number: str, unit: Unit) -> str:
 def _floats(number: str, unit: Unit) -> str:
     rate = PER_SECOND[unit]
     micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
-    return _usable(f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end")
+    ms = f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end"
+    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
 
 
 def _iso_8601(text: str) -> str:
     with_seconds = f"regexp_replace({text}, r'^(.{{16}})(Z|[+-])', '$1:00$2')"  # Spark takes no zone without seconds
-    times = _timestamps(f"try_cast({with_seconds} as timestamp)")
-    return f"case when {text} rlike {_raw(ISO_8601)} then {times} end"
-
-
-def _timestamps(timestamp: str) -> str:
-    first, last = usable_range("us")
-    return f"case when unix_micros({timestamp}) between {first}L and {last}L then unix_millis({timestamp}) end"
-
-
-def _usable(ms: str) -> str:
-    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
+    time, (first, last) = f"try_cast({with_seconds} as timestamp)", usable_range("us")
+    ms = f"case when unix_micros({time}) between {first}L and {last}L then unix_millis({time}) end"
+    return f"case when {text} rlike {_raw(ISO_8601)} then {ms} end"
 
 
 def _floor_div(number: str, divisor: int) -> str:

@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,7 +33,7 @@ from .base import (
     record_sql,
     text_literal,
 )
-from .data_files import Format, near
+from .data_files import Format, in_parallel, near
 from .table_files import Chunk, TableFile, sample
 
 PREFIX = "_wmtop_"
@@ -77,10 +78,25 @@ class Columns(Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys([*self.times.values(), *channel, *self.marked_in(file), *more.explain, *whole]))
 
 
-def check_columns(file: TableFile, columns: Columns) -> str | None:
-    """Check that the columns exist and have suitable types; `UsageError` with what to do. Returns as what its event
-    times are read, None if no record of its first ones has any.
+def check_files(files: Sequence[TableFile], columns: Columns, more: RecordColumns) -> str | None:
+    """Check that the columns exist in every file, with suitable types that mean the same in all; `UsageError` with what
+    to do. Returns as what event times are read, None if no record of the first ones has any.
     """
+    found = in_parallel(partial(_check_file, columns=columns, more=more), files)
+    typed = [(file, file.types) for file in files if file.types is not None]
+    for option, name in columns.times.items():
+        for file, types in typed[1:]:
+            first, first_types = typed[0]
+            if _family(types[name]) != _family(first_types[name]):
+                raise UsageError(
+                    f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
+                )
+    return ", ".join(dict.fromkeys(known for known in found if known is not None)) or None
+
+
+def _check_file(file: TableFile, columns: Columns, more: RecordColumns) -> str | None:
+    """The same of one file."""
+    _check_record_columns(file, more)
     for option, name in {**columns.times, "--channel": columns.channel}.items():
         if name is None:
             continue
@@ -106,7 +122,11 @@ def check_columns(file: TableFile, columns: Columns) -> str | None:
                     f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use",
                     code="no_condition",
                 )
-    unsure = {option: name for option, name in columns.times.items() if not _is_typed_time(file, name)}
+    # Of a column whose type is a time all values are, also those out of range.
+    types = file.types or {}
+    unsure = {
+        option: name for option, name in columns.times.items() if name not in types or _family(types[name]) != "time"
+    }
     first = sample(file, list(dict.fromkeys(unsure.values()))) if unsure else None
     formats: dict[str, str | None] = dict.fromkeys(unsure)
     if first is not None:
@@ -114,23 +134,6 @@ def check_columns(file: TableFile, columns: Columns) -> str | None:
             option: _check_sample(file, option, name, first[name], columns.unit) for option, name in unsure.items()
         }
     return formats.get("--time", "timestamp")
-
-
-def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
-    """Check that a time column has the same meaning in all typed files."""
-    typed = [(file, file.types) for file in files if file.types is not None]
-    for option, name in columns.times.items():
-        for file, types in typed[1:]:
-            first, first_types = typed[0]
-            if _family(types[name]) != _family(first_types[name]):
-                raise UsageError(
-                    f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
-                )
-
-
-def together(formats: Sequence[str | None]) -> str | None:
-    """The formats of several files, each once."""
-    return ", ".join(dict.fromkeys(known for known in formats if known is not None)) or None
 
 
 def canonical(
@@ -289,20 +292,16 @@ def typed_text(text: Any) -> Any:
     return text
 
 
-def check_record_columns(file: TableFile, more: RecordColumns) -> None:
-    """UsageError if a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns."""
+def _check_record_columns(file: TableFile, more: RecordColumns) -> None:
+    """UsageError if a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns: of two
+    that differ only by case, which Spark ignores.
+    """
     for name in more.explain:
         if name not in file.columns:
             hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
             raise UsageError(f"--explain: no column {name!r} in {file}{hint}")
-    if more.whole:
-        check_distinct(file.columns)
-
-
-def check_distinct(names: Sequence[str]) -> None:
-    """UsageError if two columns differ only by case, which Spark ignores."""
     by_lower_case: dict[str, str] = {}
-    for name in names:
+    for name in file.columns if more.whole else ():
         first = by_lower_case.setdefault(name.lower(), name)
         if first is not name:
             raise UsageError(f"--late-output: the columns {first!r} and {name!r} differ only in case; rename one")
@@ -341,11 +340,6 @@ def record_type(kind: Any) -> Any:
 def plain_type(kind: Any) -> Any:
     """The same type without dictionary, which Spark does not accept."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_typed_time(file: TableFile, name: str) -> bool:
-    """Whether all values are times by their type, also those out of range."""
-    return file.types is not None and _family(file.types[name]) == "time"
 
 
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> str | None:

@@ -6,6 +6,7 @@
 import json
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from .base import (
     OFFSET,
     TIME,
     Batch,
-    ColumnReader,
+    BatchReader,
     RecordColumns,
     Source,
     canonical_rows,
@@ -38,13 +39,10 @@ from .columns import (
     Columns,
     canonical,
     canonical_sql,
-    check_alike,
-    check_columns,
-    check_record_columns,
+    check_files,
     malformed_in,
     marked_values,
     plain_type,
-    together,
     typed_text,
     unprefixed,
 )
@@ -138,21 +136,18 @@ class Files(Source):
         self._once = once
         self.bounded = once  # the number of rows is not known in advance
         self.ticks = not once
-        self._files: list[TableFile] | None = None
         self._read_as: str | None = None
         """As what event times of the first files are read."""
 
     def check(self) -> None:
         """Look at the first files; `UsageError` also if no file exists yet, since files define the columns."""
-        files = self._looked_at()
+        files = self._first_files
         for file in files:
             if file.format != files[0].format:
                 raise UsageError(
                     f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
                 )
-            check_record_columns(file, self.more)
-        self._read_as = together([check_columns(file, self._columns) for file in files])
-        check_alike(files, self._columns)
+        self._read_as = check_files(files, self._columns, self.more)
 
     def identity(self) -> dict[str, Any]:
         columns = msgspec.to_builtins(self._columns)
@@ -163,23 +158,28 @@ class Files(Source):
             kind="files", description=str(self._directory), time_column=self._columns.time, time_unit=self._read_as
         )
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
-        return self._rows(self._paths(spark))
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """Not with a `--marker`, which Spark evaluates."""
+        return self._columns.marker is None
 
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The columnar way; None with a `--marker`, which Spark evaluates."""
-        if self._columns.marker is not None:
-            return None
-        first, cores = self._looked_at()[0], spark.sparkContext.defaultParallelism
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
+        """The rows of new files; as columns, the query has only their paths and sizes."""
+        start_workers(spark, self.in_tasks(spark))
+        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE)
+        files = files.options(**self._options(self._first_files[0]))
+        paths = files.load(local_uri(self._directory)).select("path", "length")
+        if not as_columns:
+            return BatchReader(self._rows(paths))
+        first, cores = self._first_files[0], spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[Piece]]:
             return pieces_of(_files_in(batch), cores, by_row_group=first.format == "parquet")
 
         read = FileRows(first, self._columns, RecordColumns(explain=self.more.explain))
-        return ColumnReader(self._paths(spark), shares, read, lambda batch: self._rows(batch.frame))
+        return BatchReader(paths, lambda batch: self._rows(batch.frame), shares, read)
 
     def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
-        read = FileRows(self._looked_at()[0], self._columns, NOTHING_MORE)
+        read = FileRows(self._first_files[0], self._columns, NOTHING_MORE)
         paths = [path for path, _ in _files_in(batch)]
         found = batch.frame.sparkSession.sparkContext.parallelize(paths, max(1, len(paths))).flatMap(read.malformed)
         return next(iter(found.take(1)), None)
@@ -191,18 +191,11 @@ class Files(Source):
     def trigger(self) -> dict[str, Any]:
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
-    def _paths(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of new files: their paths and sizes."""
-        start_workers(spark, self.in_tasks(spark))
-        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE)
-        files = files.options(**self._options(self._looked_at()[0]))
-        return files.load(local_uri(self._directory)).select("path", "length")
-
     def _rows(self, paths: "DataFrame") -> "DataFrame":
-        """The rows of files, in the columns of `load`."""
+        """The rows of files, in the canonical columns."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        read = FileRows(self._looked_at()[0], self._columns, self.more)
+        read = FileRows(self._first_files[0], self._columns, self.more)
         rows = map_in_arrow(paths, read.in_rows, from_arrow_schema(read.schema()))
         rows = rows.selectExpr("*", f"cast(null as bigint) as {PREFIX}{OFFSET}")
         rows = rows.withColumns(self._typed_marks(read.first))
@@ -229,10 +222,9 @@ class Files(Source):
             if not pa.types.is_null(kind)
         }
 
-    def _looked_at(self) -> list[TableFile]:
-        if self._files is None:
-            self._files = [look_at(path, self._as_format) for path in self._data_files()[:_LOOKED_AT]]
-        return self._files
+    @cached_property
+    def _first_files(self) -> list[TableFile]:
+        return [look_at(path, self._as_format) for path in self._data_files()[:_LOOKED_AT]]
 
     def _data_files(self) -> list[Path]:
         """The files that Spark would read, oldest first."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,14 +24,14 @@ from ...kafka.cluster import (
 )
 from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
-from ...kafka.probe import Probe
 from ...snapshot import SourceView
+from ...system.child import Child
 from ...system.errors import RunError, UsageError
 from ...system.files import PrivateDirectory, replace_file
 from ...system.json_path import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
-from .base import NOTHING_MORE, Batch, ColumnReader, Source, canonical_rows
+from .base import NOTHING_MORE, Batch, BatchReader, Source, canonical_rows
 from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
 
 if TYPE_CHECKING:
@@ -60,7 +59,6 @@ HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_
 _USUAL = "127.0.0.1:9092"
 """Address of a broker that may already run; used if none can be started."""
 _DEMO_PARTITIONS = 6
-_FEEDER_STOPS_S = 5
 
 
 class _Started(Struct, frozen=True):
@@ -101,6 +99,7 @@ class Kafka(Source):
         self._once = once
         self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MAX_BALANCED)
         self._directory = directory
+        self._ids_file = directory / "topics.json"
         self._keep = keep
         self._resuming = resuming
         self._cluster_id: str | None = None
@@ -108,9 +107,8 @@ class Kafka(Source):
         """As what times in the latest values are read."""
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
-        self._probe = Probe(self._topics, self.notes.add, self._look_ahead)
         self.progress = self._progress = KafkaProgress(
-            self._topics, self._probe, self.notes.add, channels_are_partitions=columns.by_partition, once=once
+            self._topics, self.notes.add, self._look_ahead, channels_are_partitions=columns.by_partition, once=once
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
@@ -119,15 +117,8 @@ class Kafka(Source):
             self.part_name = self._progress.part_name
         self._balancer: KafkaBalancer | None = None
         if max_drift_ms is not None:
-            self._balancer = KafkaBalancer(
-                config,
-                self._progress,
-                self._probe,
-                time=columns.time,
-                unit=columns.unit,
-                max_drift_ms=max_drift_ms,
-                file=directory / _HELD_BACK,
-            )
+            file = directory / _HELD_BACK
+            self._balancer = KafkaBalancer(config, self._progress, columns, max_drift_ms=max_drift_ms, file=file)
             self._balancer.enforced = reader == "python"
             self.balance = self._balancer.balance
 
@@ -183,31 +174,30 @@ class Kafka(Source):
         with contextlib.closing(Cluster(self._config)) as cluster:
             partitions = self._wait_for_topics(cluster, report)
             self._progress.begin(self._start_offsets(cluster, partitions))
-            self._probe.earliest = cluster.earliest(partitions)
-        self._probe.start(self._config)
+            self._progress.earliest = cluster.earliest(partitions)
+        self._progress.start(self._config)
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """With kafka-python, where all that is needed of a record are its partition and timestamp."""
+        return self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)
+
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
         """The stream of records; `UsageError` if the connector is required and missing."""
         self._settle_reader(spark)
-        return self._canonical(self._from_connector(spark) if self._reader == "connector" else self._from_python(spark))
-
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
-        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark)):
-            return None
+        raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
+        if not as_columns:
+            return BatchReader(self._canonical(raw))
         from .kafka_stream import ranges_reader
 
-        self._settle_reader(spark)
         self.counted_by_spark = False  # tasks read the records
         options, progress = self._reader_options(spark), self._progress
-        frame = self._from_python(spark)
-        return ranges_reader(frame, options, progress.start, progress.channel_of, self._canonical)
+        return ranges_reader(raw, options, progress.starts, progress.channel_of, self._canonical)
 
     def _settle_reader(self, spark: "SparkSession") -> None:
         if self._asked_reader == "connector" and not _has_connector(spark):
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "python" if self._by_python(spark) else "connector"
-        self._probe.rereads = self._reader == "python"
+        self._progress.rereads = self._reader == "python"
         if self._balancer is not None:
             self._balancer.enforced = self._reader == "python"
             if not self._balancer.enforced:
@@ -230,7 +220,7 @@ class Kafka(Source):
 
     def close(self) -> None:
         """Stop probing the cluster, and delete the temporary files of this run."""
-        self._probe.stop()
+        self._progress.stop()
         if self._balancer is not None:
             self._balancer.close()
         if not self._keep:
@@ -296,7 +286,7 @@ class Kafka(Source):
             .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
             .options(**self._config.for_connector())
             .option("subscribe", ",".join(self._topics))
-            .option("startingOffsets", msgspec.json.encode(offsets_of(self._progress.start)).decode())
+            .option("startingOffsets", msgspec.json.encode(offsets_of(self._progress.starts)).decode())
             .option("failOnDataLoss", "false")
             .option("maxOffsetsPerTrigger", self._batch_records)
             .option("kafka.isolation.level", "read_committed")
@@ -321,7 +311,7 @@ class Kafka(Source):
         return ReaderOptions(
             config=self._config,
             topics=self._topics,
-            start=offsets_of(self._progress.start),
+            start=offsets_of(self._progress.starts),
             most=self._batch_records,
             tasks=spark.sparkContext.defaultParallelism,
             keys=self._columns.needs_key or self.more.whole or "key" in self.more.explain,
@@ -334,10 +324,6 @@ class Kafka(Source):
     def _by_python(self, spark: "SparkSession") -> bool:
         """Whether kafka-python reads instead of Spark's connector."""
         return self._asked_reader == "python" or not _has_connector(spark)
-
-    @property
-    def _ids_file(self) -> Path:
-        return self._directory / "topics.json"
 
     def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
         """Recognise times once there are records, and find the newest of them for balanced reading."""
@@ -367,7 +353,7 @@ class KafkaDemo(Kafka):
         self._speed = speed
         self._start_ms = start_ms
         self._broker: LocalBroker | None = None
-        self._feeder: subprocess.Popen[bytes] | None = None
+        self._feeder: Child | None = None
 
     def check(self) -> None:
         """Nothing to check before the broker runs."""
@@ -394,17 +380,12 @@ class KafkaDemo(Kafka):
             speed=self._speed,
             start_ms=self._start_ms,
         )
-        with (self._work.path / "feeder.log").open("ab") as log:
-            self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
+        self._feeder = Child("the feeder", feeder_command(job), self._work.path / "feeder.log")
 
     def close(self) -> None:
         super().close()
-        if self._feeder is not None and self._feeder.stdin is not None:
-            self._feeder.stdin.close()
-            try:
-                self._feeder.wait(_FEEDER_STOPS_S)
-            except subprocess.TimeoutExpired:
-                self._feeder.kill()
+        if self._feeder is not None:
+            self._feeder.end()
         if self._broker is not None:
             self._broker.stop()
         self._work.remove()

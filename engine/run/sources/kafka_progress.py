@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in, why_none_in
-from ...kafka.probe import Probe, TakeNote
+from ...kafka.probe import LookAhead, Probe, TakeNote
 from ...system.errors import RunError
 from ...system.event_time import TimeUnit
 from ...system.files import replace_file
@@ -88,30 +88,23 @@ class KafkaColumns(Struct, frozen=True):
 
     def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
         """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
-        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
-        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
-        columns.append(f"offset as {OFFSET}")
-        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
+        channel, part = "cast(partition as string)", "cast(partition as bigint)"
+        if len(topics) > 1:
+            names = ", ".join(text_literal(topic) for topic in sorted(topics))
+            part = f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
+            channel = "concat(topic, '-', partition)"
+        if self.channel != "partition":
+            text = "key" if self.channel == "key" else _field(self.channel)
+            channel = f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+        time = "timestamp_ms" if self.time is None else self._time_sql(self.time)
+        columns = [f"{channel} as {CHANNEL}", f"{time} as {TIME}", f"offset as {OFFSET}", f"{part} as {PART}"]
         if self.watermark is not None:
             columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
         columns += record_sql([explained_sql(name) for name in more.explain], ())
         return [*columns, RECORD] if more.whole else columns
 
-    def _channel_sql(self, several_topics: bool) -> str:
-        if self.channel == "partition":
-            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
-        text = "key" if self.channel == "key" else _field(self.channel)
-        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-
     def _time_sql(self, path: JsonPath) -> str:
         return text_to_ms_sql(_field(path), self.unit)
-
-
-def _part_sql(topics: list[str]) -> str:
-    if len(topics) == 1:
-        return "cast(partition as bigint)"
-    names = ", ".join(text_literal(topic) for topic in topics)
-    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
 
 
 def explained_sql(name: str) -> str:
@@ -128,20 +121,18 @@ def _field(path: JsonPath | str) -> str:
     return f"get_json_object(value, {text_literal(path.sql())})"
 
 
-class KafkaProgress:
+class KafkaProgress(Probe):
     """How far partitions are read, from the offsets of batches and the probe; channels are known only if they are
     partitions. `ends` are offsets, a JSON text for each of the query's sources.
     """
 
     def __init__(
-        self, topics: list[str], probe: Probe, note: TakeNote, *, channels_are_partitions: bool, once: bool
+        self, topics: list[str], note: TakeNote, look_ahead: LookAhead, *, channels_are_partitions: bool, once: bool
     ) -> None:
-        self._topics = topics
-        self._probe = probe
-        self._note = note
+        super().__init__(topics, note, look_ahead)
         self._once = once
         self._channels_are_partitions = channels_are_partitions
-        self.start: Positions = {}
+        self.starts: Positions = {}
         """The run's start offsets."""
         self.held_back: frozenset[str] = frozenset()
         """The channels that balanced reading has paused."""
@@ -154,15 +145,10 @@ class KafkaProgress:
         self._left: set[TopicPartition] = set()
         """Partitions reported as gone that have not come back."""
 
-    @property
-    def read_to(self) -> Positions:
-        """The next offset to read of each partition."""
-        return self._probe.read_to
-
     def begin(self, start: Positions) -> None:
         """Set the run's start offsets."""
-        self.start = start
-        self._probe.read_to = dict(start)
+        self.starts = start
+        self.read_to = dict(start)
 
     def channel_of(self, partition: TopicPartition) -> str:
         """The channel's name if channels are partitions: with the topic if there are several."""
@@ -181,8 +167,8 @@ class KafkaProgress:
         """The present channels that are known before their first record, because they are partitions."""
         if not self._channels_are_partitions:
             return []
-        there = self._probe.there
-        return [self.channel_of(partition) for partition in (self.start if there is None else there)]
+        there = self.there
+        return [self.channel_of(partition) for partition in (self.starts if there is None else there)]
 
     def gone_channels(self) -> list[str]:
         """Channels whose partition no longer exists (named again each time), or was recreated (named once).
@@ -191,7 +177,7 @@ class KafkaProgress:
         """
         if not self._channels_are_partitions:
             return []
-        there = self._probe.there
+        there = self.there
         gone = set[TopicPartition]() if there is None else self.read_to.keys() - there
         recreated, self._recreated = self._recreated | self._recreated_unseen() - self._left, set()
         self._left = gone
@@ -201,7 +187,7 @@ class KafkaProgress:
         """With `--once`: partitions that are read to the offsets found at the start; never all: that is the end of the
         stream. `latest` is Spark's last report of the `ends` of the query; empty before its first report.
         """
-        ends = _positions(latest) if self._once and self._channels_are_partitions else None
+        ends = positions_in(latest) if self._once and self._channels_are_partitions else None
         if ends is None:
             return []
         finished = [p for p, end in ends.items() if self.read_to.get(p, 0) >= end]
@@ -212,50 +198,50 @@ class KafkaProgress:
 
         (A reader that reads them from their start goes back to offset 0, which `applied` sees in time.)
         """
-        counts, before = dict(self._probe.recreated), self._recreations
+        counts, before = dict(self.recreated), self._recreations
         self._recreations = counts
-        if self._probe.rereads:
+        if self.rereads:
             return set()
         return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
 
     def resumed(self, ends: list[str]) -> None:
         """Note that the query continues after these offsets."""
-        self._probe.read_to = _positions(ends) or self._probe.read_to
+        self.read_to = positions_in(ends) or self.read_to
 
     def applied(self, ends: list[str]) -> None:
         """Note how far each partition has been read, and which of its records no longer existed."""
-        read_to = _positions(ends)
+        read_to = positions_in(ends)
         if read_to is None:
             return
-        before, earliest = self._probe.read_to, self._probe.earliest
+        before, earliest = self.read_to, self.earliest
         for partition, end in read_to.items():
             lost = min(earliest.get(partition, 0), end) - before.get(partition, 0)
             if lost > 0:
                 self._note("records_expired", topic=partition.topic, partition=partition.partition, records=lost)
-        if self._probe.rereads:
+        if self.rereads:
             self._recreated |= {partition for partition, end in read_to.items() if end < before.get(partition, 0)}
         self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
-        self._probe.read_to = read_to
+        self.read_to = read_to
 
     def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
         """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
-        read_to = _positions(ends)
-        return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
+        read_to = positions_in(ends)
+        return None if read_to is None else self._left_unread(self.ends_at(time_ms), read_to)
 
     def unread(self) -> Unread:
         """The records between the reading position and the end of each partition."""
-        return self._unread(self._probe.fresh_ends(), self._probe.read_to)
+        return self._left_unread(self.fresh_ends(), self.read_to)
 
     def retry_after_s(self, failures: int, why: str) -> float | None:
         """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again."""
-        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
+        if self.silent_since is None and failures > _GIVE_UP_AFTER:
             return None
         if failures == 1:
             self._note("read_failed", why=why[:200])
         return _RETRY_S * min(2**failures, 16)
 
-    def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
-        there = read_to.keys() if self._probe.there is None else read_to.keys() & self._probe.there
+    def _left_unread(self, ends: Positions | None, read_to: Positions) -> Unread:
+        there = read_to.keys() if self.there is None else read_to.keys() & self.there
         if ends is None or not there <= ends.keys():
             return Unread(None, {} if self._channels_are_partitions else None, self.held_back)
         lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
@@ -273,7 +259,7 @@ def malformed_record(
     config: KafkaConfig, columns: KafkaColumns, progress: KafkaProgress, last: Offender
 ) -> MalformedRecord | None:
     """A run's last malformed record, read once more; None: it is no longer there, or the cluster does not answer."""
-    named = {progress.channel_of(p) if columns.by_partition else f"{p.topic}-{p.partition}": p for p in progress.start}
+    named = {progress.channel_of(p) if columns.by_partition else f"{p.topic}-{p.partition}": p for p in progress.starts}
     partition = named.get(last.channel if columns.by_partition else last.part or "")
     if partition is None or last.offset is None:
         return None
@@ -291,8 +277,8 @@ def malformed_record(
     return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
 
 
-def _positions(ends: list[str]) -> Positions | None:
-    """The offsets of the query's one source."""
+def positions_in(ends: list[str]) -> Positions | None:
+    """The offsets of the query's one source; None: it has none, or they are not Kafka's."""
     return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
 
 
@@ -303,21 +289,10 @@ class KafkaBalancer:
     """
 
     def __init__(
-        self,
-        config: KafkaConfig,
-        progress: KafkaProgress,
-        probe: Probe,
-        *,
-        time: JsonPath | None,
-        unit: TimeUnit,
-        max_drift_ms: int,
-        file: Path,
+        self, config: KafkaConfig, progress: KafkaProgress, columns: KafkaColumns, *, max_drift_ms: int, file: Path
     ) -> None:
-        """`time` and `unit`: the event time's path in a record's value (`KafkaColumns`)."""
-        self._time = time
-        self._unit: TimeUnit = unit
+        self._columns = columns
         self._progress = progress
-        self._probe = probe
         self._peek = Peek(config)
         self.max_drift_ms = max_drift_ms
         self.file = file
@@ -339,7 +314,7 @@ class KafkaBalancer:
         if not self.enforced or unread.by_channel is None:
             return
         # Left out: partitions known to be empty, idle ones, and those without a usable time so far.
-        read_to, start = self._progress.read_to, self._progress.start
+        read_to, start = self._progress.read_to, self._progress.starts
         untouched = {self._progress.channel_of(p) for p, at in read_to.items() if at <= start.get(p, 0)}
         taking_part = [
             time_ms
@@ -374,11 +349,11 @@ class KafkaBalancer:
         self._peek.close()
 
     def _newest_of(self, cluster: Cluster, unread: Positions) -> Positions:
-        path = self._time
+        path = self._columns.time
         if path is None:
             return {partition: stamp for partition, (stamp, _) in cluster.greatest_timestamps(unread).items()}
-        last = self._peek.before(unread, self._probe.earliest)
-        times = {partition: time_in(record, path, self._unit) for partition, record in last.items()}
+        last = self._peek.before(unread, self._progress.earliest)
+        times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
         return {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
 
 

@@ -5,6 +5,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,13 +27,13 @@ from ...kafka.cluster import (
     consumer_of,
     limited,
     offsets_of,
-    parse_offsets,
     positions_of,
 )
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
-from .base import CHANNEL, OFFSET, TIME, Batch, ColumnReader, divided, parts_of
+from .base import CHANNEL, OFFSET, TIME, Batch, BatchReader, divided, parts_of
 from .kafka_batches import HEADERS, DecodedRecords, deliver_batches, records_of
+from .kafka_progress import positions_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -127,14 +128,16 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
         return f"ReaderOptions({self.topics})"
 
 
+@dataclass(frozen=True)
 class OffsetRange(InputPartition):
     """Records [start, end) of a partition, for one task."""
 
-    def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.start = start
-        self.end = end
+    topic: str
+    partition: int
+    start: int
+    end: int
+    channel: str = ""
+    """The channel that its partition is, for `KafkaRows`."""
 
 
 class KafkaDataSource(DataSource):
@@ -334,23 +337,16 @@ def _batch(options: ReaderOptions, offsets: OffsetRange, records: DecodedRecords
     return pa.RecordBatch.from_arrays([*columns, records.headers], schema=_ARROW.append(pa.field("headers", HEADERS)))
 
 
-class ChannelRange(NamedTuple):
-    """A range of offsets, and the channel that its partition is."""
-
-    offsets: OffsetRange
-    channel: str
-
-
 class KafkaRows(Struct, frozen=True):
     """Reads ranges in the canonical columns; pickled to the tasks."""
 
     options: ReaderOptions
 
-    def __call__(self, part: ChannelRange) -> "Iterator[pa.Table]":
+    def __call__(self, part: OffsetRange) -> "Iterator[pa.Table]":
         """The records of the range as tables, at least one."""
         nothing = np.zeros(0, np.int64)
         yield _table(part.channel, nothing, nothing)
-        for records in read_range(self.options, part.offsets):
+        for records in read_range(self.options, part):
             yield _table(part.channel, records.offsets, records.timestamps)
 
 
@@ -370,20 +366,17 @@ def ranges_reader(
     first: Positions,
     channel_of: Callable[[TopicPartition], str],
     rows_of: "Callable[[DataFrame], DataFrame]",
-) -> ColumnReader:
+) -> BatchReader:
     """Topics whose channels are partitions: Spark plans offsets, tasks read between them.
 
     `first`: where the run starts; `rows_of`: a frame in the canonical columns.
     """
 
-    def positions(offsets: list[str]) -> Positions:
-        return next((found for text in offsets if (found := parse_offsets(text)) is not None), first)
-
-    def shares(batch: Batch) -> list[list[ChannelRange]]:
+    def shares(batch: Batch) -> list[list[OffsetRange]]:
         if batch.begins is None:
             return []  # Spark knows
-        ranges = ranges_of(positions(batch.begins), positions(batch.ends), options.tasks)
-        named = [ChannelRange(part, channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
-        return divided(named, options.tasks, lambda part: part.offsets.end - part.offsets.start)
+        ranges = ranges_of(positions_in(batch.begins) or first, positions_in(batch.ends) or first, options.tasks)
+        named = [replace(part, channel=channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
+        return divided(named, options.tasks, lambda part: part.end - part.start)
 
-    return ColumnReader(frame, shares, KafkaRows(options), lambda batch: rows_of(batch.frame))
+    return BatchReader(frame, lambda batch: rows_of(batch.frame), shares, KafkaRows(options))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
-from .base import CHANNEL, OFFSET, TIME, Source, numbered_batches, record_sql
+from .base import CHANNEL, OFFSET, TIME, Batch, BatchReader, Source, numbered_batches, record_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,8 +76,8 @@ class Rate(Source):
         description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
-        return numbered_batches(spark)
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
+        return BatchReader(numbered_batches(spark), self.rows)
 
     def next_end(self, first_row: int) -> int:
         """The rows due by now; a stop does not count: rows are due from the first call after it."""
@@ -91,8 +91,9 @@ class Rate(Source):
         end = min(due, first_row + max(1, int(self._rate * _SECONDS_PER_BATCH)))
         return max(first_row, end if self._rows is None else min(end, self._rows))
 
-    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
-        """The records of these rows, which the JVM makes."""
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The records of a batch, which the JVM makes."""
+        spark, first_row, last_row = batch.frame.sparkSession, batch.first_row, int(batch.ends[0])
         tasks = spark.sparkContext.defaultParallelism
         blocks = _BLOCKS_PER_TASK * tasks
         # The numbers are data: as constants they would be compiled into the code of every batch.

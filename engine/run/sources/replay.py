@@ -4,7 +4,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,13 @@ from .base import (
     OFFSET,
     TIME,
     Batch,
-    ColumnReader,
+    BatchReader,
     Source,
     canonical_rows,
     numbered_batches,
     parts_of,
 )
-from .columns import Columns, canonical_sql, check_alike, check_columns, check_record_columns, together
+from .columns import Columns, canonical_sql, check_files
 from .data_files import DataFile, in_parallel
 from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
@@ -78,14 +78,15 @@ class ReplayTime:
     def __init__(self, *, speed: float | None, batch_rows: int | None) -> None:
         self._speed = speed
         self._batch_rows = batch_rows
-        self._arrivals: NDArray[np.int64] | None = None
+        self.arrivals: NDArray[np.int64] | None = None
+        """Those of all rows (ms, `MIN`: none), in order."""
         self._start_ms = 0
         self._started_s: float | None = None
         """When it started (monotonic); None: it waits for the query's first look at the source."""
 
     def begin(self, arrivals: NDArray[np.int64]) -> None:
-        """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
-        self._arrivals = arrivals
+        """Take the arrivals."""
+        self.arrivals = arrivals
         self._start_ms, self._started_s = self._arrived_by(0), None
 
     def resume(self, rows_read: int, now_ms: int | None = None) -> None:
@@ -119,20 +120,16 @@ class ReplayTime:
         """Ticks must stay below this time: the arrival (ms) of the first unread row; `MIN` if it has none, None after
         the last.
         """
-        assert self._arrivals is not None
-        return int(self._arrivals[rows_read]) if rows_read < len(self._arrivals) else None
-
-    def close(self) -> None:
-        """Release the arrivals, whose file is about to be deleted."""
-        self._arrivals = None
+        assert self.arrivals is not None
+        return int(self.arrivals[rows_read]) if rows_read < len(self.arrivals) else None
 
     def _arrived_by(self, rows_read: int) -> int:
         """The arrival (ms) of the last row read, or of the first one with an arrival."""
-        assert self._arrivals is not None
-        usable = int(self._arrivals.searchsorted(MIN, side="right"))
-        if usable == len(self._arrivals):
+        assert self.arrivals is not None
+        usable = int(self.arrivals.searchsorted(MIN, side="right"))
+        if usable == len(self.arrivals):
             return 0
-        return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
+        return int(self.arrivals[max(usable, min(rows_read, len(self.arrivals)) - 1)])
 
 
 class Replay(Source):
@@ -161,12 +158,9 @@ class Replay(Source):
         self._speed = speed
         self._batch_rows = batch_rows
         self._keep = keep
-        self._files: list[TableFile] | None = None
-        self._identity: dict[str, Any] | None = None
         self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
         self.clock = self._time = ReplayTime(speed=speed, batch_rows=batch_rows)
         self.planner = self
-        self._arrivals: NDArray[np.int64] | None = None
         self._looked_s = 0.0
         self._read_as: str | None = None
         """As what event times are read."""
@@ -177,19 +171,16 @@ class Replay(Source):
             raise UsageError(f"--speed: {self._speed:g} is not above 0; give a number, as in 600, or max")
         if self._batch_rows is not None and self._batch_rows < 1:
             raise UsageError(f"--batch-rows: {self._batch_rows} is not above 0; give a number of rows, as in 10000")
-        self._read_as = together(in_parallel(self._check_file, self._looked_at()))
-        check_alike(self._looked_at(), self._columns)
+        self._read_as = check_files(self._files, self._columns, self.more)
 
     def identity(self) -> dict[str, Any]:
         """The files' names, sizes and digests, the columns, and the batch size, on which the result depends."""
-        if self._identity is None:
-            self._identity = {
-                "kind": "replay",
-                "files": in_parallel(staging.fingerprint, self._looked_at()),
-                "batch_rows": self._batch_rows,
-                **msgspec.to_builtins(self._columns),
-            }
-        return self._identity
+        return {
+            "kind": "replay",
+            "files": self._fingerprints,
+            "batch_rows": self._batch_rows,
+            **msgspec.to_builtins(self._columns),
+        }
 
     def describe(self) -> SourceView:
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
@@ -208,53 +199,51 @@ class Replay(Source):
         if self.more != NOTHING_MORE:
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
-        staging.stage(self._looked_at(), self._columns, origin, self._directory, report, self.more)
-        self._arrivals = arrivals_of(self._directory)
-        self.rows_in_all = len(self._arrivals)
-        self._time.begin(self._arrivals)
+        staging.stage(self._files, self._columns, origin, self._directory, report, self.more)
+        arrivals = arrivals_of(self._directory)
+        self.rows_in_all = len(arrivals)
+        self._time.begin(arrivals)
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
-        """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
+    def has_columns(self, spark: "SparkSession") -> bool:
+        """Not with a `--marker`, which Spark evaluates."""
+        return self._columns.marker is None
+
+    def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
+        """The staged rows of each batch, a range for each task; as columns without conversion."""
         start_workers(spark, self.in_tasks(spark))
-        self.rows(spark, 0, 0)
-        return numbered_batches(spark)
-
-    def next_end(self, first_row: int) -> int:
-        """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
-        assert self._arrivals is not None
-        clock_ms = self._time.start()
-        if clock_ms is None or self._batch_rows is not None:
-            return next_end(self._arrivals, first_row, clock_ms, self._batch_rows, BOUND)
-        if time.monotonic() - self._looked_s < BATCH_EVERY_S:
-            return first_row
-        end = next_end(self._arrivals, first_row, clock_ms, None, None)
-        self._looked_s = time.monotonic() if end > first_row else self._looked_s
-        return end
-
-    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
-        """Some staged rows, a range for each task."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
-        read = self._staged()
-        numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
-        rows = map_in_arrow(numbers, partial(read.in_rows, parts), from_arrow_schema(read.schema()))
-        canonical = canonical_sql(self._columns, (TIME, ARRIVAL, OFFSET), self.more.explain)
-        return canonical_rows(rows, canonical, self._columns.marker)
-
-    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The staged rows without conversion; None with a `--marker`, which Spark evaluates."""
-        if self._columns.marker is not None:
-            return None
         tasks = spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[tuple[int, int]]]:
             return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
 
-        def rows(batch: Batch) -> "DataFrame":
-            return self.rows(spark, batch.first_row, int(batch.ends[0]))
+        frame = numbered_batches(spark)
+        self.rows(Batch(frame, 0, ["0"]))  # checks the marker
+        return BatchReader(frame, self.rows, shares, self._staged()) if as_columns else BatchReader(frame, self.rows)
 
-        return ColumnReader(self.load(spark), shares, self._staged(), rows)
+    def next_end(self, first_row: int) -> int:
+        """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
+        arrivals = self._time.arrivals
+        assert arrivals is not None
+        clock_ms = self._time.start()
+        if clock_ms is None or self._batch_rows is not None:
+            return next_end(arrivals, first_row, clock_ms, self._batch_rows, BOUND)
+        if time.monotonic() - self._looked_s < BATCH_EVERY_S:
+            return first_row
+        end = next_end(arrivals, first_row, clock_ms, None, None)
+        self._looked_s = time.monotonic() if end > first_row else self._looked_s
+        return end
+
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The staged rows of a batch, a range for each task."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        spark = batch.frame.sparkSession
+        parts = ranges(batch.first_row, int(batch.ends[0]), spark.sparkContext.defaultParallelism)
+        read = self._staged()
+        numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
+        rows = map_in_arrow(numbers, partial(read.in_rows, parts), from_arrow_schema(read.schema()))
+        canonical = canonical_sql(self._columns, (TIME, ARRIVAL, OFFSET), self.more.explain)
+        return canonical_rows(rows, canonical, self._columns.marker)
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
@@ -272,19 +261,17 @@ class Replay(Source):
         return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
-        self._arrivals = None
-        self._time.close()
+        self._time.arrivals = None  # a map of a file that is about to be deleted
         if not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _check_file(self, file: TableFile) -> str | None:
-        check_record_columns(file, self.more)
-        return check_columns(file, self._columns)
 
     def _staged(self) -> StagedRows:
         return StagedRows(str(self._directory.absolute()))
 
-    def _looked_at(self) -> list[TableFile]:
-        if self._files is None:
-            self._files = in_parallel(look_at, self._paths)
-        return self._files
+    @cached_property
+    def _files(self) -> list[TableFile]:
+        return in_parallel(look_at, self._paths)
+
+    @cached_property
+    def _fingerprints(self) -> list[dict[str, Any]]:
+        return in_parallel(staging.fingerprint, self._files)

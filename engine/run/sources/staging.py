@@ -195,7 +195,15 @@ def _stage_whole(
     files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None], more: RecordColumns
 ) -> None:
     """Stage the rows after all of them have been read."""
-    table, arrivals = _in_order(_table(files, columns, more, report, directory), columns.arrival is not None)
+    parts = list(_parts(files, columns, more, report, directory))
+    try:
+        table: Any = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
+    except pa.ArrowException as error:
+        option = "--late-output" if more.whole else "--marker"
+        raise UsageError(f"{option}: a column is of different types in the input: {first_line(error)}") from None
+    for name in {name for file in files if file.format == "csv" for name in columns.marked_in(file)}:
+        table = table.set_column(table.schema.get_field_index(name), name, typed_text(table[name]))
+    table, arrivals = _in_order(table, columns.arrival is not None)
     if columns.since_ms is not None:
         first = int(arrivals.searchsorted(columns.since_ms))
         table, arrivals = table.slice(first), arrivals[first:]
@@ -243,22 +251,6 @@ def _chunks_of(file: TableFile, columns: Columns, more: RecordColumns) -> Iterab
     return list(read) if file.file.is_remote and is_small else read
 
 
-def _table(
-    files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None], directory: Path
-) -> Any:
-    parts = list(_parts(files, columns, more, report, directory))
-    try:
-        table = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
-    except pa.ArrowException as error:
-        option = "--late-output" if more.whole else "--marker"
-        raise UsageError(f"{option}: a column is of different types in the input: {first_line(error)}") from None
-    untyped = {name for file in files if file.format == "csv" for name in columns.marked_in(file)}
-    for name in untyped:
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, name, typed_text(table[name]))
-    return table
-
-
 def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
     """The rows, and their arrivals, in a stable order of arrival, null (`MIN`) first; without arrivals, each row
     arrives at the greatest time so far.
@@ -292,7 +284,7 @@ def malformed_of(directory: Path) -> MalformedRecord | None:
 
 
 class StagedRows(Struct, frozen=True):
-    """Reads ranges of staged rows in the canonical columns (a `ColumnReader`'s `read`); pickled to the tasks."""
+    """Reads ranges of staged rows in the canonical columns (a `BatchReader`'s `read`); pickled to the tasks."""
 
     directory: str
 

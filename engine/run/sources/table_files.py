@@ -73,7 +73,8 @@ def look_at(file: DataFile | Path, as_format: Format | None = None) -> TableFile
             types = dict(zip(schema.names, schema.types, strict=True))
             return TableFile(file, file_format, False, tuple(schema.names), types, rows=rows)
         if file_format == "csv":
-            delimiter = _delimiter(head, suffix)
+            header = head.splitlines()[0].decode(errors="replace")
+            delimiter = "\t" if suffix == ".tsv" else max(",;\t|", key=header.count)
             with open_text(file, gzipped, AHEAD) as text:
                 names = next(csv.reader(text, delimiter=delimiter), [])
             return TableFile(file, file_format, gzipped, tuple(names), delimiter=delimiter)
@@ -206,11 +207,6 @@ def _row_groups(metadata: Any, rows: int, numbers: Sequence[int] | None) -> Iter
 def _block(rows: int) -> int:
     """Bytes that are read at once of a text file."""
     return _CSV_BLOCK if rows > _LOOKED_AT else _GLANCE
-
-
-def _delimiter(head: bytes, suffix: str) -> str:
-    header = head.splitlines()[0].decode(errors="replace")
-    return "\t" if suffix == ".tsv" else max(",;\t|", key=header.count)
 
 
 def _csv_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:

@@ -4,6 +4,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmtop.engine.run.sources.base import Batch
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from wmtop.engine.run.sources.base import Source
@@ -26,18 +28,18 @@ def read_batches(
     """
     seen: dict[int, list[Row]] = {}
     read = first_row
+    reader = source.load(spark, as_columns=False)
 
     def note(frame: "DataFrame", batch: int) -> None:
         nonlocal read
-        if source.planner is not None:
-            while (end := source.planner.next_end(read)) == read:
-                frame.sparkSession._jvm.java.lang.Thread.sleep(20)
-            frame, read = source.planner.rows(frame.sparkSession, read, end), end
-        seen[batch] = frame.orderBy("offset").toArrow().to_pylist()
+        end = read
+        while source.planner is not None and (end := source.planner.next_end(read)) == read:
+            frame.sparkSession._jvm.java.lang.Thread.sleep(20)
+        rows, read = reader.rows(Batch(frame, read, [str(end)])), end
+        seen[batch] = rows.orderBy("offset").toArrow().to_pylist()
 
     query = (
-        source.load(spark)
-        .writeStream.foreachBatch(note)
+        reader.frame.writeStream.foreachBatch(note)
         .option("checkpointLocation", str(checkpoint))
         .trigger(**source.trigger())
         .start()

@@ -138,8 +138,8 @@ def test_parquet_types_are_times_in_either_way(spark: "SparkSession", tmp_path: 
     file = write(tmp_path / "in" / "a.parquet", pa.table({name: values for name, (values, _) in columns.items()}))
     for name, (_, ms) in columns.items():
         assert replayed(file, Columns(time=name, unit="ms"), tmp_path / f"staged-{name}") == [("all", ms)], name
-        reader = Files(file.parent, Columns(time=name, unit="ms"), once=True).columns_of(spark)
-        assert reader is not None
+        reader = Files(file.parent, Columns(time=name, unit="ms"), once=True).load(spark, as_columns=True)
+        assert reader.read is not None
         assert [row["ts"] for table in reader.read(Piece(str(file), 1)) for row in table.to_pylist()] == [ms]
 
 
@@ -188,9 +188,9 @@ def test_files_that_differ_from_the_first_are_read_alike_in_either_way(
         expected += rows
         if not number:
             source.check()
-    reader = source.columns_of(spark)
-    assert reader is not None
-    tables = [table for file in directory.iterdir() for table in reader.read(Piece(str(file), 1))]
+    read = source.load(spark, as_columns=True).read
+    assert read is not None
+    tables = [table for file in directory.iterdir() for table in read(Piece(str(file), 1))]
     assert sorted((row["ts"] or -1, row["channel"]) for table in tables for row in table.to_pylist()) == sorted(
         (at if at is not None else -1, who) for at, who in expected
     )
@@ -202,8 +202,8 @@ def test_files_that_differ_from_the_first_are_read_alike_in_either_way(
 
 def test_a_damaged_file_is_named_in_one_line(spark: "SparkSession", tmp_path: Path) -> None:
     pq.write_table(FIRST["parquet"], tmp_path / "a.parquet")
-    reader = Files(tmp_path, Columns(time="at", unit="ms"), once=True).columns_of(spark)
-    assert reader is not None
+    reader = Files(tmp_path, Columns(time="at", unit="ms"), once=True).load(spark, as_columns=True)
+    assert reader.read is not None
     (tmp_path / "b.parquet").write_bytes(b"PAR1 damaged")
     with pytest.raises(UsageError, match=r"b\.parquet"):
         list(reader.read(Piece(str(tmp_path / "b.parquet"), 1)))
@@ -232,8 +232,8 @@ class OneFileABatch(Files):
 class InRows(OneFileABatch):
     """The same, as rows."""
 
-    def columns_of(self, spark: "SparkSession") -> None:
-        return None
+    def has_columns(self, spark: "SparkSession") -> bool:
+        return False
 
 
 def monitor_of(spark: "SparkSession", source: Files, path: Path) -> "Monitor":

@@ -66,8 +66,8 @@ def test_every_value_is_read_by_its_size(spark: "SparkSession", tmp_path: Path, 
         read_as = source.describe().time_unit or ""
         assert read_as.endswith(" (recognised)")
         assert set(read_as.removesuffix(" (recognised)").split(", ")) == READ_AS
-    reader = files.columns_of(spark)
-    assert reader is not None
+    reader = files.load(spark, as_columns=True)
+    assert reader.read is not None
     assert [ms for table in reader.read(Piece(str(path), 1)) for ms in table["ts"].to_pylist()] == expected
     rows = [row["ts"] for batch in read_batches(spark, files, tmp_path / "c").values() for row in batch]
     assert sorted(ms or 0 for ms in rows) == sorted(ms or 0 for ms in expected)

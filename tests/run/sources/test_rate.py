@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmtop.engine.run.sources.base import Batch
 from wmtop.engine.run.sources.rate import Rate, synthetic_sql
 
 from .streams import Row, read_batches
@@ -65,5 +66,6 @@ def test_rows_are_due_by_the_rate_and_no_more_than_there_are() -> None:
 
 
 def test_a_batch_has_its_rows_once(spark: "SparkSession") -> None:
-    rows = Rate(start_ms=START).rows(spark, 5, 100_005).select("offset").toArrow()["offset"].to_pylist()
+    rows = Rate(start_ms=START).rows(Batch(spark.range(1), 5, ["100005"]))
+    rows = rows.select("offset").toArrow()["offset"].to_pylist()
     assert sorted(rows) == list(range(5, 100_005))

@@ -155,7 +155,7 @@ def test_marker_and_watermark_columns(spark: "SparkSession", tmp_path: Path) -> 
     for marker, said in [("kind =", "is not a condition"), ("knd = 1", "knd"), ("size + 1", "is of type")]:
         bad = replay(tmp_path, replace(columns, marker=marker), file)
         with pytest.raises(UsageError, match=said) as caught:
-            bad.load(spark)
+            bad.load(spark, as_columns=False)
         assert "\n" not in str(caught.value)
 
 
