@@ -16,7 +16,7 @@ from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
 from .nodes import Nodes
-from .tapped import InputBatch, InputFacts
+from .tapped import InputBatch, InputFacts, known
 from .watermark import Channels
 
 _RATE_BATCHES = 8
@@ -25,12 +25,13 @@ _RATE_BATCHES = 8
 
 def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
     """The channels at `now_ms` (epoch ms), with watermarks by the delays of the nodes."""
-    inputs = facts.run.inputs if facts.run is not None else ()
-    views, topics = channels_of_taps(inputs, nodes, now_ms), facts.topics
-    origin: Literal["tap", "broker"] | None = "tap" if views else "broker" if topics is not None else None
-    without_times = origin == "broker" and topics is not None and topics.assumed
-    if origin == "broker" and topics is not None:
-        views = channels_of_topics(topics, nodes.delay_ms, without_times=without_times)
+    inputs = facts.run.inputs
+    views = channels_of_taps(inputs, nodes, now_ms)
+    origin: Literal["tap", "broker"] | None = "tap" if views else None
+    without_times = False
+    if not views and facts.topics is not None:
+        origin, without_times = "broker", facts.topics.assumed
+        views = channels_of_topics(facts.topics, nodes.delay_ms, without_times=without_times)
     taps = nodes.only.taps if nodes.only is not None else ()
     tap = taps[0] if len(taps) == 1 else None  # with several on one clock, no tap knows the others' effect
     counts = tap.lateness if tap is not None and not facts.is_slowest_clock else None  # by the fastest channel's clock
@@ -88,30 +89,23 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_time
     alone.
     """
     is_named = len({partition.topic for partition in topics.partitions}) > 1
-    return [
-        _channel_of_partition(
-            partition, delay_ms, is_named=is_named, is_current=topics.trouble is None, without_times=without_times
+
+    def view(partition: PartitionFacts) -> ChannelView:
+        event_ms, newest_ms = (None, None) if without_times else (partition.event_ms, partition.newest_ms)
+        behind_ms = None if event_ms is None or newest_ms is None else max(0, newest_ms - event_ms)
+        unread = partition.unread if topics.trouble is None else None
+        has_data = event_ms is not None or (without_times and bool(partition.position))
+        return replace(
+            UNCOUNTED,
+            channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
+            watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
+            max_event_ms=event_ms,
+            state="active" if has_data else "never_seen",
+            backlog=unread,
+            behind_end_ms=None if unread is None else behind_ms,
         )
-        for partition in topics.partitions
-    ]
 
-
-def _channel_of_partition(
-    partition: PartitionFacts, delay_ms: int | None, *, is_named: bool, is_current: bool, without_times: bool
-) -> ChannelView:
-    event_ms = None if without_times else partition.event_ms
-    newest_ms = None if without_times else partition.newest_ms
-    unread = partition.unread if is_current else None
-    has_data = event_ms is not None or (without_times and bool(partition.position))
-    return replace(
-        UNCOUNTED,
-        channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
-        watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
-        max_event_ms=event_ms,
-        state="active" if has_data else "never_seen",
-        backlog=unread,
-        behind_end_ms=None if event_ms is None or newest_ms is None or unread is None else max(0, newest_ms - event_ms),
-    )
+    return [view(partition) for partition in topics.partitions]
 
 
 def _whatif(tap: InputFacts, delays_ms: Sequence[int], counts: Sequence[int] | None) -> list[WhatIf] | None:
@@ -145,8 +139,8 @@ class Unmoved(Struct, frozen=True):
 
 def offsets_of(facts: QueryFacts) -> list[SourceOffsets]:
     """The position of each source: in the checkpoint, or at the end of the last reported batch."""
-    if facts.checkpoint is not None and facts.checkpoint.sources:
-        return list(facts.checkpoint.sources)
+    if facts.stored.sources:
+        return list(facts.stored.sources)
     reported = facts.progress.sources if facts.progress is not None else ()
     return [
         decode_source(str(number), "-" if source.end is None else source.end) for number, source in enumerate(reported)
@@ -160,61 +154,46 @@ def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePositi
     reported = sources if len(sources) == len(offsets) else [None] * len(offsets)
     counted = unmoved if len(unmoved) == len(offsets) else [None] * len(offsets)
     return [
-        _position(
-            source,
-            progress,
-            facts.topics,
-            batches_unmoved=batches,
-            is_numbered=len(offsets) > 1,
-            is_real_time=facts.is_real_time,
-        )
+        _position(facts, source, progress, batches_unmoved=batches, is_numbered=len(offsets) > 1)
         for source, progress, batches in zip(offsets, reported, counted, strict=True)
     ]
 
 
 def _position(
+    facts: QueryFacts,
     source: SourceOffsets,
     progress: SourceProgress | None,
-    topics: TopicFacts | None,
     *,
     batches_unmoved: int | None,
     is_numbered: bool,
-    is_real_time: bool,
 ) -> SourcePosition:
-    offsets: dict[str, int] | int | str | None = source.text
+    offsets, position = source.offsets or {}, source.text
     if source.kind == "kafka":
-        description, offsets = _topics(source.offsets or {}), source.offsets
+        topics = sorted({name.rpartition("/")[0] for name in offsets})
+        text = f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
+        position = offsets
     else:
-        description = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
-        if source.kind == "nothing":
-            offsets = None
-        elif source.kind in ("files", "number"):
-            offsets = next(iter((source.offsets or {}).values()), None)
+        text = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
+        if source.kind in ("files", "number", "nothing"):
+            position = next(iter(offsets.values()), None)
     return SourcePosition(
-        description=f"source {source.source}: {description}" if is_numbered else description,
-        offsets=offsets,
-        backlog=_backlog(source, progress, topics, is_real_time=is_real_time),
+        description=f"source {source.source}: {text}" if is_numbered else text,
+        offsets=position,
+        backlog=_backlog(facts, source, progress),
         batches_unmoved=batches_unmoved,
     )
 
 
-def _topics(offsets: dict[str, int]) -> str:
-    topics = sorted({name.rpartition("/")[0] for name in offsets})
-    return f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
-
-
-def _backlog(
-    source: SourceOffsets, progress: SourceProgress | None, topics: TopicFacts | None, *, is_real_time: bool
-) -> int | None:
+def _backlog(facts: QueryFacts, source: SourceOffsets, progress: SourceProgress | None) -> int | None:
     """The unread records of a source, by the broker, else by the source's own report; None: not known."""
-    if topics is None or source.kind != "kafka":
-        return None if progress is None else _reported_backlog(progress, is_real_time=is_real_time)
-    if topics.trouble is not None:  # what the query once reported is not so now
+    if facts.topics is None or source.kind != "kafka":
+        return None if progress is None else _reported_backlog(progress, is_real_time=facts.is_real_time)
+    if facts.topics.trouble is not None:  # what the query once reported is not so now
         return None
     read = source.offsets or {}
-    unread = [part.unread for part in topics.partitions if f"{part.topic}/{part.partition}" in read]
-    known = [number for number in unread if number is not None]
-    return sum(known) if len(known) == len(unread) else None
+    unread = [part.unread for part in facts.topics.partitions if f"{part.topic}/{part.partition}" in read]
+    counted = known(*unread)
+    return sum(counted) if len(counted) == len(unread) else None
 
 
 def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | None:
@@ -233,19 +212,17 @@ def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | No
 
 def rows_per_second_of(facts: QueryFacts) -> float | None:
     """The rate by the query's report, or by Kafka's offsets."""
-    if facts.progress is not None:
-        return facts.progress.input_rows_per_second
-    return facts.checkpoint.rows_per_second if facts.checkpoint is not None else None
+    return facts.stored.rows_per_second if facts.progress is None else facts.progress.input_rows_per_second
 
 
 def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:
     """The input that left the watermark as it was: by the offsets in a checkpoint, else by the reported rows."""
     if watermark_ms is None:
         return Unmoved()
-    if facts.checkpoint is not None and len(facts.checkpoint.history) > 1:
-        return _unmoved_by_offsets(facts.checkpoint, watermark_ms)
+    if len(facts.stored.history) > 1:
+        return _unmoved_by_offsets(facts.stored, watermark_ms)
     run = facts.run
-    if run is None or run.progress is None or not run.history:
+    if run.progress is None or not run.history:
         return Unmoved()
     return Unmoved(run.unmoved if run.progress.watermark_ms == watermark_ms or run.unmoved is None else 0)
 

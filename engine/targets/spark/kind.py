@@ -140,12 +140,11 @@ def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "Remot
 
 def _open_published(address: str, wanted: str | None, watch: "Watch") -> AttachedTarget:
     """A published query, by its own name or the job's."""
-    from .reports import JobReports, find_published, is_published, sure_of
-
-    if not is_published(address):
-        raise NothingThereError(address)
+    from .reports import JobReports, find_published, sure_of
 
     job = find_published(address)
+    if job is None:
+        raise NothingThereError(address)
     queries = job.publication.queries
     of_job = address in (job.name, job.publication.app, job.publication.app_id)
     if wanted is None and (not of_job or any(query.name == address for query in queries)):
@@ -160,13 +159,13 @@ def open_over_http(address: str, options: TargetOptions) -> OpenedTarget:
 
     UsageError, one line, if there is no such application or query, or the server gives no usable answer.
     """
-    from ...system.rest import RestError, RestSecurity
+    from ...system.rest import Rest, RestError, RestSecurity
     from .driver import DriverReports
-    from .history_server import LogOverHttp, applications_of, chosen, is_driver, place_of, rest_at
+    from .history_server import SPARK_HTTP, LogOverHttp, applications_of, chosen, is_driver, place_of
     from .watch import QueryWatch
 
     place = place_of(address)
-    rest = rest_at(place, RestSecurity(options.ca_file, options.client_cert, options.auth_file))
+    rest = Rest(place.url, RestSecurity(options.ca_file, options.client_cert, options.auth_file), SPARK_HTTP)
     try:
         listed = applications_of(rest)
         application, of_driver = chosen(listed, place), is_driver(rest, listed)

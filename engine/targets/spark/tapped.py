@@ -9,7 +9,6 @@ entries.
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -126,6 +125,11 @@ def _finished(word: int) -> int:
     word = (word ^ word >> 33) * MIX1 & _ALL_BITS
     word = (word ^ word >> 33) * MIX2 & _ALL_BITS
     return word ^ word >> 33
+
+
+def known(*numbers: int | None) -> list[int]:
+    """Those that are known."""
+    return [number for number in numbers if number is not None]
 
 
 class ChannelFacts(Struct, frozen=True, array_like=True):
@@ -257,7 +261,10 @@ class TappedInput:
             tapped = msgspec.convert(columns_of(observed), Tapped)
             maxima, rows = _sketch(tapped.max_by_channel), _sketch(tapped.rows_by_channel)
             self._learn(tapped.channel_names)
-            channels = _channels(maxima, rows)
+            channels = {
+                key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0)))
+                for key, maximum in maxima.values.items()
+            }
             buckets, missing = self._buckets(tapped)
         except (UnreadableError, ValueError, RecursionError) as error:  # msgspec's are ValueErrors
             self._trouble = one_line(f"tap {self.name}, batch {batch}: {error}")
@@ -265,14 +272,16 @@ class TappedInput:
         if not tapped.rows:
             return
         if tapped.bucket_ms is not None:
+            if self._lateness is None or self._lateness.width != tapped.bucket_ms:
+                self._lateness = _Lateness(tapped.bucket_ms)
             clock_ms = self._before[0] if isinstance(clock_ms, UnsetType) else clock_ms
-            self._count_lateness(tapped.bucket_ms, buckets, clock_ms, missing)
+            self._lateness.count(buckets, clock_ms, self._before[1], missing)
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
-        self._max_ms = max(_known(self._max_ms, tapped.max_ms), default=None)
+        self._max_ms = max(known(self._max_ms, tapped.max_ms), default=None)
         slowest_ms = min((channel.max_ms for channel in self._channels.values()), default=None)
-        self._barrel_ms = max(_known(self._barrel_ms, slowest_ms), default=None)
+        self._barrel_ms = max(known(self._barrel_ms, slowest_ms), default=None)
         self._remember(timestamp_ms, channels)
 
     def facts(self) -> InputFacts:
@@ -337,11 +346,6 @@ class TappedInput:
         counted = _rows(sum(sketch.values.values())) if sketch.share == 1 else tapped.rows - tapped.nulls
         return rows, tapped.rows - tapped.nulls - counted
 
-    def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None, missing: int) -> None:
-        if self._lateness is None or self._lateness.width != width:
-            self._lateness = _Lateness(width)
-        self._lateness.count(buckets, fastest_ms, self._before[1], missing)
-
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
         self._recent.append((timestamp_ms, channels))
         self._entries += len(channels)
@@ -386,17 +390,6 @@ class _Lateness:
 
 def _sketch(content: bytes | None) -> Sketch:
     return Sketch({}) if content is None else decode_sketch(content)
-
-
-def _channels(maxima: Sketch, rows: Sketch) -> dict[int, ChannelFacts]:
-    """The greatest event time (ms) and the rows of the channels in `maxima`."""
-    return {
-        key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0))) for key, maximum in maxima.values.items()
-    }
-
-
-def _known(*times: int | None) -> Iterator[int]:
-    return (time for time in times if time is not None)
 
 
 def _time_ms(number: float) -> int:

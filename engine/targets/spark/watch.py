@@ -117,7 +117,12 @@ class QueryWatch(Target[QueryFacts]):
 
     def poll(self) -> QueryFacts:
         """The present facts; if something has vanished since, its last facts with the trouble."""
-        self._fetch()
+        if self._remote is not None:
+            try:
+                self._remote.refresh()
+                self._trouble = None
+            except RemoteError as error:
+                self._failed(error)
         checkpoint, report = self._poll_both()
         if self._trouble is None:
             self._failing_since = None
@@ -176,17 +181,6 @@ class QueryWatch(Target[QueryFacts]):
             self._last_windows = tuple(replace(operator, reason=reason) for operator in last)
         return self._last_windows
 
-    def _fetch(self) -> None:
-        """Look for new files in the store."""
-        if self._remote is None:
-            return
-        try:
-            self._remote.refresh()
-        except RemoteError as error:
-            self._failed(error)
-        else:
-            self._trouble = None
-
     def _failed(self, error: RemoteError) -> None:
         self._trouble = str(error)
         if self._failing_since is None:
@@ -206,27 +200,26 @@ class QueryWatch(Target[QueryFacts]):
             return None
         if self._trouble is None:
             try:
-                return self._known_or_gone(self._checkpoint)
+                checkpoint = self._checkpoint.poll()
+                if checkpoint.batch is None and self._last.batch is not None:
+                    return self._last_before(checkpoint, self._checkpoint.path)
+                self._last = checkpoint
+                return checkpoint
             except RemoteError as error:
                 self._failed(error)
         return replace(self._last, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
 
-    def _known_or_gone(self, tap: CheckpointTap) -> CheckpointFacts:
-        """The facts in the checkpoint, the last ones if it is gone."""
-        checkpoint = tap.poll()
-        if checkpoint.batch is None and self._last.batch is not None:
-            place = tap.path.absolute() if isinstance(tap.path, Path) else tap.path
-            try:
-                names(place)
-            except VanishedError:
-                gone = f"{place} is gone: this is what was last there"
-                return replace(self._last, trouble=gone, out_of_reach=True)
-            except UnreadableError as error:
-                return replace(self._last, trouble=str(error))
-            none = f"{place} has no batch any more: this is what was last there"
-            return replace(self._last, trouble=checkpoint.trouble or none)
-        self._last = checkpoint
-        return checkpoint
+    def _last_before(self, checkpoint: CheckpointFacts, path: AnyPath) -> CheckpointFacts:
+        """The last facts of a checkpoint that is empty or gone."""
+        place = path.absolute() if isinstance(path, Path) else path
+        try:
+            names(place)
+        except VanishedError:
+            return replace(self._last, trouble=f"{place} is gone: this is what was last there", out_of_reach=True)
+        except UnreadableError as error:
+            return replace(self._last, trouble=str(error))
+        none = f"{place} has no batch any more: this is what was last there"
+        return replace(self._last, trouble=checkpoint.trouble or none)
 
 
 def _time_in_records(plan: PlanFacts | None) -> str | None:
@@ -234,8 +227,6 @@ def _time_in_records(plan: PlanFacts | None) -> str | None:
     places = {node.record_time for node in plan.nodes} if plan is not None else set[str | None]()
     return places.pop() if len(places) == 1 else None
 
-
-StateAtEnd = tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]
 
 SILENT_MS = 3_600_000
 """Time (ms) without a line after which a log counts as finished: an idle query writes every ten seconds."""
@@ -296,6 +287,9 @@ def record(
         return recorder.count
 
 
+_NO_STATE = QueryFacts()
+
+
 class _RunRecorder:
     """The snapshots of one query, in order."""
 
@@ -312,20 +306,17 @@ class _RunRecorder:
         self._before: Snapshot | None = None
         self._judge = SnapshotJudge()
 
-    def write(self, run: QueryRun, *, alive: bool, state: StateAtEnd = (None, None)) -> None:
-        """Write a snapshot of a run."""
+    def write(self, run: QueryRun, *, alive: bool, state: QueryFacts = _NO_STATE) -> None:
+        """Write a snapshot of a run, with what its checkpoint holds."""
         self._last = run
-        checkpoint, windows = state
         report = report_of("event log", self._whole, run)
-        is_over = run.ended or not alive
-        siblings = report.siblings if is_over else None
+        siblings = report.siblings if run.ended or not alive else None
         report = replace(report, alive=alive, trouble=None, siblings=siblings, is_elsewhere=not self._is_here)
-        now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
         self._before = snapshot_of_query(
-            QueryFacts(report=report, checkpoint=checkpoint, windows=windows, window=window_spec_of(windows or (), {})),
+            replace(state, report=report),
             name=self._name,
             source=self._source,
-            now_ms=now_ms,
+            now_ms=run.last_event_ms or (self._before and self._before.now_ms) or self._whole.started_ms or 0,
             before=self._before,
         )
         self._writer.append(self._judge.judge(self._before))
@@ -335,21 +326,22 @@ class _RunRecorder:
         """Write the last state: how the query or its application ended, and what its state then held."""
         if self._last is None:
             return
-        state = _state_of(self._last, self._whole.queries) if self._is_here else (None, None)
-        if not self._last.ended or state != (None, None):
+        state = _state_of(self._last, self._whole.queries) if self._is_here else _NO_STATE
+        if not self._last.ended or state != _NO_STATE:
             self.write(self._last, alive=self._last.ended, state=state)
 
 
-def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> StateAtEnd:
+def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> QueryFacts:
     """The state in the checkpoint that the log names, unless a later run, also one that fails at once, changed it."""
     place = checkpoint_of(runs, run)
     if place is None or not is_checkpoint(Path(place)):
-        return None, None
+        return _NO_STATE
     facts = CheckpointTap(Path(place)).poll()
     done = [other.progress.batch for other in runs if other.id == run.id and other.progress is not None]
     if facts.query_id != run.id or facts.committed != max(done, default=None):
-        return None, None
-    return facts, OpenWindowsTap(Path(place)).poll(facts)
+        return _NO_STATE
+    windows = OpenWindowsTap(Path(place)).poll(facts)
+    return QueryFacts(checkpoint=facts, windows=windows, window=window_spec_of(windows, {}))
 
 
 def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPast:
@@ -361,16 +353,11 @@ def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPas
     if checkpoint is not None and checkpoint.history:
         is_done = checkpoint.committed == checkpoint.batch
         past = _past(facts.history, level_ms if is_done else None, now_ms, is_done=is_done)
-        return past if facts.run is not None else RecordedPast(past.levels, _without_stop(past.batches))
-    if facts.run is None:
-        return RecordedPast()
-    return _past(_without_gap(facts.run.history), level_ms, now_ms, is_done=True)
-
-
-def _without_gap(batches: Sequence[RecordedBatch]) -> Sequence[RecordedBatch]:
-    """The last batches, without a gap."""
+        is_reported = facts.report is not None and facts.report.run is not None
+        return past if is_reported else RecordedPast(past.levels, _without_stop(past.batches))
+    batches = facts.run.history
     gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
-    return batches[gaps[-1] :] if gaps else batches
+    return _past(batches[gaps[-1] :] if gaps else batches, level_ms, now_ms, is_done=True)
 
 
 def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
@@ -383,11 +370,11 @@ def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *
         if after.begin_ms < before.begin_ms:  # the clock was set
             levels, begun = [], []
             continue
-        end_ms = _end_ms(before, after.begin_ms)
-        if end_ms is None and after.watermark_ms != before.watermark_ms:
-            levels, begun = [], []
-        elif end_ms is not None and after.watermark_ms != before.watermark_ms:
-            levels.append((end_ms, after.watermark_ms))
+        if after.watermark_ms != before.watermark_ms:
+            if (end_ms := _end_ms(before, after.begin_ms)) is None:
+                levels, begun = [], []
+            else:
+                levels.append((end_ms, after.watermark_ms))
         levels.append((after.begin_ms, after.watermark_ms))
         begun.append((after.batch, after.begin_ms))
     last = batches[-1]
