@@ -80,7 +80,9 @@ def publish(spark: "SparkSession") -> None:
         return
     try:
         with _lock:
-            session = _session_id(spark)
+            # The JVM's id, since Python makes several objects for one session.
+            java: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+            session = java.sessionUUID()
             if session in _sessions:
                 return
             if _job is None:
@@ -277,12 +279,6 @@ def _written_topics(stream: Any) -> tuple[str, ...] | None:
         return None
     bootstrap, topic = (plan.writeOptions().get(name) for name in ("kafka.bootstrap.servers", "topic"))
     return (one_line(f"kafka://{bootstrap.get()}/{topic.get()}"),) if topic.isDefined() else None
-
-
-def _session_id(spark: "SparkSession") -> str:
-    """The session's id from the JVM, since Python makes several objects for one session."""
-    session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    return session.sessionUUID()
 
 
 def tap(

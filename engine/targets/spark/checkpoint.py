@@ -43,9 +43,7 @@ _MAX_STORES = 64
 _MAX_CHILDREN = 200
 _MAX_NAMED = 8
 MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
-"""Batches looked back, at least and at most: more for short batches, until they cover the time (ms) that a verdict
-needs.
-"""
+"""Batches looked back, at least and at most: more for short batches, to cover the time (ms) that a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 
 
@@ -111,16 +109,6 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
         """The number of partitions of the state."""
         number = self.conf.get(SHUFFLE_PARTITIONS, "")
         return int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
-
-    @property
-    def state_provider(self) -> str | None:
-        """The class of the state store, as in HDFSBackedStateStoreProvider."""
-        name = self.conf.get(STATE_PROVIDER)
-        return None if name is None else name.rpartition(".")[2]
-
-    def age_ms(self, now_ms: int) -> int | None:
-        """How long ago (ms) the input of the last batch was fixed."""
-        return None if self.batch_timestamp_ms is None else max(0, now_ms - self.batch_timestamp_ms)
 
 
 class CheckpointTap:

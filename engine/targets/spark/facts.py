@@ -5,6 +5,7 @@ Then the facts of all taps on one query. Pure.
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -15,16 +16,28 @@ from ...snapshot import SiblingQuery
 from ...system.errors import one_line
 from ...watermarks.settings import WindowSpec
 from ..topic import TopicFacts
+from . import known
 from .checkpoint import CheckpointFacts, RecordedBatch
-from .files import Int64, UnreadableError, decode_json, time_ms
+from .files import Int64, UnreadableError, decode_json
 from .open_windows import OpenWindows
 from .plan import PlanFacts
-from .tapped import Count, InputFacts, known
+from .tapped import Count, InputFacts
 
 VERSION = 2
 """The version of the file that a job publishes."""
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+
+
+def time_ms(text: str | None) -> int | None:
+    """An ISO time in Spark's form; None for anything else."""
+    try:
+        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MS
+    except (ValueError, TypeError, OverflowError):
+        return None
+
 
 Rate = float | str | None
 """Spark writes "NaN" and "Infinity" as strings."""

@@ -9,7 +9,6 @@ import re
 import stat
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, cast
 
@@ -442,14 +441,3 @@ def _utf(content: bytes, at: int) -> tuple[str, int]:
     if len(chunk) < size:
         raise ValueError
     return chunk.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"), at + size
-
-
-_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
-
-
-def time_ms(text: str | None) -> int | None:
-    """An ISO time in Spark's form; None for anything else."""
-    try:
-        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MS
-    except (ValueError, TypeError, OverflowError):
-        return None

@@ -3,7 +3,7 @@
 Channels come from the query's taps, or else are the partitions that the broker reports.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -12,15 +12,33 @@ from msgspec.structs import replace
 
 from ...snapshot import UNCOUNTED, ChannelView, SourcePosition, WhatIf
 from ..topic import PartitionFacts, TopicFacts
+from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
 from .nodes import Nodes
-from .tapped import InputBatch, InputFacts, known
-from .watermark import Channels
+from .tapped import InputBatch, InputFacts
 
 _RATE_BATCHES = 8
 """Batches over which a channel's rate is measured."""
+
+
+class Channels(Struct, frozen=True, kw_only=True):
+    """The channels of a query, and what its taps count."""
+
+    views: list[ChannelView] = []
+    origin: Literal["tap", "broker"] | None = None
+    """Where the channels come from; None: no tap or broker reports them."""
+    without_times: bool = False
+    """The broker's event times are left out: it is not known which column the watermark uses."""
+    inputs: tuple[InputFacts, ...] = ()
+    """The tapped inputs."""
+    whatif: list[WhatIf] | None = None
+    """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
+    barrel_whatif: list[WhatIf] | None = None
+    """The same with a clock driven by the slowest channel."""
+    bucket_ms: int | None = None
+    """The width of the what-if's buckets."""
 
 
 def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
@@ -50,25 +68,24 @@ def channels_of_taps(inputs: Sequence[InputFacts], nodes: Nodes, now_ms: int) ->
     """The channels of taps; if several inputs have channels, a channel's name begins with its input's."""
     delays = {tap.name: node.delay_ms for node in nodes.nodes for tap in node.taps}
     taps = [tap for tap in inputs if tap.channels]
-    return [
-        view for tap in taps for view in _channels_of_tap(tap, delays.get(tap.name), now_ms, is_named=len(taps) > 1)
-    ]
-
-
-def _channels_of_tap(tap: InputFacts, delay_ms: int | None, now_ms: int, *, is_named: bool) -> Iterator[ChannelView]:
-    last_seen = {name: batch.timestamp_ms for batch in tap.recent for name in batch.channels}
-    rates = _rates(tap.recent[-_RATE_BATCHES:])
-    for name, channel in tap.channels.items():
-        seen_ms = last_seen.get(name)
-        yield replace(
-            UNCOUNTED,
-            channel=f"{tap.name}/{name}" if is_named else name,
-            watermark_ms=None if delay_ms is None else channel.max_ms - delay_ms,
-            max_event_ms=channel.max_ms,
-            records=channel.rows,
-            quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
-            rate=None if rates is None else rates.get(name, 0.0),
-        )
+    views: list[ChannelView] = []
+    for tap in taps:
+        delay_ms = delays.get(tap.name)
+        last_seen = {name: batch.timestamp_ms for batch in tap.recent for name in batch.channels}
+        rates = _rates(tap.recent[-_RATE_BATCHES:])
+        for name, channel in tap.channels.items():
+            seen_ms = last_seen.get(name)
+            view = replace(
+                UNCOUNTED,
+                channel=f"{tap.name}/{name}" if len(taps) > 1 else name,
+                watermark_ms=None if delay_ms is None else channel.max_ms - delay_ms,
+                max_event_ms=channel.max_ms,
+                records=channel.rows,
+                quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
+                rate=None if rates is None else rates.get(name, 0.0),
+            )
+            views.append(view)
+    return views
 
 
 def _rates(batches: Sequence[InputBatch]) -> dict[str, float] | None:
@@ -85,9 +102,7 @@ def _rates(batches: Sequence[InputBatch]) -> dict[str, float] | None:
 
 
 def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_times: bool = False) -> list[ChannelView]:
-    """The partitions, as far as the query has read them, with the watermark that Spark's clock would have by each
-    alone.
-    """
+    """The partitions as far as the query has read them, with the watermark of Spark's clock by each alone."""
     is_named = len({partition.topic for partition in topics.partitions}) > 1
 
     def view(partition: PartitionFacts) -> ChannelView:

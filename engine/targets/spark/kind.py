@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # a tap is imported if it is used
     """Makes a watch with the reader of state and the broker that the options choose."""
 
 READERS = ("none", "files", "spark")
+OF_CHECKPOINT = "for a checkpoint, which has one query"
 
 
 class FinishedLog(Struct, frozen=True):
@@ -92,7 +93,7 @@ def _open(address: str, options: TargetOptions) -> OpenedTarget:
         return _open_log(path, options, watch)
     if not path.exists():
         raise NothingThereError(address)
-    _refuse_query(options)
+    options.refuse(("query",), OF_CHECKPOINT)
     check(path)  # a wrong directory is reported before the screen opens
     source = SourceView(kind="checkpoint", description=str(path.absolute()))
     return AttachedTarget(watch(source, checkpoint=path), name_of(known_as(path)))
@@ -108,15 +109,10 @@ def _open_remote(address: str, options: TargetOptions, watch: "Watch") -> Opened
     remote = open_remote(address)
     if isinstance(remote, EventLogCopy):
         return _open_log(remote.local, options, watch, remote)
-    _refuse_query(options)
+    options.refuse(("query",), OF_CHECKPOINT)
     uri = remote.store.uri
     target = watch(SourceView(kind="checkpoint", description=uri), checkpoint=remote.path, remote=remote)
     return AttachedTarget(target, name_of(known_as(Path(without_scheme(uri)))))
-
-
-def _refuse_query(options: TargetOptions) -> None:
-    if options.query is not None:
-        raise UsageError("--query has no effect for a checkpoint, which has one query; leave it out")
 
 
 def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "RemoteLog | None" = None) -> OpenedTarget:

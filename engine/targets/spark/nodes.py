@@ -9,10 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from . import known
 from .checkpoint import WATERMARK_POLICY, CheckpointFacts
 from .facts import QueryFacts, QueryRun, Report
 from .plan import PlanFacts
-from .tapped import InputFacts, known
+from .tapped import InputFacts
 
 Policy = Literal["min", "max"]
 _POLICIES: dict[str | None, Policy] = {"min": "min", "max": "max"}

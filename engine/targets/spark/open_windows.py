@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
 from ...system.errors import one_line
-from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
+from .checkpoint import SCHEMA_LIMIT, STATE_PROVIDER, CheckpointFacts
 from .files import (
     AT_ONCE,
     SESSION_WINDOW,
@@ -301,9 +301,9 @@ class _OperatorTap:
 def _check_settings(facts: CheckpointFacts) -> None:
     if not facts.conf:
         raise NotReadError("settings_unreadable")
-    if facts.state_provider != _PROVIDER:
-        name = one_line(facts.state_provider or "unknown", 60).removesuffix("StateStoreProvider")
-        raise NotReadError("state_store", name=name)
+    provider = facts.conf.get(STATE_PROVIDER, "unknown").rpartition(".")[2]
+    if provider != _PROVIDER:
+        raise NotReadError("state_store", name=one_line(provider, 60).removesuffix("StateStoreProvider"))
     encoding = facts.conf.get(_ENCODING, "unsaferow")
     if encoding != "unsaferow":
         raise NotReadError("state_encoding", name=one_line(encoding, 20))
@@ -344,8 +344,5 @@ def layout_of(schema: StateSchema, *, checksummed: bool) -> Layout:
         if field.name == "count" and field.type == "long" and not (has_key and index < len(key))
     ]
     return Layout(
-        window_at=word_at(len(row), at[0]),
-        counts_at=tuple(counts),
-        checksummed=checksummed,
-        session=bool(sessions),
+        window_at=word_at(len(row), at[0]), counts_at=tuple(counts), checksummed=checksummed, session=bool(sessions)
     )

@@ -15,7 +15,6 @@ from ...snapshot import (
     EngineState,
     Note,
     NoteCode,
-    SiblingQuery,
     Snapshot,
     SourceView,
     SparkProgress,
@@ -25,13 +24,14 @@ from ...snapshot import (
 )
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
+from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun, current
-from .inputs import channels_of, positions_of, rows_per_second_of, unmoved_of
+from .inputs import Channels, channels_of, positions_of, rows_per_second_of, unmoved_of
 from .nodes import Nodes, nodes_of
 from .operators import StoredState, stored_state_of
-from .tapped import InputFacts, known
-from .watermark import Channels, QueryWatermark, watermark_of
+from .tapped import InputFacts
+from .watermark import QueryWatermark, watermark_of
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
@@ -121,13 +121,13 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
     """The state by the checkpoint alone, and what that leaves unknown."""
-    age_ms = checkpoint.age_ms(now_ms)
     if checkpoint.out_of_reach:
         return QueryState("stale")
     if checkpoint.batch is None:
         return _with_note("stale", "no_batch") if checkpoint.trouble is None else QueryState("stale")
-    if age_ms is None:
+    if checkpoint.batch_timestamp_ms is None:
         return QueryState("partial")
+    age_ms = max(0, now_ms - checkpoint.batch_timestamp_ms)
     if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
         return QueryState("partial" if checkpoint.trouble else "live")
     if checkpoint.in_flight:
@@ -318,7 +318,10 @@ def _notes(
         yield NoteDraft("continuous")
     if query.note is not None:
         yield query.note
-    yield from _failed_sibling(facts.report.siblings if facts.report is not None else None)
+    siblings = (facts.report and facts.report.siblings) or ()
+    if failed := [sibling for sibling in siblings if sibling.state == "failed"]:
+        args = {"name": failed[0].name, "why": failed[0].error, "more": len(failed) - 1 or None}
+        yield NoteDraft("sibling_failed", args)
     yield from _unreadable(facts)
     if query.is_over:
         yield from _with_reason("broker_silent", _broker_trouble(facts))
@@ -358,14 +361,6 @@ def _driver_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[Note
     if watermark.spark.has_watermark and progress is not None and "watermark" not in progress.event_time:
         yield NoteDraft("driver_no_watermark")
     yield NoteDraft("driver_only")
-
-
-def _failed_sibling(siblings: Sequence[SiblingQuery] | None) -> Iterator[NoteDraft]:
-    """The note on another failed query of the application."""
-    failed = [sibling for sibling in siblings or () if sibling.state == "failed"]
-    if failed:
-        first, more = failed[0], len(failed) - 1
-        yield NoteDraft("sibling_failed", {"name": first.name, "why": first.error, "more": more or None})
 
 
 def _unreadable(facts: QueryFacts) -> Iterator[NoteDraft]:

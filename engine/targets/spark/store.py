@@ -20,11 +20,11 @@ from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
 from ...system.remote_files import file_system, is_missing, without_secrets, words_of
+from . import known
 from .checkpoint import HISTORY_MS, MAX_HISTORY, MIN_HISTORY
 from .event_log import EVENT_LOG_NAME
 from .files import AT_ONCE, NOT_THERE, RemoteError, StorePath, VanishedError
 from .reports import RemoteFiles
-from .tapped import known
 
 LIST_EVERY_S = 60.0
 """Seconds between two listings of a directory: only these show a checkpoint that was deleted or started over."""
@@ -207,7 +207,10 @@ class StoredCheckpoint(RemoteFiles):
         query = self.store.read("metadata")
         offsets, commits = self._batches("offsets"), self._batches("commits")
         begun_again = self._query is not None and (query is None or query.data != self._query)
-        if begun_again or self._is_behind(offsets):
+        newest = max(self._logs["offsets"], default=-1)
+        is_behind = max(offsets, default=-1) < newest
+        # A listing alone does not prove that known files are gone: it may lag.
+        if begun_again or (is_behind and self.store.read(f"offsets/{newest}") is None):
             self._generation += 1
             self._logs = {"offsets": {}, "commits": {}}
         self._query = None if query is None else query.data
@@ -224,11 +227,6 @@ class StoredCheckpoint(RemoteFiles):
 
     def _batches(self, log: str) -> dict[int, Entry]:
         return {int(entry.name): entry for entry in self.store.entries(log) or () if entry.name.isdecimal()}
-
-    def _is_behind(self, listed: dict[int, Entry]) -> bool:
-        """Whether known files are gone; a listing alone does not prove it, since it may lag."""
-        newest = max(self._logs["offsets"], default=-1)
-        return max(listed, default=-1) < newest and self.store.read(f"offsets/{newest}") is None
 
     def _fetch(self, log: str, number: int) -> bool:
         """Fetch the file of a batch; False: it is not there."""

@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
+from . import known
 from .files import UnreadableError
 
 MAX_CHANNELS = 8192
@@ -127,11 +128,6 @@ def _finished(word: int) -> int:
     return word ^ word >> 33
 
 
-def known(*numbers: int | None) -> list[int]:
-    """Those that are known."""
-    return [number for number in numbers if number is not None]
-
-
 class ChannelFacts(Struct, frozen=True, array_like=True):
     """A channel of a tapped input, since the query started."""
 
@@ -234,9 +230,7 @@ class TappedInput:
         self._of = 0
         self._barrel_ms: int | None = None
         self._in_force = self._before = (None, None)
-        """The greatest event time and that of the slowest channel (ms) behind the watermarks of this batch, and of the
-        batch before.
-        """
+        """The greatest event time and the slowest channel's (ms) behind the watermarks of this batch and the last."""
         self._lateness: _Lateness | None = None
         self._keys_of_starts: dict[int, int] = {}
         """The keys of buckets that were looked up: the next batch mostly has the same."""

@@ -23,7 +23,7 @@ from ...watermarks.settings import Settings
 from ..target import Target
 from .checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
 from .event_log import EventLogTap
-from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated, Report
+from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
 from .inputs import offsets_of
 from .open_windows import OpenWindows, OpenWindowsTap
@@ -110,8 +110,7 @@ class QueryWatch(Target[QueryFacts]):
             self._read_checkpoint_at(self._path)
         self._reports.open()
         if self._broker is not None:
-            checkpoint, report = self._poll_both()
-            facts = QueryFacts(checkpoint=checkpoint, report=report)
+            facts = self._poll_both()
             self._broker.open(offsets_of(facts), _time_in_records(facts.plan))
             self._source = replace(self._source, cluster=self._broker.cluster)
 
@@ -123,30 +122,25 @@ class QueryWatch(Target[QueryFacts]):
                 self._trouble = None
             except RemoteError as error:
                 self._failed(error)
-        checkpoint, report = self._poll_both()
+        facts = self._poll_both()
         if self._trouble is None:
             self._failing_since = None
-        windows = self._poll_windows(checkpoint)
-        facts = QueryFacts(
-            checkpoint=checkpoint, report=report, windows=windows, window=window_spec_of(windows or (), self._shapes)
-        )
-        if self._broker is None:
-            return facts
-        return replace(facts, topics=self._broker.poll(offsets_of(facts), _time_in_records(facts.plan)))
+        windows = self._poll_windows(facts.checkpoint)
+        topics = None if self._broker is None else self._broker.poll(offsets_of(facts), _time_in_records(facts.plan))
+        return replace(facts, windows=windows, window=window_spec_of(windows or (), self._shapes), topics=topics)
 
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms); nothing ages in a copy that was fetched before."""
         as_of_ms = None if self._remote is None or self._trouble is not None else self._remote.as_of_ms
-        shown_ms = self._before.now_ms if self._before is not None else None
-        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms or 0)
+        shown_ms = 0 if self._before is None else self._before.now_ms
+        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms)
         shown = snapshot_of_query(facts, name=name, source=self._source, now_ms=at_ms, before=self._before)
         self._before = replace(shown, wall_ms=now_ms)
         return self._before
 
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""
-        watermark_ms = None if self._before is None else self._before.level.watermark_ms
-        return past_of(facts, watermark_ms, now_ms)
+        return past_of(facts, self._before and self._before.level.watermark_ms, now_ms)
 
     def close(self) -> None:
         """Close the connection to the broker."""
@@ -158,17 +152,17 @@ class QueryWatch(Target[QueryFacts]):
         if self._remote is not None:
             self._remote.close()
 
-    def _poll_both(self) -> tuple[CheckpointFacts | None, Report | None]:
+    def _poll_both(self) -> QueryFacts:
         """The facts of checkpoint and reports; either is searched for if the other names it."""
         checkpoint = self._poll_checkpoint()
-        report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
+        report = self._reports.poll(checkpoint and checkpoint.query_id)
         if report is not None and self._trouble is not None:
             report = replace(report, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
         place = report.checkpoint if report is not None and not report.is_elsewhere else None
         if checkpoint is None and place is not None and is_checkpoint(Path(place)):
             self._read_checkpoint_at(Path(place))
             checkpoint = self._poll_checkpoint()
-        return checkpoint, report
+        return QueryFacts(checkpoint=checkpoint, report=report)
 
     def _poll_windows(self, checkpoint: CheckpointFacts | None) -> tuple[OpenWindows, ...] | None:
         if self._windows is None or checkpoint is None:

@@ -4,30 +4,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode, WhatIf
+from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode
+from . import known
 from .facts import QueryFacts
+from .inputs import Channels
 from .nodes import Node, Nodes
-from .tapped import InputFacts, known
 
 PinnedReason = Literal["no_input", "own_output"]
-
-
-class Channels(Struct, frozen=True, kw_only=True):
-    """The channels of a query, and what its taps count."""
-
-    views: list[ChannelView] = []
-    origin: Literal["tap", "broker"] | None = None
-    """Where the channels come from; None: no tap or broker reports them."""
-    without_times: bool = False
-    """The broker's event times are left out: it is not known which column the watermark uses."""
-    inputs: tuple[InputFacts, ...] = ()
-    """The tapped inputs."""
-    whatif: list[WhatIf] | None = None
-    """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
-    barrel_whatif: list[WhatIf] | None = None
-    """The same with a clock driven by the slowest channel."""
-    bucket_ms: int | None = None
-    """The width of the what-if's buckets."""
 
 
 class QueryWatermark(Struct, frozen=True):
