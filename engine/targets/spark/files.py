@@ -318,12 +318,12 @@ def _source(source: str, line: bytes) -> SourceOffsets:
         value = decode_json(line, cast(type[Any], Any))
     except UnreadableError:
         return SourceOffsets(source, "unreadable", text)
-    if _is_offset(value):
+    if _is_int64(value):
         return SourceOffsets(source, "number", text, {"": value})
     if not isinstance(value, dict):
         return SourceOffsets(source, "json", text)
     fields = cast(dict[str, Any], value)
-    if list(fields) == ["logOffset"] and _is_offset(fields["logOffset"]):
+    if list(fields) == ["logOffset"] and _is_int64(fields["logOffset"]):
         return SourceOffsets(source, "files", text, {"logOffset": fields["logOffset"]})
     partitions = _kafka(fields)
     return SourceOffsets(source, "kafka" if partitions else "json", text, partitions)
@@ -336,13 +336,13 @@ def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
         if not isinstance(partitions, dict):
             return None
         for partition, offset in cast(dict[str, Any], partitions).items():
-            if not (partition.isdecimal() and _is_offset(offset)):
+            if not (partition.isdecimal() and _is_int64(offset)):
                 return None
             offsets[f"{topic}/{partition}"] = offset
     return offsets or None
 
 
-def _is_offset(value: object) -> bool:
+def _is_int64(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
@@ -416,8 +416,8 @@ def nested(field: Field) -> RowType | None:
 
 def delay_of(field: Field) -> int | None:
     """The delay (ms) of the watermark on this column, if it has one."""
-    delay = field.metadata.get(DELAY)
-    return delay if _is_offset(delay) and delay >= 0 else None
+    delay = field.metadata.get(DELAY, -1)
+    return delay if _is_int64(delay) and delay >= 0 else None
 
 
 def _long_utf(content: bytes, at: int) -> tuple[str, int]:

@@ -228,8 +228,10 @@ class LogOverHttp(RemoteFiles):
             try:
                 self._rest.save(path, "application/octet-stream", file, LOG_LIMIT, LOG_S)
             except RestError as error:
+                if error.status != 500:
+                    raise
                 self._renamed_s = began_s if self._renamed_s is None else self._renamed_s
-                if error.status != 500 or began_s - self._renamed_s > RENAMED_S:
+                if began_s - self._renamed_s > RENAMED_S:
                     raise
                 return
             self._renamed_s, sent_ms = None, time.time_ns() // 1_000_000

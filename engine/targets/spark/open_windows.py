@@ -170,10 +170,9 @@ class _OperatorTap:
         if self._answer is not None and self._answer[0] == batch:
             return self._answer[1]
         try:
-            if batch is None and facts.in_flight is None and facts.batch is not None:
-                raise NotReadError("commits_unreadable")
             if batch is None:
-                raise NotReadError("no_batch")
+                is_unreadable = facts.in_flight is None and facts.batch is not None
+                raise NotReadError("commits_unreadable" if is_unreadable else "no_batch")
             if self._given_up is not None:
                 return self._nothing(self._given_up)
             layout = self._layout_of(facts)

@@ -99,7 +99,8 @@ def output_mode_of(
     if plan is not None and plan.real_time_ms is not None:
         return "update"  # it has no other
     if plan is not None:
-        modes = {operator.output_mode for operator in plan.operators} - {None}
+        modes: set[OutputMode | None] = {operator.output_mode for operator in plan.operators}
+        modes.discard(None)
         return modes.pop() if len(modes) == 1 else None
     if not state or any(stored.kind not in _FOLLOW_THE_WATERMARK for stored in state):
         return None

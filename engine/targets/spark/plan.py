@@ -219,7 +219,7 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     leaves = [at for at in ends if not listed[at][1].startswith(_REUSED)]
     marks = {at: match for at, (_, text) in enumerate(listed) if (match := _WATERMARK.match(text))}
     places = {at: number for number, at in enumerate(marks)}
-    operators = {
+    operators: dict[int, OperatorKind] = {
         at: kind
         for at, (_, text) in enumerate(listed)
         for start, kind in _OPERATORS

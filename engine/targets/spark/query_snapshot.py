@@ -269,8 +269,10 @@ def _progress(
 
 def _in_flight(facts: QueryFacts) -> bool | None:
     """Whether the last batch has not ended."""
-    if facts.batch is None or facts.run.ended:
-        return None if facts.batch is None else False
+    if facts.batch is None:
+        return None
+    if facts.run.ended:
+        return False
     return facts.running is not None or (facts.begun is not None and facts.begun.in_flight)
 
 

@@ -282,7 +282,8 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    return next((run.plan.checkpoint for run in _runs_to(runs, run) if run.plan and run.plan.checkpoint), None)
+    plans = (earlier.plan for earlier in _runs_to(runs, run) if earlier.plan)
+    return next((plan.checkpoint for plan in plans if plan.checkpoint is not None), None)
 
 
 def _moved_by(runs: Sequence[QueryRun]) -> PlanFacts | None:

@@ -132,7 +132,7 @@ class QueryWatch(Target[QueryFacts]):
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms); nothing ages in a copy that was fetched before."""
         as_of_ms = None if self._remote is None or self._trouble is not None else self._remote.as_of_ms
-        shown_ms = 0 if self._before is None else self._before.now_ms
+        shown_ms = (self._before and self._before.now_ms) or 0
         at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms)
         shown = snapshot_of_query(facts, name=name, source=self._source, now_ms=at_ms, before=self._before)
         self._before = replace(shown, wall_ms=now_ms)
