@@ -113,6 +113,29 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     quiet_ms: int | None
     """How long, at least, nothing was read from it; None: not known: another split is read, or data may be unread."""
 
+    @property
+    def has_moved(self) -> bool | None:
+        """Whether a record came since the older sample, as far as watermark and offset tell; None: there is none."""
+        now, before = self.now, self.before
+        return None if before is None else (before.watermark, before.offset) != (now.watermark, now.offset)
+
+    @property
+    def is_below_sent(self) -> bool:
+        """Whether it is below the watermark that its subtask has sent."""
+        own, sent = self.now.watermark, self.subtask.sent
+        return own is not None and sent is not None and own < sent != MIN
+
+    @property
+    def is_at_sent(self) -> bool:
+        """Whether it is at the watermark that its subtask has sent."""
+        return self.now.watermark is not None and self.now.watermark == self.subtask.sent
+
+    @property
+    def idle_time_grows(self) -> bool | None:
+        """Whether its idle time grew between the samples; None: it cannot be compared."""
+        before, now = None if self.before is None else self.before.idle_ms, self.now.idle_ms
+        return None if now is None or before is None or not self.subtask.operator.can_compare else now > before
+
 
 class InputEvidence(Struct, frozen=True):
     """A subtask and its channels: its splits if they have watermarks of their own, else itself."""

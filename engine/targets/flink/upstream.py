@@ -80,7 +80,7 @@ def upstream_of(moment: Moment) -> Upstream | None:
             continue
         source = source_vertex(now, vertex)
         is_source = not source.vertex.inputs
-        own_ms = moment.facts.delay_ms(vertex.vertex)
+        own_ms = vertex.vertex.delay_ms
         if not is_source and _passes_on(vertex, before.get(id), own_ms):
             passing[id] = vertex, delay_ms
             ways += [(edge.vertex, delay_ms + own_ms) for edge in vertex.vertex.inputs]

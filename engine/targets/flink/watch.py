@@ -13,8 +13,7 @@ from ...system.errors import UsageError
 from ...system.rest import RestError, RestSecurity
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
-from .attribution import Attribution, attribution_of, snapshot_of
-from .evidence import evidence_of
+from .attribution import attribution_of, snapshot_of
 from .facts import IDLE_STEP_MS, FlinkFacts, Moment, lacks, late_rows, with_sample
 from .rest import (
     DEFAULT_INTERVAL_MS,
@@ -97,7 +96,7 @@ class FlinkWatch(Target[FlinkFacts]):
         until_s = time.monotonic() + LOOK_S
         while True:
             facts = self.poll()
-            attribution, (older, now) = self._attribution(facts, _now_ms()), (facts.older_sample, facts.sample)
+            attribution, older, now = attribution_of(self._moment(facts, _now_ms())), facts.older_sample, facts.sample
             can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
             is_sure = attribution is None or attribution.is_sure or can_compare
             if is_sure or facts.trouble is not None or time.monotonic() > until_s:
@@ -106,18 +105,12 @@ class FlinkWatch(Target[FlinkFacts]):
 
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        moment, attribution = self._moment(facts, now_ms), self._attribution(facts, now_ms)
-        self._before = snapshot_of(
-            moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
-        )
+        moment = self._moment(facts, now_ms)
+        self._before = snapshot_of(moment, name=name, source=self.describe(), before=self._before)
         return self._before
 
     def _moment(self, facts: FlinkFacts, now_ms: int) -> Moment:
         return Moment(facts=facts, operator=self._operator, now_ms=now_ms)
-
-    def _attribution(self, facts: FlinkFacts, now_ms: int) -> Attribution | None:
-        evidence = evidence_of(self._moment(facts, now_ms))
-        return None if evidence is None else attribution_of(evidence)
 
     def close(self) -> None:
         """Close the connections."""
@@ -143,7 +136,7 @@ class FlinkWatch(Target[FlinkFacts]):
             self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
-            facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_rows(facts))
+            facts = replace(facts, samples=(), read_ms={}, late_before=late_rows(facts))
             self._asked_s = -SLOW_S
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:

@@ -1,14 +1,13 @@
 """The attribution of two dumps, by hand; times in ms from an arbitrary start."""
 
 from msgspec.structs import replace
-from wmtop.engine.targets.flink.attribution import Attribution, attribution_of
-from wmtop.engine.targets.flink.evidence import evidence_of
-from wmtop.engine.targets.flink.facts import FlinkFacts, Moment, with_sample
+from wmtop.engine.targets.flink.attribution import Attribution
+from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
 from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
 
-from .attributed import attributed
+from .attributed import attributed, attributed_from
 
 SOURCE = Vertex("s", "Source: in", 2, "RUNNING")
 MAP = Vertex("m", "Map", 2, "RUNNING", (Edge("s", forward=True),))
@@ -88,9 +87,7 @@ def test_a_sample_of_a_second_ago_shows_that_an_input_is_left_out() -> None:
     for time, level, back in ((0, 20_000, 20_000), (4_000, 90_000, 20_000), (6_000, 96_000, 60_000)):
         splits = [[Split("a", back, idle_share=0.1)], [Split("c", level + 9_000)]]
         facts = with_sample(facts, sample(time, level, [back, level + 9_000], splits))
-    evidence = evidence_of(Moment(facts=facts, operator=None, now_ms=0))
-    assert evidence is not None
-    found = attribution_of(evidence)
+    found = attributed_from(facts)
     assert (found.subtasks[0].state, found.is_sure) == ("catching_up", True)
 
 
