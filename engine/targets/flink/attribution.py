@@ -19,7 +19,6 @@ from ...snapshot import (
     Snapshot,
     SourceView,
     Windows,
-    WindowsUnknownCode,
 )
 from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.counts import NOTHING_COUNTED
@@ -27,9 +26,9 @@ from ...watermarks.operator_clock import steps_below
 from ...watermarks.times import MAX, MIN
 from ..target import NOT_KNOWN
 from .evidence import OperatorEvidence, evidence_of
-from .facts import Late, Moment, late_of, total_late
+from .facts import FlinkFacts, Late, late_of, total_late
 from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, first_match, judged, minimum_of
-from .samples import COMPACTS, VertexSample, or_min, splits_of, time_of
+from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
@@ -71,9 +70,9 @@ class Attribution(Struct, frozen=True):
         return len(self.subtasks) != len(self.channels)
 
 
-def attribution_of(moment: Moment) -> Attribution | None:
+def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
     """The states of the chosen operator's inputs, and who holds back its watermark; None: no sample has it."""
-    evidence = evidence_of(moment)
+    evidence = evidence_of(facts, now_ms)
     if evidence is None:
         return None
     operator, inputs = evidence.operator, [judged(input) for input in evidence.inputs]
@@ -187,43 +186,42 @@ _STATES: dict[str, EngineState] = {
 }  # fmt: skip
 
 
-def snapshot_of(moment: Moment, *, name: str, source: SourceView, before: Snapshot | None) -> Snapshot:
-    """The snapshot at one moment; `before` is the last one."""
-    facts, now_ms, attribution = moment.facts, moment.now_ms, attribution_of(moment)
+def snapshot_of(facts: FlinkFacts, now_ms: int, *, name: str, source: SourceView, before: Snapshot | None) -> Snapshot:
+    """The snapshot at `now_ms` of this machine's clock; `before` is the last one."""
+    attribution = attribution_of(facts, now_ms)
+    shown = next((one for one in facts.graph.vertices if attribution and one.id == attribution.operator), None)
     return Snapshot(
         name=name,
-        state=_state(moment),
+        state=_state(facts, now_ms),
         now_ms=now_ms,
         wall_ms=now_ms,
         ended=attribution is not None and attribution.ended,
         settings=NOT_KNOWN,
         source=source,
-        level=Level() if attribution is None else _level(attribution, moment, before),
-        blockers=None if attribution is None or not moment.runs else attribution.blockers,
+        level=Level() if attribution is None else _level(attribution, facts, now_ms, before),
+        blockers=None if attribution is None or not facts.runs else attribution.blockers,
         channels=[] if attribution is None else _channel_views(attribution, now_ms, before),
         instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
-        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=_no_windows(moment, attribution)),
+        windows=Windows(
+            open_count=None,
+            fired=None,
+            late_firings=None,
+            unknown="sink_waits" if shown is not None and COMPACTS in shown.name else "not_in_rest",
+        ),
         totals=replace(NOTHING_COUNTED, late=total_late(late_of(facts).values())),
-        target=_job(moment, attribution, before),
+        target=_job(facts, now_ms, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
-        notes=list(_notes(moment, attribution)),
-        error=_error(moment),
+        notes=list(_notes(facts, now_ms, attribution, shown)),
+        error=_error(facts),
     )
 
 
-def _no_windows(moment: Moment, attribution: Attribution | None) -> WindowsUnknownCode:
-    shown = (one.name for one in moment.facts.graph.vertices if attribution and one.id == attribution.operator)
-    return "sink_waits" if COMPACTS in next(shown, "") else "not_in_rest"
-
-
-def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
-    now_ms, trouble = moment.now_ms, moment.facts.broker_trouble
-    if trouble is not None:
-        yield Note(now_ms, "broker_silent", {"why": trouble})
-    if attribution is None or not moment.runs:
+def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, shown: Vertex | None) -> Iterator[Note]:
+    if facts.broker_trouble is not None:
+        yield Note(now_ms, "broker_silent", {"why": facts.broker_trouble})
+    if attribution is None or not facts.runs:
         return
-    shown = next((one for one in moment.facts.graph.vertices if one.id == attribution.operator), None)
     if shown is not None and shown.untimed:
         yield Note(now_ms, "windows_untimed", {"operator": shown.name})
     open_ones = [one.channel for one in attribution.subtasks if one.state != "finished"]
@@ -231,9 +229,8 @@ def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
         yield Note(now_ms, "ended_early", {"subtask": open_ones[0], "more": len(open_ones) - 1})
 
 
-def _state(moment: Moment) -> EngineState:
-    facts = moment.facts
-    if moment.operator_gone:
+def _state(facts: FlinkFacts, now_ms: int) -> EngineState:
+    if facts.operator_gone:
         return "stale"
     state = _STATES.get(facts.graph.job.state, "stale")
     if (facts.trouble is not None or facts.interval_ms == 0) and state in ("live", "starting"):
@@ -242,24 +239,23 @@ def _state(moment: Moment) -> EngineState:
         return state
     if facts.sample is None:
         return "starting"
-    if moment.clock_ms - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
+    if facts.clock_ms(now_ms) - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
         return "stale"
     return "live" if facts.sample.whole else "partial"
 
 
-def _error(moment: Moment) -> str | None:
-    facts = moment.facts
-    if moment.operator_gone:
-        return f"--operator {moment.operator}: the job has no such operator any more"
+def _error(facts: FlinkFacts) -> str | None:
+    if facts.operator_gone:
+        return f"--operator {facts.operator}: the job has no such operator any more"
     if facts.trouble is not None:
         return facts.trouble
-    if facts.interval_ms == 0 and moment.runs:
+    if facts.interval_ms == 0 and facts.runs:
         return NO_METRICS
     return facts.failure if facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") else None
 
 
-def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) -> Level:
-    watermark_ms, now_ms = attribution.watermark_ms, moment.now_ms
+def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> Level:
+    watermark_ms = attribution.watermark_ms
     known = [channel.watermark_ms for channel in attribution.channels if channel.watermark_ms is not None]
     last = None if before is None else before.level
     # At the first poll it is not known when the watermark last moved.
@@ -268,7 +264,7 @@ def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) ->
         watermark_ms=watermark_ms,
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),
         behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
-        holder=_holder(attribution, now_ms, last) if moment.runs else None,
+        holder=_holder(attribution, now_ms, last) if facts.runs else None,
         idle=attribution.is_idle,
         moved_ms=now_ms if has_moved else None if last is None else last.moved_ms,
     )
@@ -297,15 +293,14 @@ def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | Non
     return views
 
 
-def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
-    facts = moment.facts
+def _job(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
     job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
     return FlinkJob(
         id=job.id,
         name=job.name,
         state=job.state,
         operator=None if attribution is None else attribution.operator,
-        vertices=_vertices(moment, None if before is None else before.job),
+        vertices=_vertices(facts, now_ms, None if before is None else before.job),
         sampled_ms=None if sample is None else sample.at_ms,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
@@ -315,38 +310,42 @@ def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | Non
         checkpoints_failed=checkpoint.failed,
         topics=facts.topics or sorted({split.topic for _, split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
-        clock_ms=moment.clock_ms,
+        clock_ms=facts.clock_ms(now_ms),
         submitted_ms=job.submitted_ms,
         running_ms=job.started_ms,
         failure=facts.failure,
         delays={} if attribution is None else attribution.delays,
         held_in=None if attribution is None else attribution.held_in,
         unanswered=facts.trouble is not None,
-        operator_gone=moment.operator_gone,
+        operator_gone=facts.operator_gone,
     )
 
 
-def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:
+def _vertices(facts: FlinkFacts, now_ms: int, before: FlinkJob | None) -> list[FlinkVertex]:
     """The tasks of the job's plan, each with the time of its watermark's last change."""
-    facts = moment.facts
     late, sample = late_of(facts), facts.sample
     samples = {} if sample is None else {each.vertex.id: each for each in sample.vertices}
     is_same_job = before is not None and before.id == facts.graph.job.id
     last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
-    plan = [(vertex.id, vertex) for vertex in facts.graph.vertices]
     return [
-        _vertex(samples.get(id) or VertexSample(vertex, ()), vertex.status, moment, late[id], last.get(id))
-        for id, vertex in plan
+        _vertex(
+            samples.get(vertex.id) or VertexSample(vertex, ()),
+            vertex.status,
+            now_ms,
+            late[vertex.id],
+            last.get(vertex.id),
+        )
+        for vertex in facts.graph.vertices
     ]
 
 
-def _vertex(vertex: VertexSample, status: str, moment: Moment, late: Late, last: FlinkVertex | None) -> FlinkVertex:
+def _vertex(vertex: VertexSample, status: str, now_ms: int, late: Late, last: FlinkVertex | None) -> FlinkVertex:
     id, name = vertex.vertex.id, vertex.vertex.name
     outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
     input_ms = time_of(min((task.input for task in vertex.subtasks if task.input is not None), default=None))
-    since_ms = moment.now_ms if last is None or last.input_ms != input_ms else last.since_ms
+    since_ms = now_ms if last is None or last.input_ms != input_ms else last.since_ms
     return FlinkVertex(
         id=id,
         name=name,

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
-from .facts import IDLE_STEP_MS, FlinkFacts, Moment
+from .facts import IDLE_STEP_MS, FlinkFacts
 from .samples import OPERATOR_SEPARATOR, Sample, Split, Subtask, Unread, VertexSample, or_min
 from .upstream import (
-    ASSIGNERS,
     Upstream,
     delayed,
     records_wait,
@@ -83,7 +82,7 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     is_ended: bool
     """Its vertex is FINISHED."""
     is_kept_back: bool
-    """Its watermark is behind the one it receives, or the one that its own source sends, not by a constant."""
+    """Its watermark is behind the one it receives, or the one that its own source sends, by no join's bound."""
     is_unmarked: bool
     """Its source reads records, but none of its subtasks sends a watermark."""
     is_not_assigned: bool
@@ -156,13 +155,13 @@ class Evidence(Struct, frozen=True):
     inputs: tuple[InputEvidence, ...]
 
 
-def evidence_of(moment: Moment) -> Evidence | None:
-    """What is known of the chosen operator and its inputs; None: no sample has the operator."""
-    upstream = upstream_of(moment)
+def evidence_of(facts: FlinkFacts, now_ms: int) -> Evidence | None:
+    """What is known at `now_ms` of the chosen operator and its inputs; None: no sample has the operator."""
+    upstream = upstream_of(facts)
     if upstream is None:
         return None
     operator, now, before = upstream.operator, upstream.now, upstream.before
-    times = [sample.at_ms for sample in (moment.facts.older_sample, moment.facts.sample) if sample is not None]
+    times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
     watermark = watermark_of(operator)
     sent = (delayed(task, delay_ms).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
@@ -171,10 +170,10 @@ def evidence_of(moment: Moment) -> Evidence | None:
         name=operator.vertex.name,
         watermark=watermark,
         watermark_before=watermark_of(before.get(operator.vertex.id)),
-        reached=_reached(operator.vertex.id, moment.facts.samples),
+        reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=times[-1] - times[0],
-        is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
+        is_new=facts.clock_ms(now_ms) - facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),
     )
     vertices = [vertex for vertex, _ in upstream.ends]
@@ -184,7 +183,7 @@ def evidence_of(moment: Moment) -> Evidence | None:
     inputs: list[InputEvidence] = []
     for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
         prefix = f"{label} " if len(vertices) > 1 else ""
-        inputs += _inputs(upstream, place, known, source_label, prefix, moment.facts)
+        inputs += _inputs(upstream, place, known, source_label, prefix, facts)
     return Evidence(known, tuple(inputs))
 
 
@@ -214,7 +213,7 @@ def _inputs(
     own_before = upstream.before.get(own.vertex.id)
     source = source_vertex(upstream.now, own)
     is_source = not source.vertex.inputs
-    source_assigns, assigns = _assigns_watermarks(source), _assigns_watermarks(own)
+    source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
@@ -326,8 +325,3 @@ def _is_assigned_later(subtask: SubtaskEvidence, *, source_assigns: bool) -> boo
     if source_sent is None or sent in (None, MIN, MAX, source_sent):
         return False
     return source_assigns or (subtask.sent_before is not None and subtask.sent_before > source_sent)
-
-
-def _assigns_watermarks(vertex: VertexSample) -> bool:
-    """Whether an operator in the vertex assigns watermarks itself, by its name."""
-    return any(name in vertex.vertex.name for name in ASSIGNERS)

@@ -50,6 +50,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     graph: Graph
     answered_ms: int
     """When `graph` came, by this machine's clock (epoch ms)."""
+    operator: str | None = None
+    """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
     samples: tuple[Sample, ...] = ()
     """The samples, the newest last; the first is at least IDLE_STEP_MS older if there is one that old."""
     interval_ms: int | None = None
@@ -85,32 +87,20 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
         """The sample that the newest one is compared with."""
         return self.samples[0] if len(self.samples) > 1 else None
 
-
-class Moment(Struct, frozen=True, kw_only=True):
-    """The facts as they are at one moment."""
-
-    facts: FlinkFacts
-    operator: str | None
-    """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
-    now_ms: int
-    """This machine's clock (epoch ms)."""
-
-    @property
-    def clock_ms(self) -> int:
-        """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
-        return self.facts.graph.now_ms + max(0, self.now_ms - self.facts.answered_ms)
+    def clock_ms(self, now_ms: int) -> int:
+        """The JobManager's clock when this machine's shows `now_ms` (epoch ms); the two may differ by any amount."""
+        return self.graph.now_ms + max(0, now_ms - self.answered_ms)
 
     @property
     def operator_gone(self) -> bool:
         """Whether the running job has no such operator; it had one when it was chosen."""
-        facts = self.facts
-        is_known = facts.trouble is None and facts.interval_ms != 0 and self.runs
-        return is_known and lacks(facts.graph.vertices, self.operator)
+        is_known = self.trouble is None and self.interval_ms != 0 and self.runs
+        return is_known and lacks(self.graph.vertices, self.operator)
 
     @property
     def runs(self) -> bool:
         """Whether the job runs: during a restart, and after its end, the last dump blames no channel."""
-        return self.facts.graph.job.state == "RUNNING"
+        return self.graph.job.state == "RUNNING"
 
 
 def late_rows(facts: FlinkFacts) -> LateRows:

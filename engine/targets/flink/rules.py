@@ -267,7 +267,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
-         "A task sends a watermark behind the one it receives, and not by a constant: no split is to blame (F8)."),
+         "A task sends a watermark behind the one it receives, by no join's bound: no split is to blame (F8)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
          "Its paused time grew; where Flink reports none, it is beyond the limit and its source reads nothing (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),

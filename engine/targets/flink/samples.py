@@ -58,6 +58,11 @@ class Vertex(Struct, frozen=True):
         """Whether an operator in it receives watermarks: it reads another vertex, or is chained to a source."""
         return bool(self.inputs) or OPERATOR_SEPARATOR in self.name
 
+    @property
+    def assigns(self) -> bool:
+        """Whether an operator in it assigns watermarks itself, by its name (DataStream API, SQL)."""
+        return "Timestamps/Watermarks" in self.name or "WatermarkAssigner" in self.name
+
 
 class Graph(Struct, frozen=True):
     """A job's vertices in the order of the plan, from the sources on."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.engine.targets.flink.attribution import Attribution, attribution_of, snapshot_of
-from wmtop.engine.targets.flink.facts import FlinkFacts, Moment
+from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.samples import Graph, Job, Sample, Unread
 
 
@@ -17,11 +17,12 @@ def attributed(
     facts = FlinkFacts(
         graph=Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in now.vertices)),
         answered_ms=0,
+        operator=operator,
         samples=(now,) if before is None else (before, now),
         read_ms=dict(read_ms),
         unread=None if unread is None else dict(unread),
     )
-    return attributed_from(facts, operator)
+    return attributed_from(facts)
 
 
 def attributed_by(samples: tuple[Sample, ...]) -> Attribution:
@@ -30,16 +31,13 @@ def attributed_by(samples: tuple[Sample, ...]) -> Attribution:
     return attributed_from(FlinkFacts(graph=graph, answered_ms=0, samples=samples))
 
 
-def attributed_from(facts: FlinkFacts, operator: str | None = None) -> Attribution:
-    """The attribution of the operator by facts that have it."""
-    attribution = attribution_of(Moment(facts=facts, operator=operator, now_ms=0))
+def attributed_from(facts: FlinkFacts) -> Attribution:
+    """The attribution by facts that have the operator."""
+    attribution = attribution_of(facts, 0)
     assert attribution is not None
     return attribution
 
 
-def snapshot(
-    facts: FlinkFacts, now_ms: int, *, operator: str | None = None, before: Snapshot | None = None
-) -> Snapshot:
+def snapshot(facts: FlinkFacts, now_ms: int, *, before: Snapshot | None = None) -> Snapshot:
     """The snapshot of the facts when this machine's clock shows `now_ms`."""
-    moment = Moment(facts=facts, operator=operator, now_ms=now_ms)
-    return snapshot_of(moment, name="orders", source=SourceView("flink", "orders"), before=before)
+    return snapshot_of(facts, now_ms, name="orders", source=SourceView("flink", "orders"), before=before)

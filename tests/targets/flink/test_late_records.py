@@ -130,8 +130,9 @@ def picture(
     facts = FlinkFacts(
         graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window)),
         answered_ms=1_000,
+        operator=operator,
         samples=(Sample(1_000, vertices),),
         restarts=restarts,
         **known,
     )
-    return snapshot(facts, 1_000, operator=operator, before=before)
+    return snapshot(facts, 1_000, before=before)
