@@ -17,6 +17,9 @@ from .samples import (
     UnreadBySplit,
     Vertex,
     VertexSample,
+    first_operator,
+    is_sink_name,
+    last_operator,
     or_min,
     splits_of,
 )
@@ -144,8 +147,11 @@ def _may_lose_uncounted(vertex: Vertex, graph: Graph, *, counts: bool) -> bool:
     """
     if _SQL.search(vertex.name) or _UNCOUNTED.search(vertex.name):
         return _UNCOUNTED.search(vertex.name) is not None
-    readers = [edge for other in graph.vertices for edge in other.inputs if edge.vertex == vertex.id]
-    return len(readers) > 1 or BRANCHES in vertex.name if counts else len(vertex.inputs) > 1
+    if not counts:
+        return len(vertex.inputs) > 1
+    readers = [reader for reader in graph.vertices for edge in reader.inputs if edge.vertex == vertex.id]
+    outputs = sum(not first_operator(reader).endswith("_Committer") for reader in readers)
+    return BRANCHES in vertex.name or outputs + is_sink_name(last_operator(vertex)) > 1
 
 
 def is_named(vertex: Vertex, part: str) -> bool:

@@ -220,15 +220,14 @@ def positions_of(facts: TopicFacts, *, is_known: bool) -> list[SourcePosition]:
     topics: dict[str, list[PartitionFacts]] = {}
     for p in facts.partitions:
         topics.setdefault(p.topic, []).append(p)
-    return [_position(topic, partitions, is_known=is_known) for topic, partitions in topics.items()]
-
-
-def _position(topic: str, partitions: list[PartitionFacts], *, is_known: bool) -> SourcePosition:
-    at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
-    unread = sum(p.unread or 0 for p in partitions)
-    is_certain = unread > 0 or all(p.is_empty or p.unread is not None for p in partitions)  # else it may not be 0
-    what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
-    return SourcePosition(what, at, unread if is_known and is_certain else None)
+    positions: list[SourcePosition] = []
+    for topic, partitions in topics.items():
+        at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
+        unread = sum(p.unread or 0 for p in partitions)
+        is_certain = unread > 0 or all(p.is_empty or p.unread is not None for p in partitions)  # else it may not be 0
+        what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
+        positions.append(SourcePosition(what, at, unread if is_known and is_certain else None))
+    return positions
 
 
 def _named(facts: TopicFacts) -> dict[str, PartitionFacts]:
