@@ -304,6 +304,7 @@ def _job(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, before
         sampled_ms=None if sample is None else sample.at_ms,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
+        rescales=facts.rescales,
         checkpoint_ms=checkpoint.completed_ms,
         checkpoint_took_ms=checkpoint.took_ms,
         checkpoint_bytes=checkpoint.size,

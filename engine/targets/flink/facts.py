@@ -60,6 +60,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     interval_ms: int | None = None
     failure: str | None = None
     restarts: int | None = None
+    rescales: int | None = None
+    """How many of the restarts were rescales."""
     checkpoint: Checkpoint = Checkpoint()
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     """By vertex and Kafka split: the last offset read, and when it was first seen (JobManager's clock)."""

@@ -223,10 +223,13 @@ def checkpoint_of(rest: FlinkRest, id: str) -> Checkpoint:
     return replace(last, failed=(answer.counts or {}).get("failed"))
 
 
-def restarts_of(rest: FlinkRest, id: str) -> int | None:
-    """How often the job was restarted."""
-    value = rest.metrics(f"/jobs/{id}/metrics", ["numRestarts"]).get("numRestarts")
-    return int(value) if value is not None and value.isdecimal() and len(value) < 19 else None
+def restarts_of(rest: FlinkRest, id: str) -> tuple[int | None, int | None]:
+    """How often the job was restarted, and how many of these were rescales; None: not reported."""
+    names = ("numRestarts", "numRescales")
+    values = rest.metrics(f"/jobs/{id}/metrics", names)
+    counts = (values.get(name, "") for name in names)
+    restarts, rescales = (int(text) if text.isdecimal() and len(text) < 19 else None for text in counts)
+    return restarts, rescales
 
 
 def update_interval_ms(rest: FlinkRest) -> int | None:

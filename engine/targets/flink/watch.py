@@ -150,10 +150,12 @@ class FlinkWatch(Target[FlinkFacts]):
         id = facts.graph.job.id
         if facts.graph.job.state == "UNKNOWN":
             return facts
+        restarts, rescales = restarts_of(self._rest, id)
         return replace(
             facts,
             failure=failure_of(self._rest, id),
-            restarts=restarts_of(self._rest, id),
+            restarts=restarts,
+            rescales=rescales,
             checkpoint=checkpoint_of(self._rest, id),
         )
 
