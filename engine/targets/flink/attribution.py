@@ -329,44 +329,37 @@ def _vertices(facts: FlinkFacts, now_ms: int, before: FlinkJob | None) -> list[F
     is_same_job = before is not None and before.id == facts.graph.job.id
     last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
     return [
-        _vertex(
-            samples.get(vertex.id) or VertexSample(vertex, ()),
-            vertex.status,
-            now_ms,
-            late[vertex.id],
-            last.get(vertex.id),
-        )
+        _vertex(vertex, samples.get(vertex.id, VertexSample(vertex, ())), now_ms, late[vertex.id], last.get(vertex.id))
         for vertex in facts.graph.vertices
     ]
 
 
-def _vertex(vertex: VertexSample, status: str, now_ms: int, late: Late, last: FlinkVertex | None) -> FlinkVertex:
-    id, name = vertex.vertex.id, vertex.vertex.name
-    outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
+def _vertex(vertex: Vertex, sample: VertexSample, now_ms: int, late: Late, last: FlinkVertex | None) -> FlinkVertex:
+    outputs = [subtask.output for subtask in sample.subtasks if subtask.output is not None]
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
-    input_ms = time_of(min((task.input for task in vertex.subtasks if task.input is not None), default=None))
+    input_ms = time_of(min((task.input for task in sample.subtasks if task.input is not None), default=None))
     since_ms = now_ms if last is None or last.input_ms != input_ms else last.since_ms
     return FlinkVertex(
-        id=id,
-        name=name,
-        parallelism=vertex.vertex.parallelism,
-        status=status,
-        inputs=[edge.vertex for edge in vertex.vertex.inputs],
+        id=vertex.id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        status=vertex.status,
+        inputs=[edge.vertex for edge in vertex.inputs],
         input_ms=input_ms,
         output_ms=time_of(lowest),
         spread_ms=max(times) - min(times) if len(times) == len(outputs) and times else None,
-        slowest=next((task.index for task in vertex.subtasks if task.output == lowest), None) if outputs else None,
+        slowest=next((task.index for task in sample.subtasks if task.output == lowest), None) if outputs else None,
         late=late.records,
         late_at_least=late.at_least,
-        busy=_greatest(subtask.busy for subtask in vertex.subtasks),
-        back_pressured=_greatest(subtask.back_pressured for subtask in vertex.subtasks),
-        windowed=vertex.windowed,
-        taken_per_second=vertex.rates.taken,
-        sent_per_second=vertex.rates.sent,
-        pending=vertex.rates.pending,
-        drift_ms=max((subtask.drift_ms for subtask in vertex.subtasks if subtask.drift_ms is not None), default=None),
-        delay_ms=vertex.vertex.delay_ms,
+        busy=_greatest(subtask.busy for subtask in sample.subtasks),
+        back_pressured=_greatest(subtask.back_pressured for subtask in sample.subtasks),
+        windowed=sample.windowed,
+        taken_per_second=sample.rates.taken,
+        sent_per_second=sample.rates.sent,
+        pending=sample.rates.pending,
+        drift_ms=max((subtask.drift_ms for subtask in sample.subtasks if subtask.drift_ms is not None), default=None),
+        delay_ms=vertex.delay_ms,
         since_ms=None if input_ms is None else since_ms,
     )
 
