@@ -213,8 +213,8 @@ def test_a_difference_that_the_plan_does_not_name_is_an_end() -> None:
     """The task may keep records back, however long the difference is the same."""
     for samples in (
         [joined(500, 100, 70, delay_ms=0)] * 3,
-        [joined(500, 100, 70, delay_ms=0), joined(600, 200, 170, delay_ms=0)],
-        [joined(500, 100, 70), joined(600, 200, 70)],
+        [joined(500, 100, 70, delay_ms=0), joined(600, 120, 90, delay_ms=0)],
+        [joined(600, 200, 70), joined(700, 300, 70)],
     ):
         found = attribution(*samples)
         assert names(found) == ["#0", "#1"]
