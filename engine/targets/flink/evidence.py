@@ -24,6 +24,8 @@ from .upstream import (
 
 DUMP_MS = 1_000
 """Longest time (ms) between the values of one dump."""
+_MINUTE_MS = 60_000
+"""The time (ms) of which Flink's shares of idle time are the mean; they are up to IDLE_STEP_MS old."""
 MIN_BACK_PRESSURED = 0.5
 """Share of time from which a subtask counts as back-pressured."""
 MIN_PAUSED_SHARE = 0.5
@@ -134,6 +136,12 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
         """Whether its idle time grew between the samples; None: it cannot be compared."""
         before, now = None if self.before is None else self.before.idle_ms, self.now.idle_ms
         return None if now is None or before is None or not self.subtask.operator.can_compare else now > before
+
+    @property
+    def is_idle_since_read(self) -> bool:
+        """Whether it was idle for longer in the last minute than fits before its last record."""
+        fits_ms = _MINUTE_MS + IDLE_STEP_MS + DUMP_MS - (self.quiet_ms or 0)
+        return (self.now.idle_share or 0) * _MINUTE_MS > fits_ms
 
 
 class InputEvidence(Struct, frozen=True):

@@ -79,6 +79,8 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
          "not known", "It was idle, but a record came since the older sample: idle times are up to 5 s late (F3)."),
     Rule("idle all minute", lambda s: s.now.idle_share == 1.0, "idle",
          "It was idle for the whole last minute (F4)."),
+    Rule("idle since its last record", lambda s: s.is_idle_since_read, "idle",
+         "It was idle for longer in the last minute than fits before its last record (F4, F11)."),
     Rule("not idle all minute", lambda s: s.now.idle_share == 0.0, "active",
          "It was not idle in the last minute (F4)."),
     Rule("idle time grows", lambda s: s.idle_time_grows is True, "idle",
@@ -87,6 +89,8 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
          "Its idle time did not grow between samples at least 5 s apart (F3)."),
     Rule("below its subtask", lambda s: s.is_below_sent, "not known",
          "It was idle when its subtask passed it; whether it is back cannot be seen yet (F2)."),
+    Rule("idle lately, and not read", lambda s: bool(s.now.idle_share) and s.subtask.reads_nothing, "not known",
+         "It was idle in the last minute, and no record comes: a second sample will tell (F3, F4)."),
     Rule("no sign of idleness", _always, "active", "No metric shows that it is idle."),
 )  # fmt: skip
 
@@ -135,10 +139,11 @@ SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
 
 
 class SubtaskCase(Struct, frozen=True, gc=False):
-    """A subtask, and whether all its splits are idle (without splits: its source reads nothing)."""
+    """A subtask, and whether all its splits are idle (without splits: its source reads nothing), and known to be."""
 
     subtask: SubtaskEvidence
     is_idle: bool
+    is_known_idle: bool
 
 
 def _was_passed(case: SubtaskCase) -> bool:
@@ -185,6 +190,8 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "What is not reported is not left out: it may be the lowest."),
     Rule("below what the operator had reached", _was_passed, "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
+    Rule("all its splits are idle", lambda s: s.is_known_idle, "left out",
+         "A subtask whose splits are all idle is idle, however high its watermark (F1, F2)."),
     Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
     Rule("all inputs are below the operator",
          lambda s: s.subtask.operator.least_sent is None and not _is_a_little_below(s), "not known",
@@ -321,7 +328,8 @@ def judged(input: InputEvidence) -> JudgedInput:
         activity == "idle" or (activity == "not known" and not channel.has_moved)
         for channel, activity in zip(input.channels, activities, strict=True)
     ]
-    participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle)))
+    is_known_idle = bool(input.splits) and set(activities) == {"idle"}
+    participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle), is_known_idle))
     left_out: ChannelState = "idle" if all(idle) else "catching_up"
     if participation == "not known" and input.subtask.operator.least_sent is None:
         state: ChannelState = "active"  # one of the inputs at least has an older dump

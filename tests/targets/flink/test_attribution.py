@@ -194,6 +194,25 @@ def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
     assert attributed(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
 
 
+def test_a_first_look_at_splits_that_are_all_idle_blames_none() -> None:
+    """Numbers of a Flink 2.3.0: silent for 45 s, idle for 40 s of it and, before, all minute."""
+
+    def look(share: float, quiet_ms: int, seconds: int = 0) -> Attribution:
+        def at(time: int, more_ms: int) -> Sample:
+            splits = [[Split(name, 20, idle_ms=83_494 + more_ms, idle_share=share)] for name in "ac"]
+            return sample(time, 20, [20, 20], splits, source_idle_ms=quiet_ms)
+
+        return attributed(at(10_000, seconds * 1_000), at(4_000, 0) if seconds else None)
+
+    for found in (look(0.899, 45_218), look(0.2, 9_000, seconds=5)):
+        assert ({one.state for one in found.channels}, found.is_sure, found.is_idle) == ({"idle"}, True, True)
+    early = look(0.2, 9_000)  # the idle time may have been before the last record
+    assert (early.held_back_by, early.is_sure, early.is_idle) == (None, False, False)
+    read = look(0.899, 900)
+    assert read.held_back_by is not None
+    assert {one.state for one in read.channels} == {"active"}
+
+
 def test_a_split_that_is_back_from_idle_holds_where_its_subtask_is_at_it() -> None:
     def at(time: int, back: int, idle_ms: int) -> Sample:
         splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
