@@ -140,8 +140,7 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_idle_since_read(self) -> bool:
         """Whether it was idle for longer in the last minute than fits before its last record."""
-        fits_ms = _MINUTE_MS + IDLE_STEP_MS + DUMP_MS - (self.quiet_ms or 0)
-        return (self.now.idle_share or 0) * _MINUTE_MS > fits_ms
+        return _is_longer_than_before_a_record(self.now.idle_share, self.quiet_ms)
 
 
 class InputEvidence(Struct, frozen=True):
@@ -278,25 +277,32 @@ def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: 
     own_quiet_ms = facts.quiet_ms(subtask.source_id, split)
     is_known = subtask.reads_nothing or own_quiet_ms is not None
     quiet_ms = max(subtask.source.source_idle_ms or 0, own_quiet_ms or 0)
+    may_be_paused = bool(split.paused_share) and not subtask.operator.can_compare
     return ChannelEvidence(
         subtask=subtask,
         is_split=True,
         now=split,
         before=before,
-        is_paused=_is_paused(split, before, subtask),
+        is_paused=_is_paused(split, before, subtask, quiet_ms if is_known else None),
         unread=own_unread,
-        quiet_ms=quiet_ms if is_known and not (subtask.is_back_pressured or has_unread) else None,
+        quiet_ms=quiet_ms if is_known and not (subtask.is_back_pressured or has_unread or may_be_paused) else None,
     )
 
 
-def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence) -> bool:
+def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence, quiet_ms: int | None) -> bool:
     if now.paused_ms is None:
         return subtask.waits_for_alignment
     if now.paused_share == 1.0:
         return True
     if before is None or before.paused_ms is None or not subtask.operator.can_compare:
-        return False
+        return _is_longer_than_before_a_record(now.paused_share, quiet_ms)
     return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * subtask.operator.apart_ms
+
+
+def _is_longer_than_before_a_record(share: float | None, quiet_ms: int | None) -> bool:
+    """Whether a share of the last minute, which is up to IDLE_STEP_MS old, is more than what was before `quiet_ms`."""
+    fits_ms = _MINUTE_MS + IDLE_STEP_MS + DUMP_MS - (quiet_ms or 0)
+    return (share or 0) * _MINUTE_MS > max(0, fits_ms)
 
 
 def _is_unmarked(vertex: VertexSample) -> bool:

@@ -276,7 +276,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
          "A task sends a watermark behind the one it receives, by no join's bound: no split is to blame (F8)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
-         "Its paused time grew; where Flink reports none, it is beyond the limit and its source reads nothing (F6)."),
+         "Its paused time grew, or is since its last record; in 1.20: past the limit, and reads nothing (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
          "Its source waits for a busy operator at least half of the time."),
     Rule("unread records, none read", _has_unread_only, ("active", "backlog"),

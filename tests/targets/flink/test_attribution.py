@@ -208,6 +208,9 @@ def test_a_first_look_at_splits_that_are_all_idle_blames_none() -> None:
         assert ({one.state for one in found.channels}, found.is_sure, found.is_idle) == ({"idle"}, True, True)
     early = look(0.2, 9_000)  # the idle time may have been before the last record
     assert (early.held_back_by, early.is_sure, early.is_idle) == (None, False, False)
+    never = look(0.0, 128_974)  # it has no idle timeout
+    assert never.held_back_by is not None
+    assert never.held_back_by.cause == "quiet"
     read = look(0.899, 900)
     assert read.held_back_by is not None
     assert {one.state for one in read.channels} == {"active"}
@@ -278,6 +281,18 @@ def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
     found = attributed(at(10_000, 10_000), at(0, 0))
     assert [(one.state, one.held_back) for one in found.channels] == [("active", True), ("active", False)]
     assert not any(one.held_back for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+
+
+def test_a_first_look_shows_a_pause_that_is_longer_than_fits_before_the_last_record() -> None:
+    """Numbers of a Flink 2.3.0."""
+    for share, paused_ms, quiet_ms, is_paused in (
+        (0.735, 44_138, 44_851, True),
+        (0.235, 14_127, 18_867, False),
+        (0.0, 90_000, 90_000, False),
+    ):
+        fast = Split("a", 90, idle_ms=0, idle_share=0.0, paused_ms=paused_ms, paused_share=share)
+        found = attributed(sample(0, 10, [90, 10], [[fast], [Split("c", 10)]], source_idle_ms=quiet_ms))
+        assert [one.held_back for one in found.channels] == [is_paused, False]
 
 
 def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
