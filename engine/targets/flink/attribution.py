@@ -25,9 +25,9 @@ from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.times import MAX, MIN
 from ..target import NOT_KNOWN
-from .evidence import OperatorEvidence, evidence_of
+from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
-from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, first_match, judged, minimum_of
+from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, is_behind_all, judged, minimum_of
 from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
 
 MAX_NAMED = 100
@@ -82,7 +82,8 @@ def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
         for place, input in enumerate(inputs)
         for channel in input.channels
     ]
-    held_back_by, held_in = _held_back_by(operator, inputs, views)
+    minimum = minimum_of(operator, inputs)
+    held_back_by, held_in = _held_back_by(minimum, views)
     is_at_end = operator.watermark == MAX
     ended = is_at_end and all(input.state == "finished" for input in inputs)
     return Attribution(
@@ -99,7 +100,8 @@ def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
         delays={view.channel: ms for view, each in views if (ms := each.channel.subtask.delay_ms)},
         held_back_by=held_back_by,
         held_in=held_in,
-        is_sure=all(input.is_sure and all(channel.is_sure for channel in input.channels) for input in inputs),
+        is_sure=all(input.is_sure and all(channel.is_sure for channel in input.channels) for input in inputs)
+        and not is_behind_all(minimum),
         blockers=[] if ended else _blockers(inputs, views, held_back_by, time_of(operator.watermark)),
     )
 
@@ -130,10 +132,10 @@ def _channel(judged_channel: JudgedChannel, place: int, repeated: set[str]) -> C
 
 
 def _held_back_by(
-    operator: OperatorEvidence, inputs: Sequence[JudgedInput], views: Sequence[tuple[ChannelView, JudgedChannel]]
+    minimum: Minimum, views: Sequence[tuple[ChannelView, JudgedChannel]]
 ) -> tuple[Holder | None, str | None]:
     """The channel or the task, and the id of the channel's vertex."""
-    minimum = minimum_of(operator, inputs)
+    operator = minimum.operator
     answer, lowest, suspect = first_match(HOLDER_RULES, minimum), minimum.lowest, minimum.suspect
     if answer == "operator":
         return Holder(operator.waits_in or operator.name, 0, "in_flight"), None

@@ -194,6 +194,13 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> Evidence | None:
     return Evidence(known, tuple(inputs))
 
 
+def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
+    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
+    if before is None or MIN in (now, before) or apart_ms <= 0:
+        return DUMP_MS
+    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
+
+
 def _reached(operator: str, samples: Sequence[Sample]) -> int | None:
     """What the operator's watermark was at least when the values of the newest sample were read."""
     older = (sample for sample in samples if samples[-1].at_ms - sample.at_ms > DUMP_MS)

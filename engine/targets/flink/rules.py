@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ...snapshot import Cause, ChannelState
 from ...watermarks.times import MAX, MIN
-from .evidence import DUMP_MS, ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
+from .evidence import DUMP_MS, ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence, passes_in_a_dump
 from .samples import or_min, time_of
 
 MIN_BUSY = 0.8
@@ -43,13 +43,6 @@ def first_match(rules: Sequence[Rule[_Known, _Answer]], known: _Known) -> _Answe
 
 def _always(_: object) -> bool:
     return True
-
-
-def _passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
-    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
-    if before is None or MIN in (now, before) or apart_ms <= 0:
-        return DUMP_MS
-    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
 
 
 # 1. Is a split idle, by itself?
@@ -174,8 +167,8 @@ def _is_a_little_below(case: SubtaskCase) -> bool:
     if operator.watermark == MAX or (operator.can_compare and subtask.sent == subtask.sent_before):
         return False
     own, sent = or_min(operator.watermark), or_min(subtask.sent)
-    of_operator = _passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
-    return own - sent <= min(of_operator, _passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
+    of_operator = passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
+    return own - sent <= min(of_operator, passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
 
 
 def _stays(case: SubtaskCase) -> bool:
@@ -354,7 +347,7 @@ def _activities(input: InputEvidence) -> list[Activity]:
     watermarks = [split.now.watermark for split, activity in pairs if activity == "active"]
     active = [watermark for watermark in watermarks if watermark is not None]
     ahead_ms = min(active, default=sent) - sent
-    gap_ms = _passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
+    gap_ms = passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
     gap_is_real = ahead_ms > gap_ms and not any(split.is_at_sent for split in splits)
     is_only_one = sum(_may_hold_from_below(split) for split in splits) == 1
     among_others = (SplitAmongOthers(split, ahead_ms > 0, gap_is_real, is_only_one, sent in active) for split in splits)
@@ -391,6 +384,13 @@ def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Min
     lowest = min(part, key=height, default=None)
     suspects = [channel for channel in ([] if lowest is None else lowest.channels) if channel.cause is not None]
     return Minimum(operator, inputs, part, lowest, min(suspects, key=lambda suspect: suspect.height, default=None))
+
+
+def is_behind_all(minimum: Minimum) -> bool:
+    """Whether one sample alone has the operator further below all its inputs than passes while a dump is taken."""
+    if minimum.lowest is None or minimum.operator.apart_ms:
+        return False
+    return or_min(minimum.lowest.subtask.sent) - or_min(minimum.operator.watermark) > DUMP_MS
 
 
 def _waits_before_operator(minimum: Minimum) -> bool:
@@ -434,6 +434,8 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
          "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at"
          " the lowest other one."),
+    Rule("behind all its inputs", is_behind_all, "no channel",
+         "It has records to process first, or its dump is older: a second sample will tell (F5, F12)."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",

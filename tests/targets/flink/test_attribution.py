@@ -244,6 +244,14 @@ def test_records_in_flight_are_nobodys_fault() -> None:
     assert (held.channel, held.cause) == ("Window", "in_flight")
 
 
+def test_a_first_look_at_an_operator_far_behind_all_its_inputs_blames_no_split() -> None:
+    """Numbers of a Flink 2.3.0: all is read, and waits before a busy task on the way."""
+    for level, is_sure in ((1_820_999, False), (2_998_500, True)):
+        splits = [[Split("a", 2_998_999)], [Split("c", 2_998_999)]]
+        found = attributed(sample(0, level, [2_998_999] * 2, splits, source_idle_ms=35_551))
+        assert (found.held_back_by is not None, found.is_sure) == (is_sure, is_sure)
+
+
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
     def at(time: int, split: int, sent: int) -> Sample:
         source = Subtask(0, output=split, splits=(Split("a", split),), back_pressured=1.0)
