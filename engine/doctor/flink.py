@@ -39,28 +39,32 @@ CHECK_OPERATOR = Fix(
 def job_restarts(facts: DiagnosisInput) -> Finding | None:
     """The Flink job was restarted lately, or restarts again and again. Work since the last checkpoint is repeated.
 
-    Recognised by: a restart in the last 10 minutes; a loop from 3 restarts on, one every 10 minutes or more often.
-    What to do: look at the job's exceptions in Flink's web UI. A rescale counts as a restart as well.
+    Recognised by: a restart in the last 10 minutes; a loop from 3 failures on, one every 10 minutes or more often.
+    What to do: look at the job's exceptions in Flink's web UI. Flink counts a rescale as a restart as well.
     """
     job = facts.running_job  # between two restarts a job looks healthy
     if job is None or not job.restarts or job.clock_ms is None or job.running_ms is None:
         return None
     ago_ms = max(0, job.clock_ms - job.running_ms)
-    every_ms = None if job.submitted_ms is None else (job.clock_ms - job.submitted_ms) // job.restarts
     if ago_ms >= RECENT_MS:
         return None
-    loop = job.restarts >= LOOP and every_ms is not None and every_ms <= RECENT_MS
-    last, error = f"{n(job.restarts, 'restart')}, the last one {span(ago_ms)} ago", job.failure
-    repeats = every_ms is not None and job.restarts > 1
+    failures = job.restarts - (job.rescales or 0)
+    every_ms = None if job.submitted_ms is None or not failures else (job.clock_ms - job.submitted_ms) // failures
+    loop = failures >= LOOP and every_ms is not None and every_ms <= RECENT_MS
+    rescales = f", {n(job.rescales, 'rescale')} among them" if job.rescales else ""
+    last, error = f"{n(job.restarts, 'restart')}{rescales}, the last one {span(ago_ms)} ago", job.failure
+    repeats = every_ms is not None and failures > 1
+    cause = (
+        "Flink reports no failure: it may have been rescaled."
+        if error is None
+        else f"Its last failure: {f.clean(error)}"
+    )
     return Finding(
-        # A rescale counts as a restart as well.
-        severity="info" if error is None else "critical" if loop else "warning",
+        severity="info" if error is None or not failures else "critical" if loop else "warning",
         size=job.restarts,
         title="The job fails and restarts again and again" if loop else "The job was restarted",
         impact=f"{last}: work since the last checkpoint is repeated",
-        cause="Flink reports no failure: it may have been rescaled."
-        if error is None
-        else f"Its last failure: {f.clean(error)}",
+        cause=cause if failures else "It was rescaled.",
         evidence=[last, f"On average every {span(every_ms)} since the job was submitted" if repeats else None],
         fixes=(CHECK_JOB,),
     )

@@ -42,9 +42,9 @@ class FlinkVertex(Struct, frozen=True):
     pending: int | None = None
     """Unread records that a source reports: a lower bound, and 0 proves nothing."""
     drift_ms: int | None = None
-    """A source with watermark alignment: how far its fastest subtask is beyond the limit (> 0: paused)."""
+    """A source with watermark alignment: how far its fastest subtask is beyond the limit (> 0 proves no pause)."""
     delay_ms: int = 0
-    """How much later the watermark it sends is than the one it receives, if that is constant (< 0: ahead)."""
+    """How much later the watermark it sends is than the one it receives: by the bound of an interval join of SQL."""
     since_ms: int | None = None
     """When `input_ms` was seen to change, or first seen, by this machine's clock (epoch ms)."""
 
@@ -87,6 +87,8 @@ class FlinkJob(Struct, frozen=True):
     """Whether the JobManager did not answer: all else is from its last answer."""
     operator_gone: bool = False
     """Since the start the job was submitted again, and no operator is named like the chosen one."""
+    rescales: int | None = None
+    """How many of `restarts` were rescales; None: not reported (Flink 1.20)."""
 
     @property
     def chosen(self) -> FlinkVertex | None:

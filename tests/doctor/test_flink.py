@@ -96,8 +96,19 @@ def test_a_job_that_runs_between_two_failures_is_not_healthy(
     finding = found(snapshot(job))["job-restarts"]
     assert (finding.severity, "Its last failure: java.lang.Oops: 1" in said(finding)) == (severity, True)
     assert f"the last one {ago // SECOND}s ago" in said(finding)
-    assert found(snapshot(replace(job, failure=None)))["job-restarts"].severity == "info", "a rescale"
+    assert found(snapshot(replace(job, failure=None)))["job-restarts"].severity == "info", "perhaps a rescale"
     assert "job-restarts" not in found(snapshot(replace(job, running_ms=NOW - HOUR, submitted_ms=NOW - 9 * HOUR)))
+
+
+@pytest.mark.parametrize(("rescales", "severity"), [(4, "info"), (3, "warning"), (1, "critical"), (None, "critical")])
+def test_rescales_are_not_counted_as_failures(rescales: int | None, severity: str) -> None:
+    """The last failure that Flink reports may be older than the rescales."""
+    job = replace(
+        JOB, restarts=4, rescales=rescales, running_ms=NOW - SECOND, submitted_ms=NOW - MINUTE, failure="Oops"
+    )
+    finding = found(snapshot(job))["job-restarts"]
+    assert (finding.severity, "It was rescaled" in said(finding)) == (severity, rescales == 4)
+    assert ("among them" in said(finding)) == (rescales is not None)
 
 
 def test_a_source_without_watermarks_is_no_matter_of_waiting() -> None:

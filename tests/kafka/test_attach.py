@@ -20,7 +20,7 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.snapshot import ChannelView, Snapshot
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.system.json_path import parse_json_path
+from wmtop.engine.targets.target import TargetOptions
 from wmtop.engine.targets.topic.consumer import TopicWatch
 from wmtop.engine.targets.watch_engine import NOT_FROM_HERE
 from wmtop.tui import cli
@@ -88,10 +88,13 @@ def commit(broker: LocalBroker) -> Iterator[Callable[..., None]]:
 class Look:
     """A watch in this process, and its pictures."""
 
-    def __init__(self, broker: LocalBroker, topic: str, **more: Any) -> None:
-        path = more.pop("path", None)
-        where = None if path is None else parse_json_path(path, "--time")
-        self.watch = TopicWatch(KafkaConfig(broker.bootstrap), topic, path=where, **more)
+    def __init__(
+        self, broker: LocalBroker, topic: str, *, path: str | None = None, group: str | None = None,
+        lateness_ms: int = 0, idle_after_ms: int | None = None,
+    ) -> None:  # fmt: skip
+        idle_after = -1 if idle_after_ms is None else idle_after_ms
+        options = TargetOptions(time=path, group=group, lateness=lateness_ms, idle_after=idle_after)
+        self.watch = TopicWatch(KafkaConfig(broker.bootstrap), topic, options)
         self.watch.open()
 
     def picture(self, now_ms: int | None = None) -> Snapshot:

@@ -18,9 +18,8 @@ from wmtop.engine.feed import run_directory
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.system.json_path import parse_json_path
 from wmtop.engine.targets.fleet import Watcher
-from wmtop.engine.targets.target import Follower
+from wmtop.engine.targets.target import Follower, TargetOptions
 from wmtop.engine.targets.topic.consumer import TopicWatch
 from wmtop.tui.cli.fleet import FleetRows, watcher_of
 from wmtop.tui.cli.targets import members
@@ -55,8 +54,11 @@ def until(
         time.sleep(LOOK_S)
 
 
-def followed(broker: LocalBroker, topic: str, **more: Any) -> tuple[Follower[Any], TopicWatch]:
-    watch = TopicWatch(KafkaConfig(broker.bootstrap), topic, **more)
+def followed(
+    broker: LocalBroker, topic: str, *, time: str | None = None, group: str | None = None
+) -> tuple[Follower[Any], TopicWatch]:
+    options = TargetOptions(time=time, group=group, idle_after=-1)
+    watch = TopicWatch(KafkaConfig(broker.bootstrap), topic, options)
     watch.open()
     return Follower(watch, "t", PATIENCE_MS), watch
 
@@ -66,7 +68,7 @@ def test_a_topic_whose_partitions_stop_one_after_the_other(
 ) -> None:
     topic = create_topic(2)
     produce(topic, [record(0), record(1)])
-    follower, watch = followed(broker, topic, path=parse_json_path("ts", "--time"))
+    follower, watch = followed(broker, topic, time="ts")
 
     def looks() -> Iterator[Snapshot]:
         yield from until(follower, watch.poll, {"moving"}, lambda: produce(topic, [record(0), record(1)]))
@@ -97,8 +99,7 @@ def test_a_group_that_falls_silent_with_unread_records(
         )  # fmt: skip
 
     commit(0, 1)
-    path = parse_json_path("ts", "--time") if timed else None
-    follower, watch = followed(broker, topic, path=path, group=f"g-{topic}")
+    follower, watch = followed(broker, topic, time="ts" if timed else None, group=f"g-{topic}")
 
     def looks() -> Iterator[Snapshot]:
         for _ in range(6):

@@ -1,14 +1,15 @@
 """The states and causes of an operator's inputs, who holds back its watermark, and the snapshot of that. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...snapshot import (
+    UNCOUNTED,
     Blocker,
     Cause,
-    ChannelState,
     ChannelView,
     EngineState,
     Holder,
@@ -17,18 +18,17 @@ from ...snapshot import (
     Note,
     Snapshot,
     SourceView,
-    Totals,
     Windows,
-    WindowsUnknownCode,
 )
 from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
+from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
-from ...watermarks.settings import Settings
 from ...watermarks.times import MAX, MIN
-from .evidence import ChannelEvidence, Evidence
-from .facts import Late, Moment, late_of, total_late
-from .rules import HOLDER_RULES, InputAnswer, Minimum, first_match, judged
-from .samples import COMPACTS, VertexSample, or_min, splits_of
+from ..target import NOT_KNOWN
+from .evidence import evidence_of
+from .facts import FlinkFacts, Late, late_of, total_late
+from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, is_behind_all, judged, minimum_of
+from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
 
 MAX_NAMED = 100
 """How many channels of a step are named."""
@@ -70,154 +70,110 @@ class Attribution(Struct, frozen=True):
         return len(self.subtasks) != len(self.channels)
 
 
-def time_of(watermark: int | None) -> int | None:
-    """A watermark as a time (epoch ms); None for none yet, end of stream, and not in the dump."""
-    return None if watermark in (None, MIN, MAX) else watermark
-
-
-def attribution_of(evidence: Evidence) -> Attribution:
-    """The states of all inputs and channels, and who holds back the operator's watermark."""
-    answers = [judged(input) for input in evidence.inputs]
-    states: list[ChannelState] = [answer.state for answer in answers]
-    channels: list[ChannelView] = []
-    causes: list[Cause | None] = []
-    delays: dict[str, int] = {}
-    repeated = _repeated(evidence)
-    for place, (input, answer) in enumerate(zip(evidence.inputs, answers, strict=True)):
-        for channel, found in zip(input.channels, answer.channels, strict=True):
-            id, subtask = channel.now.id, input.subtask
-            name = f"{id} ({subtask.source_label})" if channel.is_split and id in repeated else id
-            channels.append(_channel(channel, name, found.state, place))
-            causes.append(found.cause)
-            if subtask.delay_ms:
-                delays[name] = subtask.delay_ms
-    watermark_ms = time_of(evidence.operator.watermark)
-    held_back_by, held_in = _held_back_by(evidence, answers, channels)
-    is_at_end = evidence.operator.watermark == MAX
-    ended = is_at_end and all(state == "finished" for state in states)
+def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
+    """The states of the chosen operator's inputs, and who holds back its watermark; None: no sample has it."""
+    evidence = evidence_of(facts, now_ms)
+    if evidence is None:
+        return None
+    operator, inputs = evidence.operator, [judged(input) for input in evidence.inputs]
+    repeated = _repeated(inputs)
+    views = [
+        (_channel(channel, place, repeated), channel)
+        for place, input in enumerate(inputs)
+        for channel in input.channels
+    ]
+    minimum = minimum_of(operator, inputs)
+    held_back_by, held_in = _held_back_by(minimum, views)
+    is_at_end = operator.watermark == MAX
+    ended = is_at_end and all(input.state == "finished" for input in inputs)
     return Attribution(
-        operator=evidence.operator.id,
-        watermark_ms=watermark_ms,
+        operator=operator.id,
+        watermark_ms=time_of(operator.watermark),
         ended=ended,
         is_ahead_of_the_end=is_at_end and not ended,
         subtasks=tuple(
-            InstanceView(place, input.subtask.name, time_of(input.subtask.sent), state, len(input.channels))
-            for place, (input, state) in enumerate(zip(evidence.inputs, states, strict=True))
+            InstanceView(place, input.subtask.name, time_of(input.subtask.sent), input.state, len(input.channels))
+            for place, input in enumerate(inputs)
         ),
-        channels=channels,
-        causes=causes,
-        delays=delays,
+        channels=[view for view, _ in views],
+        causes=[channel.cause for _, channel in views],
+        delays={view.channel: ms for view, each in views if (ms := each.channel.subtask.delay_ms)},
         held_back_by=held_back_by,
         held_in=held_in,
-        is_sure=all(answer.is_sure and all(one.is_sure for one in answer.channels) for answer in answers),
-        blockers=[] if ended else _blockers(evidence, states, channels, causes, held_back_by, watermark_ms),
+        is_sure=all(input.is_sure and all(channel.is_sure for channel in input.channels) for input in inputs)
+        and not is_behind_all(minimum),
+        blockers=[] if ended else _blockers(inputs, views, held_back_by, time_of(operator.watermark)),
     )
 
 
-def _repeated(evidence: Evidence) -> set[str]:
+def _repeated(inputs: Sequence[JudgedInput]) -> set[str]:
     """The ids that splits of two sources have, as where both read one topic."""
-    sources: dict[str, str] = {}
-    splits = ((split.now.id, input.subtask.source_label) for input in evidence.inputs for split in input.splits)
-    return {id for id, source in splits if sources.setdefault(id, source) != source}
+    channels = [each.channel for input in inputs for each in input.channels]
+    splits = {(channel.now.id, channel.subtask.source_label) for channel in channels if channel.is_split}
+    counts = Counter(id for id, _ in splits)
+    return {id for id, count in counts.items() if count > 1}
 
 
-def _channel(channel: ChannelEvidence, name: str, state: ChannelState, place: int) -> ChannelView:
-    """The channel in the subtask at a place; what REST does not report is None."""
-    paused = state == "active" and channel.is_paused
-    return ChannelView(
-        channel=name,
+def _channel(judged_channel: JudgedChannel, place: int, repeated: set[str]) -> ChannelView:
+    """The channel of the subtask at a place; what REST does not report is None."""
+    channel, state = judged_channel.channel, judged_channel.state
+    id, paused = channel.now.id, state == "active" and channel.is_paused
+    return replace(
+        UNCOUNTED,
+        channel=f"{id} ({channel.subtask.source_label})" if channel.is_split and id in repeated else id,
         watermark_ms=time_of(channel.now.watermark),
-        max_event_ms=None,
         state=state,
-        records=None,
-        behind_watermark=None,
-        late=None,
-        malformed=None,
-        future=None,
         held_back=paused,
         backlog=None if channel.unread is None else channel.unread.backlog,
         behind_end_ms=None if channel.unread is None else channel.unread.behind_end_ms,
         quiet_ms=None if paused else channel.quiet_ms,
-        flaps=None,  # changes between two samples are not seen
         instance=place,
     )
 
 
-def _taking_part(evidence: Evidence, answers: Sequence[InputAnswer]) -> list[tuple[int, bool, int, int]]:
-    """What the inputs in the minimum send, whether no channel has a cause, what they sent before, and their place among
-    all inputs: of equal ones the lowest is the one that was lower before, since the values are not of one moment.
-    """
-    pairs = enumerate(zip(evidence.inputs, answers, strict=True))
-    return [
-        (sent, all(one.cause is None for one in answer.channels), or_min(input.subtask.sent_before), place)
-        for place, (input, answer) in pairs
-        if answer.state == "active" and (sent := input.subtask.sent) is not None
-    ]
-
-
 def _held_back_by(
-    evidence: Evidence, answers: Sequence[InputAnswer], channels: Sequence[ChannelView]
+    minimum: Minimum, views: Sequence[tuple[ChannelView, JudgedChannel]]
 ) -> tuple[Holder | None, str | None]:
     """The channel or the task, and the id of the channel's vertex."""
-    taking_part = _taking_part(evidence, answers)
-    place = min(taking_part)[-1] if taking_part else None
-    own = [] if place is None else [channel for channel in channels if channel.instance == place]
-    judged = list(zip(own, [] if place is None else answers[place].channels, strict=True))
-    suspects = [(channel, answer) for channel, answer in judged if answer.cause is not None]
-    suspect, found = min(suspects, key=lambda one: or_min(one[0].watermark_ms), default=(None, None))
-    at = or_min(None if suspect is None else suspect.watermark_ms)
-    missing = (
-        not answer.is_sure or (answer.state == "active" and input.subtask.sent is None)
-        for input, answer in zip(evidence.inputs, answers, strict=True)
-    )
-    minimum = Minimum(
-        operator=evidence.operator,
-        part=[evidence.inputs[place] for *_, place in taking_part],
-        lowest=None if place is None else evidence.inputs[place],
-        is_input_missing=any(missing),
-        has_suspect=suspect is not None,
-        may_be_another=(place is not None and not answers[place].is_sure)
-        or any(not answer.is_sure and or_min(channel.watermark_ms) <= at for channel, answer in judged),
-    )
-    answer = first_match(HOLDER_RULES, minimum)
-    if answer == "no channel" or minimum.lowest is None:
-        return None, None
+    operator = minimum.operator
+    answer, lowest, suspect = first_match(HOLDER_RULES, minimum), minimum.lowest, minimum.suspect
     if answer == "operator":
-        return Holder(evidence.operator.waits_in or evidence.operator.name, 0, "in_flight"), None
-    if answer == "task on the way":
-        return Holder(minimum.lowest.subtask.vertex, 0, "in_flight"), None
-    assert suspect is not None
-    assert found is not None
-    assert found.cause is not None
-    return Holder(suspect.channel, 0, found.cause, place), minimum.lowest.subtask.source_id
+        return Holder(operator.waits_in or operator.name, 0, "in_flight"), None
+    if answer == "task on the way" and lowest is not None:
+        return Holder(lowest.subtask.vertex, 0, "in_flight"), None
+    if answer != "lowest channel" or lowest is None or suspect is None or suspect.cause is None:
+        return None, None
+    view = next(view for view, channel in views if channel is suspect)
+    return Holder(view.channel, 0, suspect.cause, view.instance), lowest.subtask.source_id
 
 
 def _blockers(
-    evidence: Evidence, states: Sequence[ChannelState], channels: Sequence[ChannelView],
-    causes: Sequence[Cause | None], holder: Holder | None, watermark_ms: int | None,
+    inputs: Sequence[JudgedInput], views: Sequence[tuple[ChannelView, JudgedChannel]], holder: Holder | None,
+    watermark_ms: int | None,
 ) -> list[Blocker] | None:  # fmt: skip
     """The steps. A split counts with its subtask's watermark if that is greater: a watermark never goes back."""
     if holder is None:
         return None
     if holder.instance is None:
         return []
-    inputs = zip(evidence.inputs, states, strict=True)
     # The lowest channel in the minimum first; of equal ones the holder first.
     part: list[tuple[int, bool, int, str, int]] = []
-    sent = [or_min(time_of(input.subtask.sent)) if state == "active" else None for input, state in inputs]
-    for number, channel in enumerate(channels):
-        own, reached = or_min(channel.watermark_ms), sent[channel.instance or 0]
-        if reached is not None and channel.state in ("active", "never_seen"):
-            part.append((max(own, reached), channel.channel != holder.channel, own, channel.channel, number))
+    for number, (view, channel) in enumerate(views):
+        input = inputs[view.instance or 0]
+        if input.state == "active" and view.state in ("active", "never_seen"):
+            reached = or_min(time_of(input.subtask.sent))
+            height = max(channel.height, reached)
+            part.append((height, view.channel != holder.channel, channel.height, view.channel, number))
     # The watermark after all inputs in the minimum have turned idle; not known while an active one has not caught up.
-    known = [or_min(channel.watermark_ms) for channel in channels if channel.state != "finished"]
-    flushed = max(known, default=None) if "catching_up" not in states else None
+    is_catching_up = any(input.state == "catching_up" for input in inputs)
+    known = [channel.height for _, channel in views if channel.state != "finished"]
+    flushed = None if is_catching_up else max(known, default=None)
     return [
         Blocker(
-            channels=[channels[number].channel for number in step.channels[:MAX_NAMED]],
+            channels=[views[number][0].channel for number in step.channels[:MAX_NAMED]],
             gain_ms=step.gain_ms,
             watermark_ms=None if step.watermark == MIN else step.watermark,
-            cause=causes[step.channels[0]] or "behind",
+            cause=views[step.channels[0]][1].cause or "behind",
             channel_count=len(step.channels),
         )
         for step in steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
@@ -232,46 +188,42 @@ _STATES: dict[str, EngineState] = {
 }  # fmt: skip
 
 
-def snapshot_of(
-    moment: Moment, attribution: Attribution | None, *, name: str, source: SourceView, settings: Settings,
-    before: Snapshot | None,
-) -> Snapshot:  # fmt: skip
-    """The snapshot at one moment; `attribution` is None while no sample has the operator, `before` is the last one."""
-    facts, now_ms = moment.facts, moment.now_ms
+def snapshot_of(facts: FlinkFacts, now_ms: int, *, name: str, source: SourceView, before: Snapshot | None) -> Snapshot:
+    """The snapshot at `now_ms` of this machine's clock; `before` is the last one."""
+    attribution = attribution_of(facts, now_ms)
+    shown = next((one for one in facts.graph.vertices if attribution and one.id == attribution.operator), None)
     return Snapshot(
         name=name,
-        state=_state(moment),
+        state=_state(facts, now_ms),
         now_ms=now_ms,
         wall_ms=now_ms,
         ended=attribution is not None and attribution.ended,
-        settings=settings,
+        settings=NOT_KNOWN,
         source=source,
-        level=Level() if attribution is None else _level(attribution, moment, before),
-        blockers=None if attribution is None or not moment.runs else attribution.blockers,
+        level=Level() if attribution is None else _level(attribution, facts, now_ms, before),
+        blockers=None if attribution is None or not facts.runs else attribution.blockers,
         channels=[] if attribution is None else _channel_views(attribution, now_ms, before),
         instances=list(attribution.subtasks) if attribution is not None and attribution.has_subtasks else None,
-        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=_no_windows(moment, attribution)),
-        totals=Totals(None, None, total_late(late_of(facts).values()), None, None, None),
-        target=_job(moment, attribution, before),
+        windows=Windows(
+            open_count=None,
+            fired=None,
+            late_firings=None,
+            unknown="sink_waits" if shown is not None and COMPACTS in shown.name else "not_in_rest",
+        ),
+        totals=replace(NOTHING_COUNTED, late=total_late(late_of(facts).values())),
+        target=_job(facts, now_ms, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
-        notes=list(_notes(moment, attribution)),
-        error=_error(moment),
+        notes=list(_notes(facts, now_ms, attribution, shown)),
+        error=_error(facts),
     )
 
 
-def _no_windows(moment: Moment, attribution: Attribution | None) -> WindowsUnknownCode:
-    shown = (one.name for one in moment.facts.graph.vertices if attribution and one.id == attribution.operator)
-    return "sink_waits" if COMPACTS in next(shown, "") else "not_in_rest"
-
-
-def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
-    now_ms, trouble = moment.now_ms, moment.facts.broker_trouble
-    if trouble is not None:
-        yield Note(now_ms, "broker_silent", {"why": trouble})
-    if attribution is None or not moment.runs:
+def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, shown: Vertex | None) -> Iterator[Note]:
+    if facts.broker_trouble is not None:
+        yield Note(now_ms, "broker_silent", {"why": facts.broker_trouble})
+    if attribution is None or not facts.runs:
         return
-    shown = next((one for one in moment.facts.graph.vertices if one.id == attribution.operator), None)
     if shown is not None and shown.untimed:
         yield Note(now_ms, "windows_untimed", {"operator": shown.name})
     open_ones = [one.channel for one in attribution.subtasks if one.state != "finished"]
@@ -279,9 +231,8 @@ def _notes(moment: Moment, attribution: Attribution | None) -> Iterator[Note]:
         yield Note(now_ms, "ended_early", {"subtask": open_ones[0], "more": len(open_ones) - 1})
 
 
-def _state(moment: Moment) -> EngineState:
-    facts = moment.facts
-    if moment.operator_gone:
+def _state(facts: FlinkFacts, now_ms: int) -> EngineState:
+    if facts.operator_gone:
         return "stale"
     state = _STATES.get(facts.graph.job.state, "stale")
     if (facts.trouble is not None or facts.interval_ms == 0) and state in ("live", "starting"):
@@ -290,24 +241,23 @@ def _state(moment: Moment) -> EngineState:
         return state
     if facts.sample is None:
         return "starting"
-    if moment.clock_ms - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
+    if facts.clock_ms(now_ms) - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
         return "stale"
     return "live" if facts.sample.whole else "partial"
 
 
-def _error(moment: Moment) -> str | None:
-    facts = moment.facts
-    if moment.operator_gone:
-        return f"--operator {moment.operator}: the job has no such operator any more"
+def _error(facts: FlinkFacts) -> str | None:
+    if facts.operator_gone:
+        return f"--operator {facts.operator}: the job has no such operator any more"
     if facts.trouble is not None:
         return facts.trouble
-    if facts.interval_ms == 0 and moment.runs:
+    if facts.interval_ms == 0 and facts.runs:
         return NO_METRICS
     return facts.failure if facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") else None
 
 
-def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) -> Level:
-    watermark_ms, now_ms = attribution.watermark_ms, moment.now_ms
+def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> Level:
+    watermark_ms = attribution.watermark_ms
     known = [channel.watermark_ms for channel in attribution.channels if channel.watermark_ms is not None]
     last = None if before is None else before.level
     # At the first poll it is not known when the watermark last moved.
@@ -316,7 +266,7 @@ def _level(attribution: Attribution, moment: Moment, before: Snapshot | None) ->
         watermark_ms=watermark_ms,
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),
         behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
-        holder=_holder(attribution, now_ms, last) if moment.runs else None,
+        holder=_holder(attribution, now_ms, last) if facts.runs else None,
         idle=attribution.is_idle,
         moved_ms=now_ms if has_moved else None if last is None else last.moved_ms,
     )
@@ -345,76 +295,73 @@ def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | Non
     return views
 
 
-def _job(moment: Moment, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
-    facts = moment.facts
+def _job(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
     job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
     return FlinkJob(
         id=job.id,
         name=job.name,
         state=job.state,
         operator=None if attribution is None else attribution.operator,
-        vertices=_vertices(moment, None if before is None else before.job),
+        vertices=_vertices(facts, now_ms, None if before is None else before.job),
         sampled_ms=None if sample is None else sample.at_ms,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
+        rescales=facts.rescales,
         checkpoint_ms=checkpoint.completed_ms,
         checkpoint_took_ms=checkpoint.took_ms,
         checkpoint_bytes=checkpoint.size,
         checkpoints_failed=checkpoint.failed,
         topics=facts.topics or sorted({split.topic for _, split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
-        clock_ms=moment.clock_ms,
+        clock_ms=facts.clock_ms(now_ms),
         submitted_ms=job.submitted_ms,
         running_ms=job.started_ms,
         failure=facts.failure,
         delays={} if attribution is None else attribution.delays,
         held_in=None if attribution is None else attribution.held_in,
         unanswered=facts.trouble is not None,
-        operator_gone=moment.operator_gone,
+        operator_gone=facts.operator_gone,
     )
 
 
-def _vertices(moment: Moment, before: FlinkJob | None) -> list[FlinkVertex]:
+def _vertices(facts: FlinkFacts, now_ms: int, before: FlinkJob | None) -> list[FlinkVertex]:
     """The tasks of the job's plan, each with the time of its watermark's last change."""
-    facts = moment.facts
     late, sample = late_of(facts), facts.sample
     samples = {} if sample is None else {each.vertex.id: each for each in sample.vertices}
     is_same_job = before is not None and before.id == facts.graph.job.id
     last = {vertex.id: vertex for vertex in before.vertices} if before is not None and is_same_job else {}
-    plan = [(vertex.id, vertex) for vertex in facts.graph.vertices]
     return [
-        _vertex(samples.get(id) or VertexSample(vertex, ()), vertex.status, moment, late[id], last.get(id))
-        for id, vertex in plan
+        _vertex(vertex, samples.get(vertex.id, VertexSample(vertex, ())), now_ms, late[vertex.id], last.get(vertex.id))
+        for vertex in facts.graph.vertices
     ]
 
 
-def _vertex(vertex: VertexSample, status: str, moment: Moment, late: Late, last: FlinkVertex | None) -> FlinkVertex:
-    id, name = vertex.vertex.id, vertex.vertex.name
-    outputs = [subtask.output for subtask in vertex.subtasks if subtask.output is not None]
+def _vertex(vertex: Vertex, sample: VertexSample, now_ms: int, late: Late, last: FlinkVertex | None) -> FlinkVertex:
+    outputs = [subtask.output for subtask in sample.subtasks if subtask.output is not None]
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
-    input_ms = time_of(min((task.input for task in vertex.subtasks if task.input is not None), default=None))
-    since_ms = moment.now_ms if last is None or last.input_ms != input_ms else last.since_ms
+    input_ms = time_of(min((task.input for task in sample.subtasks if task.input is not None), default=None))
+    since_ms = now_ms if last is None or last.input_ms != input_ms else last.since_ms
     return FlinkVertex(
-        id=id,
-        name=name,
-        parallelism=vertex.vertex.parallelism,
-        status=status,
-        inputs=[edge.vertex for edge in vertex.vertex.inputs],
+        id=vertex.id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        status=vertex.status,
+        inputs=[edge.vertex for edge in vertex.inputs],
         input_ms=input_ms,
         output_ms=time_of(lowest),
         spread_ms=max(times) - min(times) if len(times) == len(outputs) and times else None,
-        slowest=next((task.index for task in vertex.subtasks if task.output == lowest), None) if outputs else None,
+        slowest=next((task.index for task in sample.subtasks if task.output == lowest), None) if outputs else None,
         late=late.records,
         late_at_least=late.at_least,
-        busy=_greatest(subtask.busy for subtask in vertex.subtasks),
-        back_pressured=_greatest(subtask.back_pressured for subtask in vertex.subtasks),
-        windowed=vertex.windowed,
-        taken_per_second=vertex.rates.taken,
-        sent_per_second=vertex.rates.sent,
-        pending=vertex.rates.pending,
-        drift_ms=max((subtask.drift_ms for subtask in vertex.subtasks if subtask.drift_ms is not None), default=None),
-        delay_ms=moment.facts.delay_ms(vertex.vertex),
+        busy=_greatest(subtask.busy for subtask in sample.subtasks),
+        back_pressured=_greatest(subtask.back_pressured for subtask in sample.subtasks),
+        windowed=sample.windowed,
+        taken_per_second=sample.rates.taken,
+        sent_per_second=sample.rates.sent,
+        pending=sample.rates.pending,
+        drift_ms=max((subtask.drift_ms for subtask in sample.subtasks if subtask.drift_ms is not None), default=None),
+        delay_ms=vertex.delay_ms,
         since_ms=None if input_ms is None else since_ms,
     )
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
-from .facts import IDLE_STEP_MS, FlinkFacts, Moment
+from .facts import IDLE_STEP_MS, FlinkFacts
 from .samples import OPERATOR_SEPARATOR, Sample, Split, Subtask, Unread, VertexSample, or_min
 from .upstream import (
-    ASSIGNERS,
     Upstream,
     delayed,
     records_wait,
@@ -25,6 +24,8 @@ from .upstream import (
 
 DUMP_MS = 1_000
 """Longest time (ms) between the values of one dump."""
+_MINUTE_MS = 60_000
+"""The time (ms) of which Flink's shares of idle time are the mean; they are up to IDLE_STEP_MS old."""
 MIN_BACK_PRESSURED = 0.5
 """Share of time from which a subtask counts as back-pressured."""
 MIN_PAUSED_SHARE = 0.5
@@ -83,7 +84,7 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     is_ended: bool
     """Its vertex is FINISHED."""
     is_kept_back: bool
-    """Its watermark is behind the one it receives, or the one that its own source sends, not by a constant."""
+    """Its watermark is behind the one it receives, or the one that its own source sends, by no join's bound."""
     is_unmarked: bool
     """Its source reads records, but none of its subtasks sends a watermark."""
     is_not_assigned: bool
@@ -113,6 +114,34 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     quiet_ms: int | None
     """How long, at least, nothing was read from it; None: not known: another split is read, or data may be unread."""
 
+    @property
+    def has_moved(self) -> bool | None:
+        """Whether a record came since the older sample, as far as watermark and offset tell; None: there is none."""
+        now, before = self.now, self.before
+        return None if before is None else (before.watermark, before.offset) != (now.watermark, now.offset)
+
+    @property
+    def is_below_sent(self) -> bool:
+        """Whether it is below the watermark that its subtask has sent."""
+        own, sent = self.now.watermark, self.subtask.sent
+        return own is not None and sent is not None and own < sent != MIN
+
+    @property
+    def is_at_sent(self) -> bool:
+        """Whether it is at the watermark that its subtask has sent."""
+        return self.now.watermark is not None and self.now.watermark == self.subtask.sent
+
+    @property
+    def idle_time_grows(self) -> bool | None:
+        """Whether its idle time grew between the samples; None: it cannot be compared."""
+        before, now = None if self.before is None else self.before.idle_ms, self.now.idle_ms
+        return None if now is None or before is None or not self.subtask.operator.can_compare else now > before
+
+    @property
+    def is_idle_since_read(self) -> bool:
+        """Whether it was idle for longer in the last minute than fits before its last record."""
+        return _is_longer_than_before_a_record(self.now.idle_share, self.quiet_ms)
+
 
 class InputEvidence(Struct, frozen=True):
     """A subtask and its channels: its splits if they have watermarks of their own, else itself."""
@@ -133,13 +162,13 @@ class Evidence(Struct, frozen=True):
     inputs: tuple[InputEvidence, ...]
 
 
-def evidence_of(moment: Moment) -> Evidence | None:
-    """What is known of the chosen operator and its inputs; None: no sample has the operator."""
-    upstream = upstream_of(moment)
+def evidence_of(facts: FlinkFacts, now_ms: int) -> Evidence | None:
+    """What is known at `now_ms` of the chosen operator and its inputs; None: no sample has the operator."""
+    upstream = upstream_of(facts)
     if upstream is None:
         return None
     operator, now, before = upstream.operator, upstream.now, upstream.before
-    times = [sample.at_ms for sample in (moment.facts.older_sample, moment.facts.sample) if sample is not None]
+    times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
     watermark = watermark_of(operator)
     sent = (delayed(task, delay_ms).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
@@ -148,10 +177,10 @@ def evidence_of(moment: Moment) -> Evidence | None:
         name=operator.vertex.name,
         watermark=watermark,
         watermark_before=watermark_of(before.get(operator.vertex.id)),
-        reached=_reached(operator.vertex.id, moment.facts.samples),
+        reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=times[-1] - times[0],
-        is_new=moment.clock_ms - moment.facts.graph.job.started_ms < NEW_JOB_MS,
+        is_new=facts.clock_ms(now_ms) - facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),
     )
     vertices = [vertex for vertex, _ in upstream.ends]
@@ -161,8 +190,15 @@ def evidence_of(moment: Moment) -> Evidence | None:
     inputs: list[InputEvidence] = []
     for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
         prefix = f"{label} " if len(vertices) > 1 else ""
-        inputs += _inputs(upstream, place, known, source_label, prefix, moment.facts)
+        inputs += _inputs(upstream, place, known, source_label, prefix, facts)
     return Evidence(known, tuple(inputs))
+
+
+def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
+    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
+    if before is None or MIN in (now, before) or apart_ms <= 0:
+        return DUMP_MS
+    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
 
 
 def _reached(operator: str, samples: Sequence[Sample]) -> int | None:
@@ -191,7 +227,7 @@ def _inputs(
     own_before = upstream.before.get(own.vertex.id)
     source = source_vertex(upstream.now, own)
     is_source = not source.vertex.inputs
-    source_assigns, assigns = _assigns_watermarks(source), _assigns_watermarks(own)
+    source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
@@ -248,25 +284,32 @@ def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: 
     own_quiet_ms = facts.quiet_ms(subtask.source_id, split)
     is_known = subtask.reads_nothing or own_quiet_ms is not None
     quiet_ms = max(subtask.source.source_idle_ms or 0, own_quiet_ms or 0)
+    may_be_paused = bool(split.paused_share) and not subtask.operator.can_compare
     return ChannelEvidence(
         subtask=subtask,
         is_split=True,
         now=split,
         before=before,
-        is_paused=_is_paused(split, before, subtask),
+        is_paused=_is_paused(split, before, subtask, quiet_ms if is_known else None),
         unread=own_unread,
-        quiet_ms=quiet_ms if is_known and not (subtask.is_back_pressured or has_unread) else None,
+        quiet_ms=quiet_ms if is_known and not (subtask.is_back_pressured or has_unread or may_be_paused) else None,
     )
 
 
-def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence) -> bool:
+def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence, quiet_ms: int | None) -> bool:
     if now.paused_ms is None:
         return subtask.waits_for_alignment
     if now.paused_share == 1.0:
         return True
     if before is None or before.paused_ms is None or not subtask.operator.can_compare:
-        return False
+        return _is_longer_than_before_a_record(now.paused_share, quiet_ms)
     return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * subtask.operator.apart_ms
+
+
+def _is_longer_than_before_a_record(share: float | None, quiet_ms: int | None) -> bool:
+    """Whether a share of the last minute, which is up to IDLE_STEP_MS old, is more than what was before `quiet_ms`."""
+    fits_ms = _MINUTE_MS + IDLE_STEP_MS + DUMP_MS - (quiet_ms or 0)
+    return (share or 0) * _MINUTE_MS > max(0, fits_ms)
 
 
 def _is_unmarked(vertex: VertexSample) -> bool:
@@ -303,8 +346,3 @@ def _is_assigned_later(subtask: SubtaskEvidence, *, source_assigns: bool) -> boo
     if source_sent is None or sent in (None, MIN, MAX, source_sent):
         return False
     return source_assigns or (subtask.sent_before is not None and subtask.sent_before > source_sent)
-
-
-def _assigns_watermarks(vertex: VertexSample) -> bool:
-    """Whether an operator in the vertex assigns watermarks itself, by its name."""
-    return any(name in vertex.vertex.name for name in ASSIGNERS)

@@ -2,12 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...watermarks.times import MAX, MIN
 from .samples import (
     BRANCHES,
     Checkpoint,
@@ -18,6 +17,9 @@ from .samples import (
     UnreadBySplit,
     Vertex,
     VertexSample,
+    first_operator,
+    is_sink_name,
+    last_operator,
     or_min,
     splits_of,
 )
@@ -30,8 +32,6 @@ _SQL = re.compile(r"\w\[\d+\]")
 """Flink SQL's names of operators."""
 _TWO_PHASE = "GlobalWindowAggregate"
 """Flink SQL's second phase of a window aggregate: it drops partial rows, of one record or more."""
-_CONSTANT_DELAY = "IntervalJoin"
-"""Flink's operator whose delay is always constant (`KeyedCoProcessOperatorWithWatermarkDelay`)."""
 
 
 LateRows = dict[tuple[str, str], int]
@@ -47,39 +47,24 @@ class Late(Struct, frozen=True):
     """It is a lower bound."""
 
 
-class Delay(Struct, frozen=True):
-    """How far all subtasks of a task send their watermark behind their input (ms; < 0: ahead), by the last sample.
-
-    Flink SQL's interval join has a constant one (a result may be as old as its bound); a user's operator may, too. A
-    delay counts as constant once it was the same at two input watermarks: while nothing moves, the operator may just be
-    holding records back.
-    """
-
-    ms: int
-    seen_at: int
-    """The input watermark at which it was first seen."""
-    is_constant: bool = False
-    """The delay was the same at another input watermark."""
-    missed: bool = False
-    """The last sample was different: it may have been taken while a watermark passed."""
-
-
 class FlinkFacts(Struct, frozen=True, kw_only=True):
     """The facts about the job after a poll; `trouble` is why the JobManager did not answer, in one line."""
 
     graph: Graph
     answered_ms: int
     """When `graph` came, by this machine's clock (epoch ms)."""
+    operator: str | None = None
+    """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
     samples: tuple[Sample, ...] = ()
     """The samples, the newest last; the first is at least IDLE_STEP_MS older if there is one that old."""
     interval_ms: int | None = None
     failure: str | None = None
     restarts: int | None = None
+    rescales: int | None = None
+    """How many of the restarts were rescales."""
     checkpoint: Checkpoint = Checkpoint()
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     """By vertex and Kafka split: the last offset read, and when it was first seen (JobManager's clock)."""
-    delays: dict[str, Delay] = {}
-    """By vertex: how far tasks send their watermark behind the one they receive."""
     late_before: LateRows = {}
     """Late rows of earlier attempts: counters start again with each."""
     unread: UnreadBySplit | None = None
@@ -102,42 +87,25 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
         quiet_ms = 0 if read is None or self.sample is None else self.sample.at_ms - read[1]
         return quiet_ms or None
 
-    def delay_ms(self, vertex: Vertex) -> int:
-        """The task's constant delay (ms); 0: none, or not known."""
-        delay = self.delays.get(vertex.id)
-        return delay.ms if delay is not None and (delay.is_constant or _CONSTANT_DELAY in vertex.name) else 0
-
     @property
     def older_sample(self) -> Sample | None:
         """The sample that the newest one is compared with."""
         return self.samples[0] if len(self.samples) > 1 else None
 
-
-class Moment(Struct, frozen=True, kw_only=True):
-    """The facts as they are at one moment."""
-
-    facts: FlinkFacts
-    operator: str | None
-    """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
-    now_ms: int
-    """This machine's clock (epoch ms)."""
-
-    @property
-    def clock_ms(self) -> int:
-        """The JobManager's clock at `now_ms` (epoch ms); the two may differ by any amount."""
-        return self.facts.graph.now_ms + max(0, self.now_ms - self.facts.answered_ms)
+    def clock_ms(self, now_ms: int) -> int:
+        """The JobManager's clock when this machine's shows `now_ms` (epoch ms); the two may differ by any amount."""
+        return self.graph.now_ms + max(0, now_ms - self.answered_ms)
 
     @property
     def operator_gone(self) -> bool:
         """Whether the running job has no such operator; it had one when it was chosen."""
-        facts = self.facts
-        is_known = facts.trouble is None and facts.interval_ms != 0 and self.runs
-        return is_known and lacks(facts.graph.vertices, self.operator)
+        is_known = self.trouble is None and self.interval_ms != 0 and self.runs
+        return is_known and lacks(self.graph.vertices, self.operator)
 
     @property
     def runs(self) -> bool:
         """Whether the job runs: during a restart, and after its end, the last dump blames no channel."""
-        return self.facts.graph.job.state == "RUNNING"
+        return self.graph.job.state == "RUNNING"
 
 
 def late_rows(facts: FlinkFacts) -> LateRows:
@@ -181,8 +149,11 @@ def _may_lose_uncounted(vertex: Vertex, graph: Graph, *, counts: bool) -> bool:
     """
     if _SQL.search(vertex.name) or _UNCOUNTED.search(vertex.name):
         return _UNCOUNTED.search(vertex.name) is not None
-    readers = [edge for other in graph.vertices for edge in other.inputs if edge.vertex == vertex.id]
-    return len(readers) > 1 or BRANCHES in vertex.name if counts else len(vertex.inputs) > 1
+    if not counts:
+        return len(vertex.inputs) > 1
+    readers = [reader for reader in graph.vertices for edge in reader.inputs if edge.vertex == vertex.id]
+    outputs = sum(not first_operator(reader).endswith("_Committer") for reader in readers)
+    return BRANCHES in vertex.name or outputs + is_sink_name(last_operator(vertex)) > 1
 
 
 def is_named(vertex: Vertex, part: str) -> bool:
@@ -205,7 +176,7 @@ def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
             if last is None or last[0] != split.offset:
                 last = split.offset, new.at_ms
             read_ms[vertex, split.id] = last
-    return replace(facts, samples=kept(facts.samples, new), read_ms=read_ms, delays=learned(facts.delays, new))
+    return replace(facts, samples=kept(facts.samples, new), read_ms=read_ms)
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
@@ -254,32 +225,3 @@ def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
 
 def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, Split]]:
     return ((subtask, split) for subtask in vertex.subtasks for split in subtask.splits if split.id == id)
-
-
-# Constant delays between the watermark that a task receives and the one it sends.
-
-
-def learned(known: Mapping[str, Delay], sample: Sample) -> dict[str, Delay]:
-    """The delays after a new sample; one that was different twice is not constant."""
-    delays = {
-        vertex.vertex.id: _next_delay(known.get(vertex.vertex.id), vertex)
-        for vertex in sample.vertices
-        if vertex.vertex.inputs
-    }
-    return {id: delay for id, delay in delays.items() if delay is not None}
-
-
-def _next_delay(last: Delay | None, vertex: VertexSample) -> Delay | None:
-    pairs = [
-        (task.input, task.input - task.output)
-        for task in vertex.subtasks
-        if task.input not in (None, MIN, MAX) and task.output not in (None, MIN, MAX)
-    ]
-    if not pairs:
-        return last
-    inputs, differences = {taken for taken, _ in pairs}, {difference for _, difference in pairs}
-    if last is not None and differences == {last.ms}:
-        return replace(last, is_constant=last.is_constant or inputs != {last.seen_at}, missed=False)
-    if last is not None and last.is_constant and not last.missed:
-        return replace(last, missed=True)
-    return Delay(differences.pop(), min(inputs), is_constant=len(inputs) > 1) if len(differences) == 1 else None

@@ -11,7 +11,7 @@ from ..spark.files import SourceOffsets
 from ..topic import TopicFacts
 from ..topic.broker import BrokerTap, reported_id
 from .facts import FlinkFacts
-from .samples import Sample, Split, Unread, UnreadBySplit, operator_id, splits_of
+from .samples import Sample, Split, Unread, UnreadBySplit, splits_of
 
 if TYPE_CHECKING:
     from ...kafka.client_settings import KafkaConfig
@@ -27,6 +27,7 @@ class KafkaJoin:
         self._timed = path is not None
         self._tap = BrokerTap(config, path, assumed=path is None)
         self._names: dict[str, list[str]] = {}
+        """The topics by their names in metrics, where `.` is `_`."""
         self._opened = False
         self.cluster: str | UnsetType = UNSET
         """The cluster's own id, once it is open and if the cluster reports it."""
@@ -39,7 +40,7 @@ class KafkaJoin:
             try:
                 self.cluster = reported_id(cluster)
                 for name in cluster.topic_names():
-                    self._names.setdefault(metric_name(name), []).append(name)
+                    self._names.setdefault(name.replace(".", "_"), []).append(name)
             finally:
                 cluster.close()
         except RunError as error:
@@ -98,8 +99,3 @@ class KafkaJoin:
                 place = f"{real}/{split.partition}"  # of two sources the slower one
                 read[place] = min(split.offset + 1, read.get(place, split.offset + 1))
         return [SourceOffsets(source="flink", kind="kafka", text="", offsets=read)] if read else []
-
-
-def metric_name(topic: str) -> str:
-    """A topic's name in Flink's metrics."""
-    return operator_id(topic) if len(topic) <= 80 else topic.replace(".", "_")

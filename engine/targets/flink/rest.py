@@ -9,7 +9,7 @@ settled, reads all vertices, and reads the time again; if it has changed, the du
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -62,22 +62,19 @@ class FlinkRest(Rest):
         super().__init__(url, security, FLINK)
 
     def metrics(self, path: str, ids: Sequence[str]) -> dict[str, str]:
-        """The values of metrics by id, in as many requests as their length needs; unknown ids are left out."""
-        values: dict[str, str] = {}
-        for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 64):
-            for metric in self.get(f"{path}?get={batch}", list[Metric]):
-                if metric.value is not None:
-                    values[metric.id] = metric.value
-        return values
+        """The values of metrics by id; unknown ids are left out."""
+        answers = self._asked(f"{path}?get=", ids)
+        return {metric.id: metric.value for metric in answers if metric.value is not None}
 
     def sums(self, path: str, ids: Sequence[str]) -> dict[str, float]:
         """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
-        sums: dict[str, float] = {}
-        for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 96):
-            for metric in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[Metric]):
-                if metric.sum is not None and math.isfinite(metric.sum):
-                    sums[metric.id] = metric.sum
-        return sums
+        answers = self._asked(f"{path}/subtasks/metrics?agg=sum&get=", ids)
+        return {metric.id: metric.sum for metric in answers if metric.sum is not None and math.isfinite(metric.sum)}
+
+    def _asked(self, path: str, ids: Sequence[str]) -> Iterator[Metric]:
+        """The metrics, in as many requests as their length needs."""
+        for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 64):
+            yield from self.get(path + batch, list[Metric])
 
 
 def batches(ids: Sequence[str], longest: int) -> list[str]:
@@ -126,9 +123,11 @@ LONG_LIST = 5_000
 DEFAULT_INTERVAL_MS = 10_000
 _MAX_TRIES = 3
 _UNITS = {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_ROWS = re.compile(r"(?:HOP|CUMULATE)\(win_start=.*?size=\[([^]]+)\], (?:slide|step)=\[([^]]+)\]")
+_ROWS = re.compile(r"(?:HOP|CUMULATE)\(win_start=.{0,1000}?size=\[([^]]+)\], (?:slide|step)=\[([^]]+)\]")
 """In a description: windows of SQL of which each is a row of its own, with their size and their distance."""
 _MANY = 1_000_000
+_BOUNDS = re.compile(r"IntervalJoin\(.{0,200}?isRowTime=true, leftLowerBound=(-?\d{1,18}), leftUpperBound=(-?\d{1,18})")
+"""In a description: how far (ms) an interval join of SQL looks back and ahead."""
 
 
 class JobsOverview(Struct):
@@ -194,23 +193,21 @@ def jobs_of(rest: FlinkRest) -> list[Job]:
 def graph_of(rest: FlinkRest, id: str) -> Graph:
     """The job's vertices, sources first; its start is when it last began to run."""
     job = rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer)
-    edges = {
-        node.id: tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs)
-        for node in job.plan.nodes
-    }
-    untimed = {node.id for node in job.plan.nodes if is_untimed(node.description)}
-    windows = {node.id: windows_per_record(node.description) for node in job.plan.nodes}
-    vertices = tuple(
-        replace(
-            vertex,
-            inputs=edges.get(vertex.id, ()),
-            untimed=vertex.id in untimed,
-            windows_per_record=windows.get(vertex.id, 1),
-        )
-        for vertex in job.vertices
-    )
+    nodes = {node.id: node for node in job.plan.nodes}
+    vertices = tuple(_planned(vertex, nodes.get(vertex.id, PlanNode(vertex.id))) for vertex in job.vertices)
     started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
     return Graph(Job(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
+
+
+def _planned(vertex: Vertex, node: PlanNode) -> Vertex:
+    """The vertex with what the plan says of it."""
+    return replace(
+        vertex,
+        inputs=tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs),
+        untimed=is_untimed(node.description),
+        windows_per_record=windows_per_record(node.description),
+        delay_ms=join_delay_ms(node.description),
+    )
 
 
 def failure_of(rest: FlinkRest, id: str) -> str | None:
@@ -226,10 +223,13 @@ def checkpoint_of(rest: FlinkRest, id: str) -> Checkpoint:
     return replace(last, failed=(answer.counts or {}).get("failed"))
 
 
-def restarts_of(rest: FlinkRest, id: str) -> int | None:
-    """How often the job was restarted."""
-    value = rest.metrics(f"/jobs/{id}/metrics", ["numRestarts"]).get("numRestarts")
-    return int(value) if value is not None and value.isdecimal() and len(value) < 19 else None
+def restarts_of(rest: FlinkRest, id: str) -> tuple[int | None, int | None]:
+    """How often the job was restarted, and how many of these were rescales; None: not reported."""
+    names = ("numRestarts", "numRescales")
+    values = rest.metrics(f"/jobs/{id}/metrics", names)
+    counts = (values.get(name, "") for name in names)
+    restarts, rescales = (int(text) if text.isdecimal() and len(text) < 19 else None for text in counts)
+    return restarts, rescales
 
 
 def update_interval_ms(rest: FlinkRest) -> int | None:
@@ -313,6 +313,13 @@ def windows_per_record(description: str) -> int:
     """In how many windows of a task a record may be where each is a row of its own, by its description in the plan."""
     spans = [(duration_ms(size), duration_ms(step)) for size, step in _ROWS.findall(description)]
     return max((-(-size // step) if size and step else _MANY for size, step in spans), default=1)
+
+
+def join_delay_ms(description: str) -> int:
+    """How much later (ms) than received an interval join of SQL sends a watermark, by its description in the plan: a
+    result may be as old as the wider one of its bounds.
+    """
+    return max((max(-int(back), int(ahead)) for back, ahead in _BOUNDS.findall(description)), default=0)
 
 
 def duration_ms(text: str) -> int | None:

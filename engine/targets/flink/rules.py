@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from ...snapshot import Cause, ChannelState
 from ...watermarks.times import MAX, MIN
-from .evidence import DUMP_MS, ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
-from .samples import or_min
+from .evidence import DUMP_MS, ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence, passes_in_a_dump
+from .samples import or_min, time_of
 
 MIN_BUSY = 0.8
 """Share of time from which a source subtask counts as reading as fast as it can."""
@@ -45,47 +45,18 @@ def _always(_: object) -> bool:
     return True
 
 
-def _passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
-    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
-    if before is None or MIN in (now, before) or apart_ms <= 0:
-        return DUMP_MS
-    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
-
-
 # 1. Is a split idle, by itself?
-
-
-def _has_moved(split: ChannelEvidence) -> bool:
-    """Whether a record came since the older sample, as far as watermark and offset tell."""
-    now, before = split.now, split.before
-    return before is not None and (before.watermark, before.offset) != (now.watermark, now.offset)
-
-
-def _is_below_sent(split: ChannelEvidence) -> bool:
-    """Whether the split is below the watermark that its subtask has sent."""
-    own, sent = split.now.watermark, split.subtask.sent
-    return own is not None and sent is not None and own < sent != MIN
 
 
 def _is_passed(split: ChannelEvidence) -> bool:
     """Whether its subtask moved on past it although no record came from it."""
     sent, sent_before = split.subtask.sent, split.subtask.sent_before
-    has_stayed = split.before is not None and not _has_moved(split)
-    return has_stayed and sent_before not in (None, sent) and _is_below_sent(split)
+    return split.has_moved is False and sent_before not in (None, sent) and split.is_below_sent
 
 
 def _waits_for(split: ChannelEvidence) -> bool:
     """Whether records came from it while its subtask, which is past it, did not advance."""
-    sent, sent_before = split.subtask.sent, split.subtask.sent_before
-    return _has_moved(split) and sent_before == sent and _is_below_sent(split)
-
-
-def _idle_time_grows(split: ChannelEvidence) -> bool | None:
-    """None: it cannot be compared."""
-    if split.before is None or not split.subtask.operator.can_compare:
-        return None
-    before, now = split.before.idle_ms, split.now.idle_ms
-    return None if now is None or before is None else now > before
+    return split.has_moved is True and split.subtask.sent_before == split.subtask.sent and split.is_below_sent
 
 
 SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
@@ -95,20 +66,24 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
          "Records come from it, and the subtask does not advance without it (F2)."),
     Rule("paused", lambda s: s.is_paused, "active",
          "Flink stops the idle timer of a split that watermark alignment pauses (F6)."),
-    Rule("below its subtask, and read", lambda s: _has_moved(s) and _is_below_sent(s), "not known",
+    Rule("below its subtask, and read", lambda s: s.has_moved is True and s.is_below_sent, "not known",
          "A record came, and its subtask moved on past it: which was first is not known (F2)."),
-    Rule("idle, and read", lambda s: _has_moved(s) and (s.now.idle_share == 1.0 or _idle_time_grows(s) is True),
+    Rule("idle, and read", lambda s: s.has_moved is True and (s.now.idle_share == 1.0 or s.idle_time_grows is True),
          "not known", "It was idle, but a record came since the older sample: idle times are up to 5 s late (F3)."),
     Rule("idle all minute", lambda s: s.now.idle_share == 1.0, "idle",
          "It was idle for the whole last minute (F4)."),
+    Rule("idle since its last record", lambda s: s.is_idle_since_read, "idle",
+         "It was idle for longer in the last minute than fits before its last record (F4, F11)."),
     Rule("not idle all minute", lambda s: s.now.idle_share == 0.0, "active",
          "It was not idle in the last minute (F4)."),
-    Rule("idle time grows", lambda s: _idle_time_grows(s) is True, "idle",
+    Rule("idle time grows", lambda s: s.idle_time_grows is True, "idle",
          "Its idle time grew between samples at least 5 s apart (F3)."),
-    Rule("idle time is unchanged", lambda s: _idle_time_grows(s) is False, "active",
+    Rule("idle time is unchanged", lambda s: s.idle_time_grows is False, "active",
          "Its idle time did not grow between samples at least 5 s apart (F3)."),
-    Rule("below its subtask", _is_below_sent, "not known",
+    Rule("below its subtask", lambda s: s.is_below_sent, "not known",
          "It was idle when its subtask passed it; whether it is back cannot be seen yet (F2)."),
+    Rule("idle lately, and not read", lambda s: bool(s.now.idle_share) and s.subtask.reads_nothing, "not known",
+         "It was idle in the last minute, and no record comes: a second sample will tell (F3, F4)."),
     Rule("no sign of idleness", _always, "active", "No metric shows that it is idle."),
 )  # fmt: skip
 
@@ -130,12 +105,8 @@ class SplitAmongOthers(Struct, frozen=True, gc=False):
     """An active split is at what the subtask sends."""
 
 
-def _is_at_sent(split: ChannelEvidence) -> bool:
-    return split.now.watermark is not None and split.now.watermark == split.subtask.sent
-
-
 def _may_hold_from_below(split: ChannelEvidence) -> bool:
-    return _is_below_sent(split) and (split.now.idle_share != 1.0 or _has_moved(split))
+    return split.is_below_sent and (split.now.idle_share != 1.0 or split.has_moved is True)
 
 
 def _was_never_read_beside(s: SplitAmongOthers) -> bool:
@@ -143,13 +114,13 @@ def _was_never_read_beside(s: SplitAmongOthers) -> bool:
 
 
 SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
-    Rule("holds its subtask", lambda s: s.all_are_past and _is_at_sent(s.split), "active",
+    Rule("holds its subtask", lambda s: s.all_are_past and s.split.is_at_sent, "active",
          "All others are past what the subtask sends, so this one, back from idle, keeps it there (F2)."),
     Rule("holds its subtask from below",
          lambda s: s.gap_is_real and s.is_only_one and _may_hold_from_below(s.split), "active",
          "All others are past what the subtask sends, so the one below it, back from idle, keeps it there (F2)."),
     Rule("may hold its subtask from below",
-         lambda s: s.all_are_past and _is_below_sent(s.split) and s.split.now.watermark != MIN, "not known",
+         lambda s: s.all_are_past and s.split.is_below_sent and s.split.now.watermark != MIN, "not known",
          "All others are past what the subtask sends, so one below it may be back from idle (F2)."),
     Rule("never read, its subtask follows another", _was_never_read_beside, "idle",
          "An active split keeps its subtask at or below itself, and none has ever come back without a record (F2)."),
@@ -161,10 +132,11 @@ SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
 
 
 class SubtaskCase(Struct, frozen=True, gc=False):
-    """A subtask, and whether all its splits are idle (without splits: its source reads nothing)."""
+    """A subtask, and whether all its splits are idle (without splits: its source reads nothing), and known to be."""
 
     subtask: SubtaskEvidence
     is_idle: bool
+    is_known_idle: bool
 
 
 def _was_passed(case: SubtaskCase) -> bool:
@@ -195,8 +167,8 @@ def _is_a_little_below(case: SubtaskCase) -> bool:
     if operator.watermark == MAX or (operator.can_compare and subtask.sent == subtask.sent_before):
         return False
     own, sent = or_min(operator.watermark), or_min(subtask.sent)
-    of_operator = _passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
-    return own - sent <= min(of_operator, _passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
+    of_operator = passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
+    return own - sent <= min(of_operator, passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
 
 
 def _stays(case: SubtaskCase) -> bool:
@@ -211,6 +183,8 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "What is not reported is not left out: it may be the lowest."),
     Rule("below what the operator had reached", _was_passed, "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
+    Rule("all its splits are idle", lambda s: s.is_known_idle, "left out",
+         "A subtask whose splits are all idle is idle, however high its watermark (F1, F2)."),
     Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
     Rule("all inputs are below the operator",
          lambda s: s.subtask.operator.least_sent is None and not _is_a_little_below(s), "not known",
@@ -250,14 +224,9 @@ def _was_never_read(case: ChannelCase) -> bool:
     return is_without and (subtask.has_no_split or not subtask.is_unmarked)
 
 
-def _is_unchanged(case: ChannelCase) -> bool:
-    now, before = case.channel.now, case.channel.before
-    return before is not None and (now.watermark, now.offset) == (before.watermark, before.offset)
-
-
 def _has_unread_only(case: ChannelCase) -> bool:
     unread = case.channel.unread
-    return unread is not None and unread.backlog > 0 and (case.subtask.reads_nothing or _is_unchanged(case))
+    return unread is not None and unread.backlog > 0 and (case.subtask.reads_nothing or case.channel.has_moved is False)
 
 
 def _stays_busy(case: ChannelCase) -> bool:
@@ -298,9 +267,9 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
-         "A task sends a watermark behind the one it receives, and not by a constant: no split is to blame (F8)."),
+         "A task sends a watermark behind the one it receives, by no join's bound: no split is to blame (F8)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
-         "Its paused time grew; where Flink reports none, it is beyond the limit and its source reads nothing (F6)."),
+         "Its paused time grew, or is since its last record; in 1.20: past the limit, and reads nothing (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
          "Its source waits for a busy operator at least half of the time."),
     Rule("unread records, none read", _has_unread_only, ("active", "backlog"),
@@ -309,9 +278,9 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
          "The whole source subtask has had nothing to read for 5 s (F11)."),
     Rule("never assigned", lambda c: c.subtask.is_not_assigned, ("active", "stuck"),
          "A minute after the start, the operator that assigns watermarks has sent none (F8)."),
-    Rule("unchanged, records not visible", lambda c: _is_unchanged(c) and c.channel.now.offset is None,
+    Rule("unchanged, records not visible", lambda c: c.channel.has_moved is False and c.channel.now.offset is None,
          ("active", "stuck"), "Its watermark is frozen; without an offset it is not known whether records come (F7)."),
-    Rule("unchanged, no records", _is_unchanged, ("active", "quiet"),
+    Rule("unchanged, no records", lambda c: c.channel.has_moved is False, ("active", "quiet"),
          "Neither its watermark nor its offset has moved (F7)."),
     Rule("reads as fast as it can", _stays_busy, ("active", "slow_reader"), "Its source was busy in both samples."),
     Rule("more unread than read", _has_more_unread_than_read, ("active", "backlog"),
@@ -322,40 +291,48 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
 )  # fmt: skip
 
 
-class ChannelAnswer(Struct, frozen=True, gc=False):
+class JudgedChannel(Struct, frozen=True, gc=False):
     """State and cause of a channel; not `is_sure`: whether it is idle is not known, and the state is the likelier."""
 
+    channel: ChannelEvidence
     state: ChannelState
     cause: Cause | None
     is_sure: bool
 
+    @property
+    def height(self) -> int:
+        """Its watermark; `MIN` for none, and at its end."""
+        return or_min(time_of(self.channel.now.watermark))
 
-class InputAnswer(Struct, frozen=True):
+
+class JudgedInput(Struct, frozen=True):
     """State of a subtask and its channels; not `is_sure`: it may take part although it is below the operator."""
 
+    subtask: SubtaskEvidence
     state: ChannelState
     is_sure: bool
-    channels: list[ChannelAnswer]
+    channels: list[JudgedChannel]
 
 
-def judged(input: InputEvidence) -> InputAnswer:
+def judged(input: InputEvidence) -> JudgedInput:
     """By tables 1 to 4: the state of a subtask, and state and cause of each of its channels."""
     activities = _activities(input)
     idle = [
-        activity == "idle" or (activity == "not known" and not _has_moved(channel))
+        activity == "idle" or (activity == "not known" and not channel.has_moved)
         for channel, activity in zip(input.channels, activities, strict=True)
     ]
-    participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle)))
+    is_known_idle = bool(input.splits) and set(activities) == {"idle"}
+    participation = first_match(SUBTASK_RULES, SubtaskCase(input.subtask, all(idle), is_known_idle))
     left_out: ChannelState = "idle" if all(idle) else "catching_up"
     if participation == "not known" and input.subtask.operator.least_sent is None:
         state: ChannelState = "active"  # one of the inputs at least has an older dump
     else:
         state = left_out if participation in ("left out", "not known") else participation
-    channels: list[ChannelAnswer] = []
+    channels: list[JudgedChannel] = []
     for channel, activity, is_idle in zip(input.channels, activities, idle, strict=True):
         case = ChannelCase(channel, input.subtask, state, is_idle and channel.is_split)
-        channels.append(ChannelAnswer(*first_match(CHANNEL_RULES, case), activity != "not known"))
-    return InputAnswer(state, participation != "not known", channels)
+        channels.append(JudgedChannel(channel, *first_match(CHANNEL_RULES, case), activity != "not known"))
+    return JudgedInput(input.subtask, state, participation != "not known", channels)
 
 
 def _activities(input: InputEvidence) -> list[Activity]:
@@ -370,8 +347,8 @@ def _activities(input: InputEvidence) -> list[Activity]:
     watermarks = [split.now.watermark for split, activity in pairs if activity == "active"]
     active = [watermark for watermark in watermarks if watermark is not None]
     ahead_ms = min(active, default=sent) - sent
-    gap_ms = _passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
-    gap_is_real = ahead_ms > gap_ms and not any(_is_at_sent(split) for split in splits)
+    gap_ms = passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
+    gap_is_real = ahead_ms > gap_ms and not any(split.is_at_sent for split in splits)
     is_only_one = sum(_may_hold_from_below(split) for split in splits) == 1
     among_others = (SplitAmongOthers(split, ahead_ms > 0, gap_is_real, is_only_one, sent in active) for split in splits)
     together: list[Activity | None] = [first_match(SPLIT_AMONG_OTHERS_RULES, split) for split in among_others]
@@ -385,16 +362,35 @@ class Minimum(Struct, frozen=True):
     """The operator, and what the tables above say of its inputs."""
 
     operator: OperatorEvidence
-    part: Sequence[InputEvidence]
+    inputs: Sequence[JudgedInput]
+    part: Sequence[JudgedInput]
     """The inputs in the minimum."""
-    lowest: InputEvidence | None
+    lowest: JudgedInput | None
     """The lowest of them."""
-    is_input_missing: bool
-    """An input that may take part is missing in the dump, or it is not known whether it takes part."""
-    has_suspect: bool
-    """A channel of the lowest input has a cause."""
-    may_be_another: bool
-    """It is not known whether the lowest of them, or a lower one that seems to be idle, is idle."""
+    suspect: JudgedChannel | None
+    """Its lowest channel that has a cause."""
+
+
+def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Minimum:
+    """The inputs in the operator's minimum and the lowest of them: of equal ones the one that was lower before, since
+    the values are not of one moment.
+    """
+    part = [input for input in inputs if input.state == "active" and input.subtask.sent is not None]
+
+    def height(input: JudgedInput) -> tuple[int, bool, int]:
+        has_no_suspect = all(channel.cause is None for channel in input.channels)
+        return or_min(input.subtask.sent), has_no_suspect, or_min(input.subtask.sent_before)
+
+    lowest = min(part, key=height, default=None)
+    suspects = [channel for channel in ([] if lowest is None else lowest.channels) if channel.cause is not None]
+    return Minimum(operator, inputs, part, lowest, min(suspects, key=lambda suspect: suspect.height, default=None))
+
+
+def is_behind_all(minimum: Minimum) -> bool:
+    """Whether one sample alone has the operator further below all its inputs than passes while a dump is taken."""
+    if minimum.lowest is None or minimum.operator.apart_ms:
+        return False
+    return or_min(minimum.lowest.subtask.sent) - or_min(minimum.operator.watermark) > DUMP_MS
 
 
 def _waits_before_operator(minimum: Minimum) -> bool:
@@ -406,14 +402,26 @@ def _waits_on_the_way(minimum: Minimum) -> bool:
     if minimum.lowest is None or minimum.lowest.subtask.source is minimum.lowest.subtask.now:
         return False
     sent = or_min(minimum.lowest.subtask.sent)
-    active = [split for split in minimum.lowest.splits if first_match(SPLIT_RULES, split) == "active"]
-    earlier = [split.before for split in active]
+    splits = [judged.channel for judged in minimum.lowest.channels if judged.channel.is_split]
+    earlier = [split.before for split in splits if first_match(SPLIT_RULES, split) == "active"]
     return bool(earlier) and all(split is not None and or_min(split.watermark) > sent for split in earlier)
 
 
 def _lowest_may_be_missing(minimum: Minimum) -> bool:
+    """Whether an input is missing in the dump, or may take part, and the operator is not at the lowest other one."""
+    is_missing = any(
+        not input.is_sure or (input.state == "active" and input.subtask.sent is None) for input in minimum.inputs
+    )
     lowest = None if minimum.lowest is None else minimum.lowest.subtask.sent
-    return minimum.is_input_missing and or_min(lowest) != or_min(minimum.operator.watermark)
+    return is_missing and or_min(lowest) != or_min(minimum.operator.watermark)
+
+
+def _may_be_another(minimum: Minimum) -> bool:
+    """Whether it is not known if the suspect, or a lower channel that seems to be idle, is idle."""
+    lowest, suspect = minimum.lowest, minimum.suspect
+    if lowest is None or suspect is None:
+        return False
+    return not lowest.is_sure or any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
 
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
@@ -426,12 +434,14 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
          "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at"
          " the lowest other one."),
+    Rule("behind all its inputs", is_behind_all, "no channel",
+         "It has records to process first, or its dump is older: a second sample will tell (F5, F12)."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
          "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
-    Rule("no cause", lambda m: not m.has_suspect, "no channel", "No channel of the lowest input has a cause yet."),
-    Rule("cannot tell yet", lambda m: m.may_be_another, "no channel",
+    Rule("no cause", lambda m: m.suspect is None, "no channel", "No channel of the lowest input has a cause yet."),
+    Rule("cannot tell yet", _may_be_another, "no channel",
          "Whether the lowest channel, or a lower one that seems to be idle, is idle is not known (F3)."),
     Rule("lowest channel", _always, "lowest channel",
          "It is the lowest channel that is not idle, in the lowest input that takes part (F1, F2)."),

@@ -50,11 +50,18 @@ class Vertex(Struct, frozen=True):
     """None of its windows is known to wait for event time: count windows, for example."""
     windows_per_record: int = 1
     """In how many windows a record may be where SQL makes a row for each of them (`HOP`, `CUMULATE`)."""
+    delay_ms: int = 0
+    """How much later than it receives its watermark it sends it on: SQL's interval join does, by its bounds."""
 
     @property
     def receives(self) -> bool:
         """Whether an operator in it receives watermarks: it reads another vertex, or is chained to a source."""
         return bool(self.inputs) or OPERATOR_SEPARATOR in self.name
+
+    @property
+    def assigns(self) -> bool:
+        """Whether an operator in it assigns watermarks itself, by its name (DataStream API, SQL)."""
+        return "Timestamps/Watermarks" in self.name or "WatermarkAssigner" in self.name
 
 
 class Graph(Struct, frozen=True):
@@ -170,6 +177,11 @@ def splits_of(sample: Sample | None) -> list[tuple[str, Split]]:
 def or_min(watermark: int | None) -> int:
     """The watermark; `MIN` for none."""
     return MIN if watermark is None else watermark
+
+
+def time_of(watermark: int | None) -> int | None:
+    """A watermark as a time (epoch ms); None for none yet, end of stream, and not in the dump."""
+    return None if watermark in (None, MIN, MAX) else watermark
 
 
 _METRIC = re.compile(

@@ -1,18 +1,16 @@
 """Which subtasks an operator has its watermark from, through tasks that only pass a watermark on. Pure.
 
-A task passes it on if each of its subtasks sends the watermark that it receives, or that less a constant. A task that
-sends another one (it assigns watermarks, or holds records back) is an end: its own inputs do not show its watermark.
+A task passes it on if each of its subtasks sends the watermark that it receives, or that less a join's bound. A task
+that sends another one (it assigns watermarks, or holds records back) is an end: its inputs do not show its watermark.
 """
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
-from .facts import Moment, is_named
+from .facts import FlinkFacts, is_named
 from .samples import Sample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
-ASSIGNERS = ("Timestamps/Watermarks", "WatermarkAssigner")
-"""Operators that assign watermarks themselves (DataStream API, SQL)."""
 Vertices = dict[str, VertexSample]
 """The vertices of a sample by id; empty: there is no such sample."""
 
@@ -52,13 +50,13 @@ def watermark_of(vertex: VertexSample | None) -> int | None:
     return None if not inputs or None in inputs else min(input for input in inputs if input is not None)
 
 
-def upstream_of(moment: Moment) -> Upstream | None:
+def upstream_of(facts: FlinkFacts) -> Upstream | None:
     """The vertices from which the chosen operator has its watermark; None: no sample has the operator.
 
     If several ways lead to one vertex, the most delayed counts: it has the lowest watermark.
     """
-    sample, older = moment.facts.sample, moment.facts.older_sample
-    part, candidates = moment.operator, operators(sample) if sample is not None else []
+    sample, older = facts.sample, facts.older_sample
+    part, candidates = facts.operator, operators(sample) if sample is not None else []
     operator = next((vertex for vertex in candidates if part is None or is_named(vertex.vertex, part)), None)
     if sample is None or operator is None:
         return None
@@ -80,7 +78,7 @@ def upstream_of(moment: Moment) -> Upstream | None:
             continue
         source = source_vertex(now, vertex)
         is_source = not source.vertex.inputs
-        own_ms = moment.facts.delay_ms(vertex.vertex)
+        own_ms = vertex.vertex.delay_ms
         if not is_source and _passes_on(vertex, before.get(id), own_ms):
             passing[id] = vertex, delay_ms
             ways += [(edge.vertex, delay_ms + own_ms) for edge in vertex.vertex.inputs]
@@ -110,7 +108,7 @@ def _later(watermark: int | None, ms: int) -> int | None:
 
 def _passes_on(vertex: VertexSample, before: VertexSample | None, delay_ms: int) -> bool:
     """Whether each subtask sends what it receives less a delay, or what it received after the older sample."""
-    if any(name in vertex.vertex.name for name in ASSIGNERS):
+    if vertex.vertex.assigns:
         return False
     known = [subtask for subtask in vertex.subtasks if subtask.input is not None and subtask.output is not None]
     pairs = [(subtask, subtask_at(before, subtask.index)) for subtask in known]

@@ -13,9 +13,8 @@ from ...system.errors import UsageError
 from ...system.rest import RestError, RestSecurity
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
-from .attribution import Attribution, attribution_of, snapshot_of
-from .evidence import evidence_of
-from .facts import IDLE_STEP_MS, FlinkFacts, Moment, lacks, late_rows, with_sample
+from .attribution import attribution_of, snapshot_of
+from .facts import IDLE_STEP_MS, FlinkFacts, lacks, late_rows, with_sample
 from .rest import (
     DEFAULT_INTERVAL_MS,
     Collector,
@@ -76,7 +75,9 @@ class FlinkWatch(Target[FlinkFacts]):
             interval_ms = update_interval_ms(self._rest)
             graph = graph_of(self._rest, job.id)
             refuse_unknown(graph, self._operator)
-            self._facts = FlinkFacts(graph=graph, answered_ms=_now_ms(), interval_ms=interval_ms)
+            self._facts = FlinkFacts(
+                graph=graph, answered_ms=_now_ms(), operator=self._operator, interval_ms=interval_ms
+            )
         except RestError as error:
             raise UsageError(str(error)) from None
         self._alive_ms = graph.now_ms if graph.job.state in RUNS else graph.job.started_ms
@@ -97,7 +98,7 @@ class FlinkWatch(Target[FlinkFacts]):
         until_s = time.monotonic() + LOOK_S
         while True:
             facts = self.poll()
-            attribution, (older, now) = self._attribution(facts, _now_ms()), (facts.older_sample, facts.sample)
+            attribution, older, now = attribution_of(facts, _now_ms()), facts.older_sample, facts.sample
             can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
             is_sure = attribution is None or attribution.is_sure or can_compare
             if is_sure or facts.trouble is not None or time.monotonic() > until_s:
@@ -106,18 +107,8 @@ class FlinkWatch(Target[FlinkFacts]):
 
     def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        moment, attribution = self._moment(facts, now_ms), self._attribution(facts, now_ms)
-        self._before = snapshot_of(
-            moment, attribution, name=name, source=self.describe(), settings=self.settings, before=self._before
-        )
+        self._before = snapshot_of(facts, now_ms, name=name, source=self.describe(), before=self._before)
         return self._before
-
-    def _moment(self, facts: FlinkFacts, now_ms: int) -> Moment:
-        return Moment(facts=facts, operator=self._operator, now_ms=now_ms)
-
-    def _attribution(self, facts: FlinkFacts, now_ms: int) -> Attribution | None:
-        evidence = evidence_of(self._moment(facts, now_ms))
-        return None if evidence is None else attribution_of(evidence)
 
     def close(self) -> None:
         """Close the connections."""
@@ -143,7 +134,7 @@ class FlinkWatch(Target[FlinkFacts]):
             self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
-            facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_rows(facts))
+            facts = replace(facts, samples=(), read_ms={}, late_before=late_rows(facts))
             self._asked_s = -SLOW_S
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
@@ -159,10 +150,12 @@ class FlinkWatch(Target[FlinkFacts]):
         id = facts.graph.job.id
         if facts.graph.job.state == "UNKNOWN":
             return facts
+        restarts, rescales = restarts_of(self._rest, id)
         return replace(
             facts,
             failure=failure_of(self._rest, id),
-            restarts=restarts_of(self._rest, id),
+            restarts=restarts,
+            rescales=rescales,
             checkpoint=checkpoint_of(self._rest, id),
         )
 

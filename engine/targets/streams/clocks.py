@@ -117,6 +117,10 @@ class Topology(Struct, frozen=True):
     suppressing: frozenset[str] | None = None
     """The sub-topologies that suppress results until their windows close; None: not known which."""
 
+    def place(self, partition: TopicPartition) -> str:
+        """The sub-topology of a partition; where it is not known, its topic stands for it."""
+        return self.subtopologies.get(partition.topic, partition.topic)
+
 
 class WindowRule(Struct, frozen=True):
     """The windows that the user says the application has: size and grace (ms); None: not given."""
@@ -125,28 +129,30 @@ class WindowRule(Struct, frozen=True):
     grace_ms: int | None = None
 
 
+Times = Mapping[TopicPartition, CommittedTime]
+"""What Kafka Streams committed, by partition."""
+
+
 def channel_of(partition: TopicPartition) -> str:
     """The channel's name: `orders-3`."""
     return f"{partition.topic}-{partition.partition}"
 
 
 def clocks_of(
-    partitions: Iterable[TopicPartition],
-    times: Mapping[TopicPartition, CommittedTime],
-    topology: Topology,
-    rule: WindowRule,
+    partitions: Iterable[TopicPartition], times: Times, topology: Topology, rule: WindowRule,
     empty: Set[TopicPartition] = frozenset(),
-) -> list[Clock]:
+) -> list[Clock]:  # fmt: skip
     """The clock of each task that reads one of the partitions, by sub-topology and number, without a verdict.
 
     A partition of a topic whose sub-topology is not known is a clock of its own, after the others. `empty`: those that
     never had a record; a task with no others has no windows.
     """
     tasks: dict[tuple[str | None, str, int], list[TopicPartition]] = {}
-    for partition in sorted(partitions):
+    ordered = sorted(partitions)
+    for partition in ordered:
         part = topology.subtopologies.get(partition.topic)
         tasks.setdefault((part, "" if part is not None else partition.topic, partition.partition), []).append(partition)
-    windowed = _windowed(tasks.values(), times, topology, rule)
+    windowed = _windowed(ordered, times, topology, rule)
     order = sorted(tasks, key=lambda task: (task[0] is None, len(task[0] or ""), *map(str, task[:2]), task[2]))
     clocks = [_clock(tasks[task], times, topology, rule, windowed) for task in order]
     never = {channel_of(partition) for partition in empty}
@@ -156,47 +162,31 @@ def clocks_of(
     ]
 
 
-def _place(partition: TopicPartition, topology: Topology) -> str:
-    """The sub-topology of a partition; where it is not known, its topic stands for it."""
-    return topology.subtopologies.get(partition.topic, partition.topic)
-
-
-def _windowed(
-    tasks: Iterable[list[TopicPartition]],
-    times: Mapping[TopicPartition, CommittedTime],
-    topology: Topology,
-    rule: WindowRule,
-) -> frozenset[str]:
+def _windowed(partitions: list[TopicPartition], times: Times, topology: Topology, rule: WindowRule) -> frozenset[str]:
     """The sub-topologies whose windows are proven to wait.
 
     The options say that there are windows, but not where: they are where a commit names a window store or the group
     a suppression, else behind the last repartition, where Streams aggregates; without one in all that may have state.
     """
-    partitions = [partition for task in tasks for partition in task]
-    named = {_place(p, topology) for p in partitions if p in times and times[p].closed_to_ms}
+    named = {topology.place(p) for p in partitions if p in times and times[p].closed_to_ms}
     named |= topology.suppressing or frozenset()
     if named or rule.grace_ms is None:
         return frozenset(named)
-    behind = {_place(p, topology) for p in partitions if p.topic in topology.repartitions}
-    anywhere = behind or {_place(p, topology) for p in partitions}
+    behind = {topology.place(p) for p in partitions if p.topic in topology.repartitions}
+    anywhere = behind or {topology.place(p) for p in partitions}
     return frozenset(anywhere if topology.stateful is None else anywhere & topology.stateful)
 
 
 def _clock(
-    task: list[TopicPartition],
-    times: Mapping[TopicPartition, CommittedTime],
-    topology: Topology,
-    rule: WindowRule,
-    windowed: frozenset[str],
+    task: list[TopicPartition], times: Times, topology: Topology, rule: WindowRule, windowed: frozenset[str]
 ) -> Clock:
     part = topology.subtopologies.get(task[0].topic)
     known = [times[p] for p in task if p in times]
     time_ms = max((each.time_ms for each in known if each.time_ms is not None), default=None)
-    has_windows = _place(task[0], topology) in windowed
+    has_windows = topology.place(task[0]) in windowed
     emitted_to_ms = _emitted_to(time_ms, known, rule) if has_windows else None
     channels = [channel_of(p) for p in task]
-    waiting = None
-    count = None
+    waiting, count = None, None
     if rule.window_ms is not None and rule.grace_ms is not None and time_ms is not None and emitted_to_ms is not None:
         first, count = waiting_windows(time_ms, emitted_to_ms, rule.window_ms)
         waiting = WaitingWindow(first, first + rule.grace_ms, channels) if count else None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from kafka.protocol.admin import DescribeGroupsRequest  # pyright: ignore[reportMissingTypeStubs]
 from kafka.protocol.api_message import ApiMessage  # pyright: ignore[reportMissingTypeStubs]
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
@@ -64,9 +64,8 @@ class GroupTap:
     def __init__(self, config: KafkaConfig, group: str, *, path: JsonPath | None = None) -> None:
         self._config = config
         self._group = group
-        self._path = path
         self._cluster: Cluster | None = None
-        self._tap: TopicTap | None = None
+        self._tap = TopicTap(config, (), path=path)
         self._looked_s = self._named_s = float("-inf")
         self._changelogs: frozenset[str] = frozenset()
         self._last = GroupFacts()
@@ -83,13 +82,13 @@ class GroupTap:
         topics = self._look(cluster, commits)
         if not topics and not self._last.is_streams:
             raise UsageError(f"the group {self._group} has committed nothing; {cluster.near(self._group, group=True)}")
-        self._tap = TopicTap(self._config, topics, path=self._path)
+        self._tap.watch(topics)
         return self._tap.open()
 
     @property
     def cluster(self) -> str | UnsetType:
         """The cluster's own id, once it is open and if the cluster reports it."""
-        return UNSET if self._tap is None else self._tap.cluster
+        return self._tap.cluster
 
     def poll(self) -> GroupFacts:
         """The present facts; while the broker does not answer, the last ones with the trouble."""
@@ -103,13 +102,11 @@ class GroupTap:
 
     def close(self) -> None:
         """Disconnect."""
-        if self._tap is not None:
-            self._tap.close()
+        self._tap.close()
         if self._cluster is not None:
             self._cluster.close()
 
     def _ask(self, cluster: Cluster) -> GroupFacts:
-        assert self._tap is not None
         commits = cluster.commits(self._group)
         topics = {partition.topic for partition in commits}
         watched = {partition.topic for partition in self._last.topics.partitions}

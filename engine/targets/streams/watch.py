@@ -22,9 +22,9 @@ from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.settings import Settings, Tumbling
 from ..own import name_of
 from ..target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
-from ..topic import PartitionFacts, TopicFacts
+from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
-from ..topic.consumer import TopicWatch, idle_after_ms, positions_of
+from ..topic.consumer import TopicWatch, positions_of
 from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from .group import GroupFacts, GroupTap, has_suppress
 
@@ -56,8 +56,8 @@ class GroupWatch(Target[GroupFacts]):
         self._rule = WindowRule(options.window, options.grace)
         if options.window is not None and (options.window < 1 or options.grace is None):
             raise UsageError("--window needs a size longer than 0 and a --grace, e.g. --window 5m --grace 1m")
-        self._path = time_path(options.time)
-        self._tap = GroupTap(config, group, path=self._path)
+        path = time_path(options.time)
+        self._tap = GroupTap(config, group, path=path)
         self._is_open = False
         self._plain: TopicWatch | None = None
         self._channels = StreamChannels(timed=options.time is not None)
@@ -65,7 +65,7 @@ class GroupWatch(Target[GroupFacts]):
             kind="group",
             description=f"Kafka Streams application {group} at {config.bootstrap}",
             bootstrap=config.bootstrap,
-            time_column=None if options.time is None else "timestamp" if self._path is None else str(self._path),
+            time_column=None if options.time is None else RECORD if path is None else str(path),
         )
 
     @property
@@ -100,14 +100,7 @@ class GroupWatch(Target[GroupFacts]):
             options.refuse(("lateness", "idle_after"), "for a Kafka Streams application")
             return
         options.refuse(("window", "grace"), f"for {self._group}, which is not a Kafka Streams application")
-        self._plain = TopicWatch(
-            self._config,
-            ", ".join(sorted({p.topic for p in facts.topics.partitions})),
-            group=self._group,
-            path=self._path,
-            lateness_ms=options.lateness or 0,
-            idle_after_ms=idle_after_ms(options),
-        )
+        self._plain = TopicWatch(self._config, ", ".join(sorted({p.topic for p in facts.topics.partitions})), options)
 
     def poll(self) -> GroupFacts:
         """The present facts."""
@@ -177,11 +170,30 @@ class StreamChannels:
     def views(self, topics: TopicFacts, times: dict[TopicPartition, CommittedTime], now_ms: int) -> list[ChannelView]:
         """The channels at `now_ms`, by topic and number."""
         found = {TopicPartition(p.topic, p.partition): p for p in topics.partitions}
-        if topics.trouble is None:
+        is_silent = topics.trouble is not None
+        if not is_silent:
             self._note(found, times, now_ms)
         rates = self._rates.rates(time.monotonic(), {channel_of(at): p.end for at, p in found.items()})
-        silent = topics.trouble is not None
-        return [self._view(at, p, times.get(at), rates, now_ms, silent=silent) for at, p in sorted(found.items())]
+        views: list[ChannelView] = []
+        for at, p in sorted(found.items()):
+            time_ms = times[at].time_ms if at in times else None
+            unread = None if is_silent else 0 if p.position is None and p.is_empty else p.unread
+            came_ms = self._came.get(at) if unread == 0 else None
+            views.append(
+                replace(
+                    UNCOUNTED,
+                    channel=channel_of(at),
+                    watermark_ms=time_ms,
+                    max_event_ms=time_ms,
+                    state="never_seen" if time_ms is None else "active",
+                    backlog=unread,
+                    behind_end_ms=None if is_silent else self._behind_end(p, time_ms),
+                    quiet_ms=None if came_ms is None else max(0, now_ms - came_ms),
+                    rate=rates.get(channel_of(at)),
+                    since_ms=self._since.get(at),
+                )
+            )
+        return views
 
     def _note(
         self, found: dict[TopicPartition, PartitionFacts], times: dict[TopicPartition, CommittedTime], now_ms: int
@@ -197,32 +209,6 @@ class StreamChannels:
             if time_ms != before_ms:
                 self._since[at] = now_ms
             self._seen[at] = p.end, time_ms
-
-    def _view(
-        self,
-        at: TopicPartition,
-        partition: PartitionFacts,
-        committed: CommittedTime | None,
-        rates: dict[str, float],
-        now_ms: int,
-        *,
-        silent: bool,
-    ) -> ChannelView:
-        time_ms = None if committed is None else committed.time_ms
-        unread = None if silent else 0 if partition.position is None and partition.is_empty else partition.unread
-        came_ms = self._came.get(at) if unread == 0 else None
-        return replace(
-            UNCOUNTED,
-            channel=channel_of(at),
-            watermark_ms=time_ms,
-            max_event_ms=time_ms,
-            state="never_seen" if time_ms is None else "active",
-            backlog=unread,
-            behind_end_ms=None if silent else self._behind_end(partition, time_ms),
-            quiet_ms=None if came_ms is None else max(0, now_ms - came_ms),
-            rate=rates.get(channel_of(at)),
-            since_ms=self._since.get(at),
-        )
 
     def _behind_end(self, partition: PartitionFacts, time_ms: int | None) -> int | None:
         """How far the stream time is behind the newest record; None: not known.

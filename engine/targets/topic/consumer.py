@@ -19,7 +19,6 @@ from ...snapshot import (
     Windows,
 )
 from ...system.errors import UsageError, one_line
-from ...system.json_path import JsonPath
 from ...verdict.monitor_snapshot import snapshot_of
 from ...watermarks.channels import Unread
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
@@ -28,7 +27,7 @@ from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings, Tumbling
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
-from . import PartitionFacts, TopicFacts
+from . import RECORD, PartitionFacts, TopicFacts
 from .broker import TopicTap, time_path
 
 _HOUR_MS = 3_600_000
@@ -43,47 +42,27 @@ def open_topic(address: str, options: TargetOptions) -> AttachedTarget:
     bootstrap, _, topic = address.removeprefix("kafka://").partition("/")
     if not bootstrap or not topic or "/" in topic:
         raise UsageError(f"{one_line(address)} is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders")
-    watch = TopicWatch(
-        kafka_config(bootstrap, options.kafka_config),
-        topic,
-        group=options.group,
-        path=time_path(options.time),
-        lateness_ms=options.lateness or 0,
-        idle_after_ms=idle_after_ms(options),
-    )
+    watch = TopicWatch(kafka_config(bootstrap, options.kafka_config), topic, options)
     options.refuse(("window", "grace"), "for one topic; a Kafka Streams application is kafka://BOOTSTRAP --group APP")
     return AttachedTarget(watch, name_of(options.group or topic))
 
 
-def idle_after_ms(options: TargetOptions) -> int | None:
-    """The idle timeout of the watermark shown; None: off."""
-    given = _IDLE_AFTER_MS if options.idle_after is None else options.idle_after
-    return None if given < 0 else given
-
-
 class TopicWatch(Target[TopicFacts]):
-    """A topic, each partition a channel, read up to the position of `group`, without one to its end.
+    """A topic, each partition a channel, read up to the position of the group in `options`, without one to its end.
 
     Facts about several topics of a group are shown the same way.
     """
 
     step = "asking the Kafka cluster"
 
-    def __init__(
-        self,
-        config: KafkaConfig,
-        topic: str,
-        *,
-        group: str | None = None,
-        path: JsonPath | None = None,
-        lateness_ms: int = 0,
-        idle_after_ms: int | None = None,
-    ) -> None:
+    def __init__(self, config: KafkaConfig, topic: str, options: TargetOptions) -> None:
+        group, path = options.group, time_path(options.time)
         self._tap = TopicTap(config, [topic], group=group, path=path)
         self._group = group
+        idle_after_ms = _IDLE_AFTER_MS if options.idle_after is None else options.idle_after
         self._rules = Settings(
-            lateness_ms=lateness_ms,
-            idle_after_ms=idle_after_ms,
+            lateness_ms=options.lateness or 0,
+            idle_after_ms=None if idle_after_ms < 0 else idle_after_ms,
             future_guard_ms=None,
             emit_every_ms=1_000,
             window=Tumbling(_ONE_WINDOW_MS),
@@ -92,7 +71,7 @@ class TopicWatch(Target[TopicFacts]):
         self._source = SourceView(
             kind="topic" if group is None else "group",
             description=whose if group is None else f"group {group} on {whose}",
-            time_column="timestamp" if path is None else str(path),
+            time_column=RECORD if path is None else str(path),
         )
         self._reset(TopicFacts())
 
@@ -150,7 +129,9 @@ class TopicWatch(Target[TopicFacts]):
             channels=_channels({view.channel: view for view in seen.channels}, facts),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
-            target=(KafkaTopic if self._group is None else ConsumerGroup)(self._positions(facts)),
+            target=(KafkaTopic if self._group is None else ConsumerGroup)(
+                positions_of(facts, is_known=self._group is not None and facts.trouble is None)
+            ),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms, is_group=self._group is not None),
         )
@@ -233,24 +214,20 @@ class TopicWatch(Target[TopicFacts]):
         lags = {name: p.unread or 0 for name, p in _named(facts).items()}
         return Unread(sum(lags.values()), lags, passing=sum(self._advance.values()), passing_by_channel=self._advance)
 
-    def _positions(self, facts: TopicFacts) -> list[SourcePosition]:
-        return positions_of(facts, is_known=self._group is not None and facts.trouble is None)
-
 
 def positions_of(facts: TopicFacts, *, is_known: bool) -> list[SourcePosition]:
     """The positions by topic, and their unread records if they are known."""
     topics: dict[str, list[PartitionFacts]] = {}
     for p in facts.partitions:
         topics.setdefault(p.topic, []).append(p)
-    return [_position(topic, partitions, is_known=is_known) for topic, partitions in topics.items()]
-
-
-def _position(topic: str, partitions: list[PartitionFacts], *, is_known: bool) -> SourcePosition:
-    at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
-    unread = sum(p.unread or 0 for p in partitions)
-    is_certain = unread > 0 or all(p.is_empty or p.unread is not None for p in partitions)  # else it may not be 0
-    what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
-    return SourcePosition(what, at, unread if is_known and is_certain else None)
+    positions: list[SourcePosition] = []
+    for topic, partitions in topics.items():
+        at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
+        unread = sum(p.unread or 0 for p in partitions)
+        is_certain = unread > 0 or all(p.is_empty or p.unread is not None for p in partitions)  # else it may not be 0
+        what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
+        positions.append(SourcePosition(what, at, unread if is_known and is_certain else None))
+    return positions
 
 
 def _named(facts: TopicFacts) -> dict[str, PartitionFacts]:

@@ -312,6 +312,11 @@ public class FilesJob {
         conf.setString("restart-strategy.fixed-delay.attempts", options.getOrDefault("restarts", "10"));
         conf.setString("restart-strategy.fixed-delay.delay", options.getOrDefault("restart-delay", "3 s"));
         conf.setString("taskmanager.numberOfTaskSlots", options.getOrDefault("slots", "8"));
+        if (options.containsKey("adaptive")) { // rescales at once
+            conf.setString("jobmanager.scheduler", "adaptive");
+            conf.setString("jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling", "0 s");
+            conf.setString("jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout", "0 s");
+        }
         conf.setString("taskmanager.memory.segment-size", "4kb"); // many subtasks in little memory
         conf.setString("taskmanager.network.memory.buffers-per-channel", "0");
         conf.setString("taskmanager.memory.network.min", options.getOrDefault("network", "128mb"));

@@ -83,6 +83,19 @@ class Flink:
         request = urllib.request.Request(f"{self.url}/jobs/{self.job(name)}?mode=cancel", method="PATCH")
         urllib.request.urlopen(request, timeout=10).close()
 
+    def rescale(self, most: int) -> None:
+        """Ask for that parallelism at most, as Flink's UI does; the job must run under the adaptive scheduler."""
+        job = self.job()
+        wanted = {
+            vertex["id"]: {"parallelism": {"lowerBound": 1, "upperBound": most}}
+            for vertex in self.get(f"/jobs/{job}")["vertices"]
+        }
+        request = urllib.request.Request(
+            f"{self.url}/jobs/{job}/resource-requirements", json.dumps(wanted).encode(),
+            {"Content-Type": "application/json"}, method="PUT",
+        )  # fmt: skip
+        urllib.request.urlopen(request, timeout=10).close()
+
     def wait_for(self, state: str = "RUNNING", name: str | None = None) -> None:
         """Until the newest job, or the newest with that name, is in that state."""
         until(lambda: self._state(name) == state, f"{name or 'the job'} is {state}")

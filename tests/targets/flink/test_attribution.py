@@ -1,14 +1,13 @@
 """The attribution of two dumps, by hand; times in ms from an arbitrary start."""
 
 from msgspec.structs import replace
-from wmtop.engine.targets.flink.attribution import Attribution, attribution_of
-from wmtop.engine.targets.flink.evidence import evidence_of
-from wmtop.engine.targets.flink.facts import FlinkFacts, Moment, with_sample
+from wmtop.engine.targets.flink.attribution import Attribution
+from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
 from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
 
-from .attributed import attributed
+from .attributed import attributed, attributed_from
 
 SOURCE = Vertex("s", "Source: in", 2, "RUNNING")
 MAP = Vertex("m", "Map", 2, "RUNNING", (Edge("s", forward=True),))
@@ -88,9 +87,7 @@ def test_a_sample_of_a_second_ago_shows_that_an_input_is_left_out() -> None:
     for time, level, back in ((0, 20_000, 20_000), (4_000, 90_000, 20_000), (6_000, 96_000, 60_000)):
         splits = [[Split("a", back, idle_share=0.1)], [Split("c", level + 9_000)]]
         facts = with_sample(facts, sample(time, level, [back, level + 9_000], splits))
-    evidence = evidence_of(Moment(facts=facts, operator=None, now_ms=0))
-    assert evidence is not None
-    found = attribution_of(evidence)
+    found = attributed_from(facts)
     assert (found.subtasks[0].state, found.is_sure) == ("catching_up", True)
 
 
@@ -197,6 +194,28 @@ def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
     assert attributed(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
 
 
+def test_a_first_look_at_splits_that_are_all_idle_blames_none() -> None:
+    """Numbers of a Flink 2.3.0: silent for 45 s, idle for 40 s of it and, before, all minute."""
+
+    def look(share: float, quiet_ms: int, seconds: int = 0) -> Attribution:
+        def at(time: int, more_ms: int) -> Sample:
+            splits = [[Split(name, 20, idle_ms=83_494 + more_ms, idle_share=share)] for name in "ac"]
+            return sample(time, 20, [20, 20], splits, source_idle_ms=quiet_ms)
+
+        return attributed(at(10_000, seconds * 1_000), at(4_000, 0) if seconds else None)
+
+    for found in (look(0.899, 45_218), look(0.2, 9_000, seconds=5)):
+        assert ({one.state for one in found.channels}, found.is_sure, found.is_idle) == ({"idle"}, True, True)
+    early = look(0.2, 9_000)  # the idle time may have been before the last record
+    assert (early.held_back_by, early.is_sure, early.is_idle) == (None, False, False)
+    never = look(0.0, 128_974)  # it has no idle timeout
+    assert never.held_back_by is not None
+    assert never.held_back_by.cause == "quiet"
+    read = look(0.899, 900)
+    assert read.held_back_by is not None
+    assert {one.state for one in read.channels} == {"active"}
+
+
 def test_a_split_that_is_back_from_idle_holds_where_its_subtask_is_at_it() -> None:
     def at(time: int, back: int, idle_ms: int) -> Sample:
         splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
@@ -223,6 +242,14 @@ def test_records_in_flight_are_nobodys_fault() -> None:
     held = attributed(now, before).held_back_by
     assert held is not None
     assert (held.channel, held.cause) == ("Window", "in_flight")
+
+
+def test_a_first_look_at_an_operator_far_behind_all_its_inputs_blames_no_split() -> None:
+    """Numbers of a Flink 2.3.0: all is read, and waits before a busy task on the way."""
+    for level, is_sure in ((1_820_999, False), (2_998_500, True)):
+        splits = [[Split("a", 2_998_999)], [Split("c", 2_998_999)]]
+        found = attributed(sample(0, level, [2_998_999] * 2, splits, source_idle_ms=35_551))
+        assert (found.held_back_by is not None, found.is_sure) == (is_sure, is_sure)
 
 
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
@@ -262,6 +289,18 @@ def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
     found = attributed(at(10_000, 10_000), at(0, 0))
     assert [(one.state, one.held_back) for one in found.channels] == [("active", True), ("active", False)]
     assert not any(one.held_back for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+
+
+def test_a_first_look_shows_a_pause_that_is_longer_than_fits_before_the_last_record() -> None:
+    """Numbers of a Flink 2.3.0."""
+    for share, paused_ms, quiet_ms, is_paused in (
+        (0.735, 44_138, 44_851, True),
+        (0.235, 14_127, 18_867, False),
+        (0.0, 90_000, 90_000, False),
+    ):
+        fast = Split("a", 90, idle_ms=0, idle_share=0.0, paused_ms=paused_ms, paused_share=share)
+        found = attributed(sample(0, 10, [90, 10], [[fast], [Split("c", 10)]], source_idle_ms=quiet_ms))
+        assert [one.held_back for one in found.channels] == [is_paused, False]
 
 
 def test_a_paused_subtask_without_splits_is_not_quiet() -> None:

@@ -58,6 +58,23 @@ def test_a_late_record_is_counted_once_and_what_is_not_counted_is_not_known(
     assert (task.late, task.late_at_least) == (late, at_least)
 
 
+@pytest.mark.parametrize(
+    ("name", "readers", "late"),
+    [
+        ("Per minute", ("Sink: Writer",), 0),
+        ("Per minute -> out: Writer", (), 0),
+        ("Per minute -> out: Writer", ("out: Committer",), 0),
+        ("Per minute -> out: Writer", ("Late",), None),
+        ("Per minute", ("Sink: Writer", "Late: Writer"), None),
+    ],
+)
+def test_windows_with_a_second_output_may_send_late_records_there(
+    name: str, readers: tuple[str, ...], late: int | None
+) -> None:
+    seen = picture(name, late={"w": 0}, readers=readers)
+    assert (seen.totals.late, seen.job.late_at_least) == (late, late is None)
+
+
 def test_rows_of_several_windows_are_records_at_least_once() -> None:
     seen = picture("WindowRank[3]", late={"w": 11}, windows=5)
     assert (seen.totals.late, seen.job.late_at_least) == (3, True)
@@ -119,19 +136,21 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
 
 def picture(
     name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None,
-    late: dict[str, int] | None = None, windows: int = 1, **known: Any,
+    late: dict[str, int] | None = None, windows: int = 1, readers: tuple[str, ...] = (), **known: Any,
 ) -> Snapshot:  # fmt: skip
     """A job with a window operator of that name, which dropped 4 records, or `late` by counter."""
+    below = tuple(Vertex(reader, reader, 1, "RUNNING", (Edge("w", forward=True),)) for reader in readers)
     window = Vertex("w", name, 1, "RUNNING", (Edge("s", forward=False),), windows_per_record=windows)
     vertices = (
         VertexSample(SOURCE, (Subtask(0, output=10),)),
         VertexSample(window, (Subtask(0, input=10, late={"w": 4} if late is None else late),), windowed=True),
     )
     facts = FlinkFacts(
-        graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window)),
+        graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window, *below)),
         answered_ms=1_000,
+        operator=operator,
         samples=(Sample(1_000, vertices),),
         restarts=restarts,
         **known,
     )
-    return snapshot(facts, 1_000, operator=operator, before=before)
+    return snapshot(facts, 1_000, before=before)

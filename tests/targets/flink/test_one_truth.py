@@ -1,22 +1,29 @@
-"""The invariants of semantics 11.1 on a real Flink job that runs meanwhile, look by look."""
+"""A real Flink job under the adaptive scheduler: the invariants of semantics 11.1, look by look, and a rescale."""
 
 import time
 from collections.abc import Callable, Iterator
 
+import pytest
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Snapshot
 
 from tests.one_truth import check_all
 
 from .conftest import StartFlink
-from .flinks import BASE_MS, START_S, Watching
+from .flinks import BASE_MS, FLINK_VERSION, START_S, Flink, Watching
 
 PATIENCE_MS = 1_500
 LOOK_S = 0.3
 
 
-def test_no_look_at_a_running_job_contradicts_itself(start_flink: StartFlink) -> None:
+@pytest.fixture(scope="module")
+def adaptive(start_flink: StartFlink) -> Flink:
+    return start_flink(splits=3, parallelism=2, idle=4_000, adaptive=1)
+
+
+def test_no_look_at_a_running_job_contradicts_itself(adaptive: Flink) -> None:
     """All splits go on, one falls silent until it is idle, it comes back late, all fall silent."""
-    flink = start_flink(splits=3, parallelism=2, idle=4_000)
+    flink = adaptive
     watching, second = Watching(flink.url, horizon_ms=PATIENCE_MS), 1_000.0
 
     def write(*splits: str) -> None:
@@ -60,3 +67,19 @@ def test_no_look_at_a_running_job_contradicts_itself(start_flink: StartFlink) ->
     seen = check_all(looks())
     assert seen["moving"] >= 2
     assert seen["unknown"] >= 1
+
+
+@pytest.mark.skipif(FLINK_VERSION.startswith("1."), reason="1.20 does not report how many restarts were rescales")
+def test_a_rescale_is_a_restart_and_no_failure(adaptive: Flink) -> None:
+    """Without a checkpoint the files are read again from their start; each split is in one subtask then."""
+    watching = Watching(adaptive.url)
+    watching.see(lambda s: s.level.watermark_ms is not None, "it runs")
+    for most, restarts in ((1, 1), (3, 2)):
+        adaptive.rescale(most)
+        seen = watching.see(lambda s, restarts=restarts: s.job.restarts == restarts, "the restart is counted")
+        assert (seen.job.rescales, seen.job.failure) == (restarts, None)
+        seen = watching.see(lambda s: s.state == "live" and s.level.watermark_ms is not None, "it runs again")
+        assert sorted(one.channel for one in seen.channels) == ["in-0", "in-1", "in-2"]
+        assert len(seen.instances or seen.channels) == most
+        [finding] = [one for one in diagnose(seen, []) if one.code == "job-restarts"]
+        assert (finding.severity, finding.cause) == ("info", "It was rescaled.")

@@ -28,6 +28,7 @@ from wmtop.engine.targets.flink.rest import (
     JobsOverview,
     batches,
     duration_ms,
+    join_delay_ms,
     windows_per_record,
 )
 from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Vertex, last_operator, sample_of, wanted
@@ -338,6 +339,19 @@ def test_operators_chained_to_a_source_receive_what_the_task_does_not() -> None:
 )
 def test_in_how_many_windows_a_record_is_a_row_of_its_own(window: str, rows: int) -> None:
     assert windows_per_record(f"[40]:WindowRank(window=[{window}], select=[k])<br/>+- [41]:Calc") == rows
+
+
+@pytest.mark.parametrize(
+    ("bounds", "ms"),
+    [
+        ("isRowTime=true, leftLowerBound=-10000, leftUpperBound=0, leftTimeIndex=1", 10_000),
+        ("isRowTime=true, leftLowerBound=-86400000, leftUpperBound=90000000, leftTimeIndex=1", 90_000_000),
+        ("isRowTime=true, leftLowerBound=5000, leftUpperBound=7000, leftTimeIndex=1", 7_000),
+        ("isRowTime=false, leftLowerBound=-10000, leftUpperBound=0, leftTimeIndex=1", 0),
+    ],
+)
+def test_how_much_later_an_interval_join_sends_its_watermark(bounds: str, ms: int) -> None:
+    assert join_delay_ms(f"[13]:IntervalJoin(joinType=[InnerJoin], windowBounds=[{bounds}], where=[(k = k0)])") == ms
 
 
 @pytest.mark.parametrize(

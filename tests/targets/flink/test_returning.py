@@ -85,3 +85,10 @@ def test_a_split_that_returns_below_its_own_subtask_is_seen_to_hold_it(flink: Fl
             assert {one.channel: one.state for one in seen.channels} == {"below-0": "active", "below-1": "active"}
             assert seen.level.holder is not None
             assert (seen.level.holder.channel, seen.level.holder.cause) == ("below-0", "behind")
+
+
+def test_splits_that_are_all_idle_are_not_blamed_at_any_look(flink: Flink) -> None:
+    until(lambda: look(flink, "below").level.idle, "nothing is sent any more")
+    for _ in range(LOOKS):
+        seen = look(flink, "below")
+        assert (seen.level.idle, seen.level.holder, set(states(seen).values())) == (True, None, {"idle"})

@@ -63,7 +63,10 @@ def test_one_look_as_a_process_is_what_rest_answers(flink: Flink) -> None:
     snapshot = look()
     assert snapshot["flink"]["id"] == flink.job("stuck")
     assert {one["channel"] for one in snapshot["channels"]} == {"in-0", "in-1"}
-    assert snapshot["windows"]["fired"] is None
+    unknown = (snapshot["windows"]["fired"], snapshot["settings"]["lateness_ms"], snapshot["settings"]["idle_after_ms"])
+    assert unknown == (None, None, None)
+    assert snapshot["flink"]["interval_ms"] == 1_000, "as the test's Flink is configured"
+    assert 0 <= snapshot["flink"]["clock_ms"] - snapshot["flink"]["sampled_ms"] < 15_000
 
 
 def test_a_stuck_job_is_stalled_by_the_split_that_lags_and_a_recording_says_the_same(

@@ -8,6 +8,7 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import TopicPartition
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.json_path import parse_json_path
+from wmtop.engine.targets.target import TargetOptions
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 from wmtop.engine.targets.topic.broker import TopicTap
 from wmtop.engine.targets.topic.consumer import TopicWatch
@@ -15,6 +16,7 @@ from wmtop.engine.verdict.verdict import SnapshotJudge
 
 ORDERS = TopicPartition("orders", 0)
 NOON = 1_700_000_000_000
+BILLING = TargetOptions(group="billing", idle_after=-1)
 
 
 def test_a_channel_s_time_never_goes_back_where_older_records_follow() -> None:
@@ -61,7 +63,7 @@ def test_after_a_reset_to_an_older_offset_the_time_is_that_of_the_records_before
 
 
 def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_again() -> None:
-    watch = TopicWatch(KafkaConfig("localhost:1"), "orders", group="billing")
+    watch = TopicWatch(KafkaConfig("localhost:1"), "orders", BILLING)
 
     def seen(position: int, event_ms: int, now_ms: int) -> Snapshot:
         facts = PartitionFacts("orders", 0, 900, NOON, NOON, position, event_ms)
@@ -77,7 +79,7 @@ def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_a
 
 def judged_after(*unread: tuple[int | None, int], seconds: int = 90) -> Snapshot:
     """A group that reads partition 0 on time; of the others nothing was read: its position, and the end there."""
-    watch, judge = TopicWatch(KafkaConfig("localhost:1"), "orders", group="billing"), SnapshotJudge(60_000)
+    watch, judge = TopicWatch(KafkaConfig("localhost:1"), "orders", BILLING), SnapshotJudge(60_000)
     others = [PartitionFacts("orders", n, end, NOON, NOON, at, None) for n, (at, end) in enumerate(unread, 1)]
     snapshot: Snapshot | None = None
     for now_ms in range(NOON, NOON + seconds * 1_000, 1_000):
