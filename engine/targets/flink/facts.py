@@ -218,7 +218,7 @@ def _place(id: str, vertex: VertexSample, other: VertexSample | None) -> int:
     if len(changed) == 1:
         return changed[0]
     above = [(subtask, split) for subtask, split in places if or_min(split.watermark) >= or_min(subtask.output)]
-    # Of equal ones, the one that would hold back more.
+    # The one that would hold back more, where they are equal.
     return min(above or places, key=lambda place: (len(place[0].splits), or_min(place[1].watermark)))[0].index
 
 
