@@ -68,6 +68,7 @@ SHOWN_BY = {
     "docs/attribution.md": {
         "**F1** An operator's watermark": f"{FLINK}returning.py::a_split_that_returns_below_the_operator",
         "**F2** A subtask sends": f"{FLINK}returning.py::a_split_that_returns_below_its_own",
+        "only more idle time than fits before the last record": f"{FLINK}returning.py::splits_that_are_all_idle",
         "**F6** `accumulatedPausedTimeMs`": f"{FLINK}situations.py::a_split_that_alignment",
         "A subtask without a split never has": f"{FLINK}live.py::a_source_subtask_without_a",
         "An operator that waits (async I/O": f"{FLINK}sql_jobs.py::a_lookup_without_an_answer",
@@ -105,9 +106,18 @@ SHOWN_BY = {
         "A node without data pins the minimum at 1970": f"{GALLERY}gallery.py::what_is_wrong_is_said",
     },
     "docs/findings.md": {
+        "Flink counts a rescale as a restart": f"{FLINK}one_truth.py::a_rescale_is_a_restart",
+        "Their paused time grows in Flink's metrics": f"{FLINK}situations.py::a_split_that_alignment",
+        "`numLateRecordsDropped` of the job's operators": f"{FLINK}sql_jobs.py::three_late_records_are",
+        "the watermark is still Flink's lowest value": f"{FLINK}live.py::a_job_without_watermarks",
+        "The watermark that it receives is past the one that it sends": f"{FLINK}sql_jobs.py::a_lookup_without_an",
         "one keeps the policy of its first start": f"{GALLERY}gallery.py::the_event_log_has_what_only",
         "of dropDuplicates, and in real-time mode, it counts each": f"{GALLERY}realtime.py::dropped_rows_are_counted",
     },
+    "docs/operating.md": {
+        "a Flink source that reads nothing although records are unread": "kafka/test_demo_chain.py::a_planted_loss"
+    },
+    "docs/run.md": {"recorded answers of Flink 2.3.0's own classes": "watermarks/test_vectors.py::valve"},
     "docs/kafka-streams.md": {
         "Kafka Streams writes each\npartition's *stream time*": f"{STREAMS}applications.py::emitted_and_waiting",
         "A window of a task closes when that clock": f"{STREAMS}applications.py::windows_emitted_on_close",

@@ -283,10 +283,15 @@ def _in_units(ms: int, units: Sequence[str]) -> tuple[str, str]:
 
 
 def _sql(ms: int) -> str:
-    """A duration as Flink's SQL reads it: `'45' SECOND`; a number of three digits needs an explicit precision."""
+    """A duration as Flink's SQL reads it: `'45' SECOND`; three digits need an explicit precision, four are refused."""
     number, unit = _in_units(ms, _SQL_UNITS)
     digits = len(number.partition(".")[0])
-    return f"'{number}' {unit}{f'({digits})' if digits > 2 else ''}"
+    if digits <= 3:
+        return f"'{number}' {unit}{f'({digits})' if digits > 2 else ''}"
+    minutes, seconds = divmod(ms / 1_000, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    days, hours = divmod(hours, 24)
+    return f"'{days} {hours:02}:{minutes:02}:{seconds:06.3f}' DAY(3) TO SECOND"
 
 
 def _option(ms: int) -> str:

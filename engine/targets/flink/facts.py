@@ -56,7 +56,7 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     operator: str | None = None
     """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
     samples: tuple[Sample, ...] = ()
-    """The samples, the newest last; the first is at least IDLE_STEP_MS older if there is one that old."""
+    """The samples as they came, the newest last; the first is at least IDLE_STEP_MS older if there is one that old."""
     interval_ms: int | None = None
     failure: str | None = None
     restarts: int | None = None
@@ -78,8 +78,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def sample(self) -> Sample | None:
-        """The newest sample."""
-        return self.samples[-1] if self.samples else None
+        """The newest sample, each split in one subtask only."""
+        return without_moved(self.samples[-1], self.samples[0]) if self.samples else None
 
     def quiet_ms(self, vertex: str, split: Split) -> int | None:
         """How long, at least, nothing was read from a Kafka split; None: it is read, or that is not known."""
@@ -89,8 +89,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def older_sample(self) -> Sample | None:
-        """The sample that the newest one is compared with."""
-        return self.samples[0] if len(self.samples) > 1 else None
+        """The sample that the newest one is compared with, each split in one subtask only."""
+        return without_moved(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
 
     def clock_ms(self, now_ms: int) -> int:
         """The JobManager's clock when this machine's shows `now_ms` (epoch ms); the two may differ by any amount."""
@@ -168,15 +168,15 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
-    new = without_moved(new, facts.samples[0] if facts.samples else None)
+    facts = replace(facts, samples=kept(facts.samples, new))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
-    for vertex, split in splits_of(new):
+    for vertex, split in splits_of(facts.sample):
         if split.offset is not None:
             last = facts.read_ms.get((vertex, split.id))
             if last is None or last[0] != split.offset:
                 last = split.offset, new.at_ms
             read_ms[vertex, split.id] = last
-    return replace(facts, samples=kept(facts.samples, new), read_ms=read_ms)
+    return replace(facts, read_ms=read_ms)
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
@@ -189,16 +189,16 @@ def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
 # A split that moves to another subtask: the JobManager keeps the metrics of its former one.
 
 
-def without_moved(now: Sample, before: Sample | None) -> Sample:
-    """The sample with each split in one subtask only; `before` is an older sample, already cleaned."""
-    earlier = {vertex.vertex.id: vertex for vertex in before.vertices} if before is not None else {}
-    vertices = tuple(_without_moved(vertex, earlier.get(vertex.vertex.id)) for vertex in now.vertices)
-    return replace(now, vertices=vertices)
+def without_moved(sample: Sample, other: Sample) -> Sample:
+    """The sample with each split in one subtask only; `other` is an older or a newer one as it came."""
+    others = {vertex.vertex.id: vertex for vertex in other.vertices}
+    vertices = tuple(_without_moved(vertex, others.get(vertex.vertex.id)) for vertex in sample.vertices)
+    return replace(sample, vertices=vertices)
 
 
-def _without_moved(vertex: VertexSample, before: VertexSample | None) -> VertexSample:
+def _without_moved(vertex: VertexSample, other: VertexSample | None) -> VertexSample:
     counts = Counter(split.id for subtask in vertex.subtasks for split in subtask.splits)
-    places = {id: _place(id, vertex, before) for id, count in counts.items() if count > 1}
+    places = {id: _place(id, vertex, other) for id, count in counts.items() if count > 1}
     if not places:
         return vertex
     subtasks = tuple(
@@ -208,19 +208,18 @@ def _without_moved(vertex: VertexSample, before: VertexSample | None) -> VertexS
     return replace(vertex, subtasks=subtasks)
 
 
-def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
-    """The subtask that has the split now: the one whose metrics change; else one where the split is not below what the
-    subtask sends, as only an idle one would be.
+def _place(id: str, vertex: VertexSample, other: VertexSample | None) -> int:
+    """The subtask that has the split: the one whose metrics change; else one where the split is not below what the
+    subtask sends, as only an idle one would be, and of several the one with the fewest splits.
     """
     places = list(_places(id, vertex))
-    earlier = {subtask.index: split for subtask, split in (_places(id, before) if before is not None else ())}
-    changed = [task.index for task, split in places if task.index in earlier and split != earlier[task.index]]
+    others = {} if other is None else {subtask.index: split for subtask, split in _places(id, other)}
+    changed = [task.index for task, split in places if task.index in others and split != others[task.index]]
     if len(changed) == 1:
         return changed[0]
     above = [(subtask, split) for subtask, split in places if or_min(split.watermark) >= or_min(subtask.output)]
-    if above:  # of several, the one that would hold back more
-        return min(above, key=lambda place: or_min(place[1].watermark))[0].index
-    return max(places, key=lambda place: or_min(place[1].watermark))[0].index
+    # The one that would hold back more, where they are equal.
+    return min(above or places, key=lambda place: (len(place[0].splits), or_min(place[1].watermark)))[0].index
 
 
 def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, Split]]:

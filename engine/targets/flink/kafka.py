@@ -48,7 +48,8 @@ class KafkaJoin:
 
     def join(self, facts: FlinkFacts) -> FlinkFacts:
         """The facts with the broker's last answer about the newest sample's splits; trouble if there is none."""
-        sample = facts.samples[-1]
+        sample = facts.sample
+        assert sample is not None
         offsets = self._offsets(sample)
         try:
             if not self._opened:

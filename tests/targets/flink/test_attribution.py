@@ -361,7 +361,8 @@ def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None
         nonlocal facts
         dump = sample(time, 10, list(sent), [[Split("b", 90), Split("a", old)], [Split("a", new), Split("c", 95)]])
         facts = with_sample(facts, dump)
-        subtasks = facts.samples[-1].vertices[1].subtasks
+        assert facts.sample is not None
+        subtasks = facts.sample.vertices[1].subtasks
         return [task.index for task in subtasks for split in task.splits if split.id == "a"]
 
     assert places(0, 40, 50, (90, 50)) == [1]  # an active one would hold its subtask
@@ -370,6 +371,21 @@ def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None
     assert places(0, 40, MIN, (40, MIN)) == [1]  # both could be: the one that holds back more
     facts = FlinkFacts(graph=facts.graph, answered_ms=0)
     assert places(0, 50, 40, (50, 90)) == [0]
+
+
+def test_a_split_that_has_moved_is_found_although_nothing_is_sent() -> None:
+    """Numbers of a Flink 2.3.0 after 1 subtask became 3: all are idle at one watermark, and the former ones stay so."""
+
+    def at(time: int, idle_ms: int) -> Sample:
+        left = [Split("a", 90, idle_ms=idle_ms), Split("b", 90, idle_ms=10_000), Split("c", 60, idle_ms=10_000)]
+        return sample(time, 90, [90, 90], [left, [Split("b", 90, idle_ms=idle_ms)]])
+
+    for samples in ((at(0, 5_000),), (at(0, 5_000), at(6_000, 10_000))):
+        graph = Graph(Job("1", "orders", "RUNNING", 1), 0)
+        facts = FlinkFacts(graph=graph, answered_ms=0, samples=samples)
+        for one in (facts.sample, facts.older_sample) if len(samples) > 1 else (facts.sample,):
+            assert one is not None
+            assert [[split.id for split in task.splits] for task in one.vertices[1].subtasks] == [["a", "c"], ["b"]]
 
 
 def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
