@@ -49,7 +49,7 @@ def batches_ms(url: str, files: Path) -> tuple[list[int], float]:
                     reports = list(run._query.recentProgress)
                     found += [phase["triggerExecution"] for phase in phases(reports)]
                 assert run._observer is not None
-                assert run._observer.rereads, "the executors cannot read columns"
+                assert run._observer.by_columns, "the executors cannot read columns"
                 run.stop()
                 state.unlock()
                 assert run.monitor.rows == FILES * ROWS

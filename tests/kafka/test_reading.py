@@ -112,7 +112,7 @@ def test_a_malformed_record_is_shown(
         [Record(of(NOON_MS), partition=1), Record(record, partition=1, key=b"k"), Record(of(NOON_MS), partition=1)],
     )
     progress = KafkaProgress([topic], print, print, channels_are_partitions=True, once=True)
-    progress.start = {TopicPartition(topic, number): 0 for number in range(2)}
+    progress.starts = {TopicPartition(topic, number): 0 for number in range(2)}
     found = malformed_record(KafkaConfig(broker.bootstrap), IN_VALUE, progress, Offender("1", 1, None))
     assert found == MalformedRecord("1", f"offset 1 of {topic}-1", "$.ts", value, why)  # pyright: ignore[reportArgumentType]
     assert malformed_record(KafkaConfig(broker.bootstrap), IN_VALUE, progress, Offender("1", 7, None)) is None
@@ -190,7 +190,7 @@ def test_a_run_that_ended_before_its_first_batch_starts_where_it_did(
         source = Kafka(config, [topic], KafkaColumns(), start="latest", directory=tmp_path, keep=True)
         source.prepare(lambda text: None)
         source.close()
-        assert source.progress.start == {TopicPartition(topic, 0): 3}
+        assert source.progress.starts == {TopicPartition(topic, 0): 3}
 
 
 @pytest.mark.matrix

@@ -122,7 +122,7 @@ def _check_file(file: TableFile, columns: Columns, more: RecordColumns) -> str |
                     f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use",
                     code="no_condition",
                 )
-    # Of a column whose type is a time all values are, also those out of range.
+    # Where the type is a time, all values are times, also those out of range.
     types = file.types or {}
     unsure = {
         option: name for option, name in columns.times.items() if name not in types or _family(types[name]) != "time"

@@ -11,7 +11,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from wmtop.engine.run.sources import staging
-from wmtop.engine.run.sources.columns import PREFIX, Columns, channels, check_columns
+from wmtop.engine.run.sources.base import NOTHING_MORE
+from wmtop.engine.run.sources.columns import PREFIX, Columns, channels, check_files
 from wmtop.engine.run.sources.data_files import data_files
 from wmtop.engine.run.sources.staging import BATCH_ROWS, StagedRows, StagingProgress, arrivals_of
 from wmtop.engine.run.sources.table_files import look_at
@@ -65,7 +66,7 @@ def test_times_that_python_cannot_hold_are_malformed_and_channels_by_their_text(
     absurd = pa.array([2**62, 2**63 - 1], pa.int64()).cast(kind)
     file = parquet(tmp_path / "1.parquet", when=absurd, who=absurd, came=pa.array([None, 5], pa.timestamp("ms")))
     columns = Columns(time="when", unit="ms", channel="who", arrival="came")
-    check_columns(look_at(file), columns)
+    check_files([look_at(file)], columns, NOTHING_MORE)
     rows = short(staged(tmp_path / "s", columns, file))
     assert [(at, came) for _, at, came in rows] == [(None, None), (None, 5)]
     assert len({channel for channel, _, _ in rows}) == 2
@@ -76,7 +77,7 @@ def test_the_last_usable_times_are_usable_in_any_zone(tmp_path: Path) -> None:
     times = [pa.array(ends, pa.timestamp("ms", zone)) for zone in ("America/New_York", "Asia/Tokyo")]
     file = parquet(tmp_path / "1.parquet", when=times[0], who=["a", "b"], came=times[1])
     columns = Columns(time="when", unit="ms", channel="who", arrival="came")
-    check_columns(look_at(file), columns)
+    check_files([look_at(file)], columns, NOTHING_MORE)
     assert short(staged(tmp_path / "s", columns, file)) == [("a", ends[0], ends[0]), ("b", ends[1], ends[1])]
 
 
