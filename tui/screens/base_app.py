@@ -219,9 +219,7 @@ def self_contained(svg: str) -> str:
 
 def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
     """Write `text` to the first of `name-1`, `name-2`, … that does not exist yet; OSError with its file name."""
-    number = 1
-    while (path := directory / f"{name}-{number}{suffix}").exists():
-        number += 1
+    path = free_file(directory, name, suffix, "-1")
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -235,10 +233,10 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60] or "screen"
 
 
-def free_file(directory: Path, name: str, suffix: str) -> Path:
-    """The first of `name`, `name-2`, … that does not exist yet."""
-    names = (f"{name}{'' if number == 1 else f'-{number}'}{suffix}" for number in itertools.count(1))
-    return next(path for free in names if not (path := directory / free).exists())
+def free_file(directory: Path, name: str, suffix: str, first: str = "") -> Path:
+    """The first of `name` (with `first` after it), `name-2`, … that does not exist yet."""
+    endings = itertools.chain([first], (f"-{number}" for number in itertools.count(2)))
+    return next(path for ending in endings if not (path := directory / f"{name}{ending}{suffix}").exists())
 
 
 Result = TypeVar("Result")
@@ -405,8 +403,7 @@ class BaseApp(App[Result]):
     def on_load(self) -> None:
         if not self.is_headless and _has_terminal():
             threading.Thread(target=_end_with_terminal, name="wmtop-terminal", daemon=True).start()
-            # Not by the event loop, which may be busy.
-            signal.signal(signal.SIGTERM, self._die_of)
+            signal.signal(signal.SIGTERM, self._die_of)  # not by the event loop, which may be busy
 
     def _die_of(self, number: int, _frame: object) -> None:
         """End by the signal, and leave the terminal as it was: unless it does not read."""
@@ -417,6 +414,10 @@ class BaseApp(App[Result]):
         finally:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+    def on_driver_signal_resume(self, event: Driver.SignalResume) -> None:
+        """Draw everything again after a suspension: the terminal has forgotten it."""
+        self.refresh()
 
     def on_resize(self, event: Resize) -> None:
         self.call_later(self._fit)
