@@ -83,7 +83,7 @@ def run_user_command(app: BaseApp[Any], target: str, name: str) -> None:
     table = screen.records()
     facts = facts_of(target, screen.chosen(), () if table is None else table.rows)
     variables = {f"WMTOP_ROW_{fact.upper()}": value for fact, value in facts.items()}
-    own_handler = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # ctrl+c ends the program, and not this one
+    own_handler = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # ctrl+c ends the program alone
     try:
         arguments = user_commands()[name].arguments(facts)
         with app.suspend():
