@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from textual.app import App, SuspendNotSupported, SystemCommand
+from textual.driver import Driver
 from textual.message import Message
 from textual.screen import Screen
 
@@ -82,7 +83,7 @@ def run_user_command(app: BaseApp[Any], target: str, name: str) -> None:
     table = screen.records()
     facts = facts_of(target, screen.chosen(), () if table is None else table.rows)
     variables = {f"WMTOP_ROW_{fact.upper()}": value for fact, value in facts.items()}
-    own_handler = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c ends the program, and not this one
+    own_handler = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # ctrl+c ends the program alone
     try:
         arguments = user_commands()[name].arguments(facts)
         with app.suspend():
@@ -209,7 +210,6 @@ class WmtopApp(BaseApp[Answer]):
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._fit)
-        self.app_resume_signal.subscribe(self, self._resumed)  # pyright: ignore[reportUnknownMemberType]
         self.run_worker(self._follow(), name="feed")
         self.set_timer(_LOADED_AFTER_S, lambda: import_module(".main", __package__))
         self.set_interval(1.0, self._look_for_silence)
@@ -272,7 +272,7 @@ class WmtopApp(BaseApp[Answer]):
             text = alert_text(event, self._snapshot, self._recent.log.events())
             alert(self, alert_title(self._engine_name), text, severity, self._alert_ways)
 
-    def _resumed(self, _: App[Any]) -> None:
+    def on_driver_signal_resume(self, event: Driver.SignalResume) -> None:
         """After a suspension: this process did not read, the engine may have sent."""
         self._heard_s = self._clock()
 

@@ -403,8 +403,7 @@ class BaseApp(App[Result]):
     def on_load(self) -> None:
         if not self.is_headless and _has_terminal():
             threading.Thread(target=_end_with_terminal, name="wmtop-terminal", daemon=True).start()
-            # Not by the event loop, which may be busy.
-            signal.signal(signal.SIGTERM, self._die_of)
+            signal.signal(signal.SIGTERM, self._die_of)  # not by the event loop, which may be busy
 
     def _die_of(self, number: int, _frame: object) -> None:
         """End by the signal, and leave the terminal as it was: unless it does not read."""
@@ -415,6 +414,10 @@ class BaseApp(App[Result]):
         finally:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+    def on_driver_signal_resume(self, event: Driver.SignalResume) -> None:
+        """Draw everything again after a suspension: the terminal has forgotten it."""
+        self.refresh()
 
     def on_resize(self, event: Resize) -> None:
         self.call_later(self._fit)

@@ -9,7 +9,7 @@ from ..widgets.rows import Item, heading, more, paragraph, table
 from ..words.channels import reference_ms
 from ..words.columns import Column
 from ..words.presenter import presenter_of
-from ..words.spans import Span, lay, part
+from ..words.spans import Span, fitted, lay, part
 from ..words.targets import held_back_by
 from ..words.texts import ALL_IDLE, IN_FLIGHT, TableRecords
 from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups
@@ -74,9 +74,11 @@ class BlockersScreen(DetailScreen):
         at = facts.step.watermark_ms
         near = reference_ms(self.snapshot)
         time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
+        head = "    frees: " if width < _ROOMY else "   frees: "
+        whole, short = ((head, "dim"), (facts.frees, "text")), fitted(facts.frees, width - len(head))
         parts = (
             part(("    watermark ", "dim"), (time, "text"), rank=1, gap=""),
-            part(("    frees: " if width < _ROOMY else "   frees: ", "dim"), (facts.frees, "text"), gap=""),
+            part(*whole, gap="", short=((head, "dim"), (short, "text"))),
         )
         return lay(parts, width)
 

@@ -156,8 +156,9 @@ class Barrel(Canvas[Sequence[Stave]]):
         clock_ms = shown.snapshot.now_ms if shown.snapshot.is_attached else None
         if not self.content and level_ms is not None and clock_ms is not None and rows >= 3:
             return self._still(level_ms, clock_ms, words.no("barrel"), width, height)
-        if rows < 2 or (level_ms is None and all(stave.watermark_ms is None for stave in self.content)):
-            return centered(words.no("barrel"), width, height)
+        is_empty = level_ms is None and all(stave.watermark_ms is None for stave in self.content)
+        if is_empty or rows < 2:  # below a preview's lines there may be no room for a picture
+            return centered(words.no("barrel") if is_empty or not self.content else "", width, height)
         how = (shown.view.logarithmic, shown.view.zone, self._preview_ms, width, height)
         drawn_of = (how, shown.snapshot, self.content)
         if drawn_of != self._drawn_of:

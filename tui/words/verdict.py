@@ -112,8 +112,9 @@ def verdict_parts(
     text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     blamed, who = verdict.verdict in ("stalled", "slow"), _blamed(snapshot, findings)
-    if headline is not None and headline not in reasons and not blamed and findings[0].severity == "critical":
-        reasons.insert(0, headline)
+    critical = None if headline is None or headline in reasons or findings[0].severity != "critical" else headline
+    if critical is not None and not blamed:
+        reasons.insert(0, critical)
     reasons += _what_waits(snapshot, zone) if verdict.verdict in ("stalled", "waiting") else []
     for place, text in enumerate(reasons):
         line = part((text, text_style), rank=place, gap=" · " if place else "  ")
@@ -128,10 +129,15 @@ def verdict_parts(
         parts.insert(1, part((f"({usual})", "dim"), rank=4, gap="  "))
     if blamed:
         parts += _cost_and_fix(snapshot, findings, offer, key)
+        holder, worst = snapshot.level.holder, findings[0] if critical is not None else None
+        is_named = worst is not None and holder is not None and holder.channel in worst.channels
+        if critical is not None and worst is not None and worst.code != "watermark-stalled" and not is_named:
+            parts.append(part((critical, style), rank=3, gap=" · "))  # something else is wrong, too
     elif any(found.severity != "info" for found in findings):
         words = f.counted(len(findings), "finding")
         if headline is not None and headline not in reasons:
-            parts.append(part((headline, style), rank=2, gap=" · "))
+            short, _, more = headline.partition(": ")  # the number of findings, after it, says that there is more
+            parts.append(part((headline, style), rank=2, gap=" · ", short=((short, style),) * bool(more), short_rank=3))
         parts.append(part((words, style), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=3, gap=" · "))
     return parts
 

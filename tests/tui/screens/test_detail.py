@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+from textual.driver import Driver
 from textual.widgets import OptionList
 from wmtop.tui.screens.base_app import BaseApp
 from wmtop.tui.screens.help import HelpScreen
@@ -12,8 +14,10 @@ from wmtop.tui.screens.target_screen import FURTHER, DetailScreen, loaded
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 
+from tests.snapshots import replace
+
 from .. import canned
-from ..canned import MINUTE, empty, late_burst, live, reported
+from ..canned import HOUR, MINUTE, empty, flights, late_burst, live, reported
 from ..drive import Driven, drive
 from ..recorded import record, replay
 
@@ -121,6 +125,22 @@ def test_a_notice_is_seen_after_another_was_cleared() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
+def test_all_is_drawn_again_after_a_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal has forgotten what was on it, and widgets draw what has changed only."""
+    drawn: list[bool] = []
+
+    async def scenario(it: Driven) -> None:
+        it.clock.now += 60
+        monkeypatch.setattr(type(it.app), "refresh", lambda self, **how: drawn.append(True))
+        it.app.post_message(Driver.SignalResume())
+        await it.until(lambda: bool(drawn))
+        monkeypatch.undo()
+        await it.push()
+        assert "STALE" not in it.said("#status")
+
+    drive(scenario, *reported(live()))
+
+
 def test_a_notice_is_fitted_again_when_the_terminal_shrinks() -> None:
     async def scenario() -> None:
         app = BaseApp[None](None)
@@ -147,6 +167,18 @@ def test_blockers_of_an_old_recording_name_who_holds_back_the_watermark() -> Non
         assert "The steps after it and what frees them: not known from here" in it.said()
 
     drive(scenario, *reported(live(blockers=None)))
+
+
+def test_what_frees_a_blocker_is_whole_clauses_in_little_room() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("b")
+        await it.says("frees: ")
+        frees = [line.strip(" │") for line in it.said("Sheet").splitlines() if "frees: " in line]
+        assert frees
+        assert not [line for line in frees if "…" in line]
+
+    silent = [replace(view, quiet_ms=2 * HOUR - 95_000, timer_ms=2 * HOUR - 95_000) for view in flights()]
+    drive(scenario, *reported(live(silent)), size=(60, 20))
 
 
 def test_blockers_before_the_first_record_claim_nothing() -> None:

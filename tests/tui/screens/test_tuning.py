@@ -76,6 +76,16 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
     drive(scenario, *reported(live()))
 
 
+def test_a_preview_without_room_for_the_picture_says_nothing_of_missing_records() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("plus")
+        await it.says("from the start: ", "Barrel")
+        assert "no data yet" not in it.said("Barrel")
+        assert "waiting" not in it.said("Barrel")
+
+    drive(scenario, *reported(live()), size=(60, 18))
+
+
 def test_a_refusal_is_shown_with_its_reason_as_text() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("right_square_bracket", "enter")

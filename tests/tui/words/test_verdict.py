@@ -180,6 +180,23 @@ def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
     assert v.offer_of(snapshot, []) is None
 
 
+def test_the_headline_of_a_critical_finding_is_in_the_line_whatever_the_word() -> None:
+    lost, blocks = problem("future-timestamps", "critical"), problem("silent-channels", "critical", channels=("F9",))
+    for name in ("moving", "slow", "stalled", "waiting", "unknown"):
+        assert "x is ahead" in v.verdict_line(judged(name), [replace(lost, title="x is ahead")], headline="x is ahead")
+    line = v.verdict_line(judged("stalled", blockers=QUIET[:1]), [blocks], headline="x blocks it")
+    assert "x blocks it" not in line  # the blame says so in other words
+
+
+def test_a_long_headline_is_shown_without_its_cause_rather_than_not_at_all() -> None:
+    title = "c08204, c00958, c03681 and 90 more channels hold back the watermark: no data for up to 3m40s"
+    parts = v.verdict_parts(judged("moving"), [problem("silent-channels", "warning")], key="v", headline=title)
+    line = "".join(span for span, _ in lay(parts, 120))
+    assert title.partition(":")[0] in line
+    assert "no data" not in line
+    assert "1 finding (d)" in line
+
+
 def test_a_bad_verdict_offers_only_what_accounts_for_it() -> None:
     """Of a stream whose producers have stopped, too small a lateness is found as well; it is not the fix."""
     fixes = (Fix(code="set-lateness", value_ms=10 * MINUTE),)
