@@ -40,7 +40,7 @@ from .spark.facts import (
     QueryTerminated,
     decode_progress,
 )
-from .spark.files import UnreadableError
+from .spark.files import T, UnreadableError
 from .spark.plan import ADVANCEMENT, TAP, PlanFacts, is_slowest_clock, lines_of_tree, read_plan
 from .spark.queries import Queries
 from .spark.reports import SUFFIX, remove_leftovers
@@ -80,7 +80,9 @@ def publish(spark: "SparkSession") -> None:
         return
     try:
         with _lock:
-            session = _session_id(spark)
+            # The JVM's id, since Python makes several objects for one session.
+            java: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+            session = java.sessionUUID()
             if session in _sessions:
                 return
             if _job is None:
@@ -177,45 +179,24 @@ class Job:
 
 
 class _Listener(StreamingQueryListener):
-    """What `addListener` takes; the JVM calls `_Events` itself.
+    """Receives the JVM's own events; no exception leaves it.
 
     PySpark would first turn each event into Python objects, field by field: 30 ms of Python a batch instead of 0.5.
     """
 
     def __init__(self, job: Job, spark: "SparkSession") -> None:
-        self._events = _Events(job, spark)
-        self._wrapped: Any = None
+        self._job = job
+        self._session = spark
 
     @property
     def _jlistener(self) -> Any:
-        if self._wrapped is None:
-            from pyspark import SparkContext
+        from pyspark import SparkContext
 
-            jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
-            self._wrapped = jvm.PythonStreamingQueryListenerWrapper(self._events)
-        return self._wrapped
+        jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+        return jvm.PythonStreamingQueryListenerWrapper(self)
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Never called."""
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Never called."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Never called."""
-
-
-class _Events:
-    """Receives the JVM's events; no exception leaves it."""
-
-    def __init__(self, job: Job, spark: "SparkSession") -> None:
-        self._job = job
-        self._spark = spark
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        self._take(
-            lambda: QueryStarted(event.id().toString(), event.runId().toString(), event.name(), event.timestamp())
-        )
+        self._take(lambda: QueryStarted(*_ids(event), event.name(), event.timestamp()))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._take(lambda: QueryProgress(decode_progress(event.progress().json())))
@@ -245,29 +226,17 @@ class _Events:
 
     def _plan(self, id: str) -> tuple[PlanFacts, str | None]:
         """The facts from a running query's plan, if the JVM gives access to it."""
-        query: Any = self._spark.streams.get(id)
+        query: Any = self._session.streams.get(id)
         stream = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
-        root = one_line(str(stream.resolvedCheckpointRoot()).removeprefix("file:"), 4096)
-        is_slowest = is_slowest_clock(self._spark.conf.get(ADVANCEMENT, ""))
         plan = replace(
             plan,
-            checkpoint=root,
-            trigger_ms=_trigger_ms(stream),
-            writes=_written_topics(stream),
-            slowest_clock=is_slowest,
+            checkpoint=one_line(str(stream.resolvedCheckpointRoot()).removeprefix("file:"), 4096),
+            trigger_ms=_tried(_trigger_ms, stream),
+            writes=_tried(_written_topics, stream),
+            slowest_clock=is_slowest_clock(self._session.conf.get(ADVANCEMENT, "")),
         )
-        return plan, self._policy(stream)
-
-    def _policy(self, stream: Any) -> str | None:
-        """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
-        try:
-            kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
-            if kept.isDefined():
-                return str(kept.get())
-        except Exception as error:  # a Spark version with other classes
-            _log.debug("wmtop reads the session's watermark policy: %r", error)
-        return self._spark.conf.get(WATERMARK_POLICY, "min")
+        return plan, _tried(_policy, stream) or self._session.conf.get(WATERMARK_POLICY, "min")
 
     class Java:
         """The attribute that Py4J needs."""
@@ -279,36 +248,37 @@ def _ids(event: Any) -> tuple[str, str]:
     return event.id().toString(), event.runId().toString()
 
 
+def _tried(read: Callable[[Any], T | None], stream: Any) -> T | None:
+    """What `read` finds in a running query; None for a Spark version with other classes."""
+    try:
+        return read(stream)
+    except Exception as error:
+        _log.debug("wmtop cannot read %s: %r", read.__name__, error)
+        return None
+
+
+def _policy(stream: Any) -> str | None:
+    """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
+    kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
+    return str(kept.get()) if kept.isDefined() else None
+
+
 def _trigger_ms(stream: Any) -> int | None:
     """The interval of its trigger, 0 if batches follow each other; None for another kind of trigger."""
-    try:
-        trigger = stream.trigger()
-        kind = trigger.getClass().getSimpleName().removesuffix("$")
-        if kind == "ProcessingTimeTrigger":
-            return int(trigger.intervalMs())
-        return 0 if kind in ("AvailableNowTrigger", "OneTimeTrigger") else None
-    except Exception as error:  # a Spark version with other classes
-        _log.debug("wmtop does not know the trigger: %r", error)
-        return None
+    trigger = stream.trigger()
+    kind = trigger.getClass().getSimpleName().removesuffix("$")
+    if kind == "ProcessingTimeTrigger":
+        return int(trigger.intervalMs())
+    return 0 if kind in ("AvailableNowTrigger", "OneTimeTrigger") else None
 
 
 def _written_topics(stream: Any) -> tuple[str, ...] | None:
     """The address of the topic that its Kafka sink is set to write; None: another sink, or each row names its own."""
-    try:
-        plan = stream.logicalPlan()
-        if "KafkaTable" not in str(plan.toString()).partition("\n")[0]:
-            return None
-        bootstrap, topic = (plan.writeOptions().get(name) for name in ("kafka.bootstrap.servers", "topic"))
-        return (one_line(f"kafka://{bootstrap.get()}/{topic.get()}"),) if topic.isDefined() else None
-    except Exception as error:  # a Spark version with other classes
-        _log.debug("wmtop does not know the sink: %r", error)
+    plan = stream.logicalPlan()
+    if "KafkaTable" not in str(plan.toString()).partition("\n")[0]:
         return None
-
-
-def _session_id(spark: "SparkSession") -> str:
-    """The session's id from the JVM, since Python makes several objects for one session."""
-    session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    return session.sessionUUID()
+    bootstrap, topic = (plan.writeOptions().get(name) for name in ("kafka.bootstrap.servers", "topic"))
+    return (one_line(f"kafka://{bootstrap.get()}/{topic.get()}"),) if topic.isDefined() else None
 
 
 def tap(
