@@ -15,7 +15,7 @@ from ..system.errors import UsageError, one_line
 from .own import WHAT, is_path, known_as, running_engine
 from .spark.checkpoint import is_checkpoint
 from .spark.event_log import EVENT_LOG_NAME, is_log_file
-from .spark.files import UnreadableError, names
+from .spark.files import UnreadableError, names, written_ms
 from .spark.reports import list_published
 
 DEPTH = 6
@@ -49,9 +49,8 @@ def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WIT
             continue
         seen.add(directory)
         found |= {one.path: one for one in _look_at(directory)}
-        if directory in found or level >= depth:
-            continue
-        waiting.extend((below, level + 1) for below in _below(directory))
+        if directory not in found and level < depth:
+            waiting.extend((below, level + 1) for below in _below(directory))
     return sorted(found.values(), key=lambda one: -one.changed_ms)
 
 
@@ -100,15 +99,15 @@ def _look_at(directory: Path) -> Iterator[Found]:
         # Written by a query: many packages have a directory called offsets.
         not {"metadata", "commits"}.isdisjoint(inside) or any(map(str.isdecimal, _names(offsets)))
     ):
-        yield Found("checkpoint", directory, _changed_ms(offsets))
+        yield Found("checkpoint", directory, written_ms(offsets) or 0)
         return
     # Not by its name alone: Spark's workers have directories called app-20261122-0001.
     if EVENT_LOG_NAME.fullmatch(directory.name) and any(name.startswith(("events_", "appstatus_")) for name in inside):
-        yield Found("event log", directory, max(_changed_ms(directory / name) for name in inside))
+        yield Found("event log", directory, max(written_ms(directory / name) or 0 for name in inside))
         return
     for path in (directory / name for name in inside if EVENT_LOG_NAME.fullmatch(name)):
         if path.is_file() and is_log_file(path):
-            yield Found("event log", path, _changed_ms(path))
+            yield Found("event log", path, written_ms(path) or 0)
 
 
 def _below(directory: Path) -> Iterator[Path]:
@@ -129,10 +128,3 @@ def _names(directory: Path) -> list[str]:
         return names(directory)
     except UnreadableError:
         return []
-
-
-def _changed_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0

@@ -64,10 +64,12 @@ class TargetWatch:
         self._target = target
         self._every_s = every_s
         self._clock = clock
+        self.status = TargetStatus(target.name, target.kind)
+        """The present state; only its thread sets it, as the header."""
+        self.header: Header | None = None
+        """The engine's header; None: not an engine, or none yet."""
         self._lock = threading.Lock()  # guards everything below
-        self._status = TargetStatus(target.name, target.kind)
         self._points: deque[HistoryPoint] = deque()
-        self._header: Header | None = None
         self._pace: Pace | None = None
         self._listeners: list[Take] = []
         self._stopping = threading.Event()
@@ -95,28 +97,16 @@ class TargetWatch:
         self._due.set()
 
     @property
-    def status(self) -> TargetStatus:
-        """The present state."""
-        with self._lock:
-            return self._status
-
-    @property
     def points(self) -> list[HistoryPoint]:
         """The history of the last minutes, the oldest first."""
         with self._lock:
             return list(self._points)
 
-    @property
-    def header(self) -> Header | None:
-        """The engine's header; None: not an engine, or none yet."""
-        with self._lock:
-            return self._header
-
     def listen(self, take: Take) -> Callable[[], None]:
         """Pass messages to `take`, on the target's thread, the last snapshot first; returns a function that ends it."""
         with self._lock:
             self._listeners.append(take)
-            last = self._status.snapshot
+            last = self.status.snapshot
         if last is not None:
             take(last)
 
@@ -170,21 +160,18 @@ class TargetWatch:
     def _take(self, message: Message) -> None:
         with self._lock:
             if isinstance(message, Header):
-                self._header = message
+                self.header = message
                 self._points = deque(message.history)
             else:
-                name, kind = self._status.name, self._status.kind
-                self._status = TargetStatus(name, kind, message, self._clock(), silent_after_ms=self._silent_after_ms())
+                # An engine has sent a header; a target whose polls are expensive is polled seldom.
+                sample_s = 0.0 if self._pace is None else self._pace.sample_s
+                silent_ms = ENGINE_SILENT_MS if self.header is not None else max(SILENT_MS, int(2_000 * sample_s))
+                name, kind = self.status.name, self.status.kind
+                self.status = TargetStatus(name, kind, message, self._clock(), silent_after_ms=silent_ms)
                 self._add_point(message)
             listeners = list(self._listeners)
         for listener in listeners:
             listener(message)
-
-    def _silent_after_ms(self) -> int:
-        """An engine has sent a header; a target whose polls are expensive is polled seldom."""
-        if self._header is not None:
-            return ENGINE_SILENT_MS
-        return max(SILENT_MS, 0 if self._pace is None else int(2_000 * self._pace.sample_s))
 
     def _add_point(self, snapshot: Snapshot) -> None:
         point = history_point(snapshot)
@@ -200,11 +187,9 @@ class TargetWatch:
 
     def _lose(self, reason: str | None) -> None:
         _log.info("%s is lost: %s", self._target.name, reason or "its stream ended")
-        with self._lock:
-            last = self._status
-            if reason is None:
-                reason = "ended" if last.has_ended else "the engine stopped"
-            self._status = replace(last, lost=reason)
+        if reason is None:
+            reason = "ended" if self.status.has_ended else "the engine stopped"
+        self.status = replace(self.status, lost=reason)
 
 
 class Watcher:
@@ -225,7 +210,8 @@ class Watcher:
         self._lock = threading.Lock()
         self._watches: dict[str, TargetWatch] = {}
         self._stopping = threading.Event()
-        self._trouble: str | None = None
+        self.trouble: str | None = None
+        """Why new targets cannot be found at present."""
 
     def start(self) -> None:
         """Find the targets once (errors of `discover` are raised), then keep finding and watching."""
@@ -256,19 +242,14 @@ class Watcher:
         with self._lock:
             return self._watches.get(name)
 
-    @property
-    def trouble(self) -> str | None:
-        """Why new targets cannot be found at present."""
-        return self._trouble
-
     def _keep_discovering(self) -> None:
         while not self._stopping.wait(DISCOVER_S):
             try:
                 self._adopt(self._discover())
-                self._trouble = None
+                self.trouble = None
             except Exception as error:  # noqa: BLE001 - targets that are added later must still be found
                 known = isinstance(error, (UsageError, RunError, OSError))
-                self._trouble = first_line(error) if known else unexpected(error)
+                self.trouble = first_line(error) if known else unexpected(error)
 
     def _adopt(self, targets: Iterable[WatchTarget]) -> None:
         for target in targets:

@@ -84,12 +84,7 @@ def snapshot_of_channels(
 
 
 def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot | None) -> list[ChannelView]:
-    last = {} if before is None else {view.channel: view for view in before.channels}
-
-    def since(channel: str, watermark_ms: int | None) -> int | None:
-        old = last.get(channel)
-        return old.since_ms if old is not None and old.watermark_ms == watermark_ms else now_ms
-
+    since = {} if before is None else {(view.channel, view.watermark_ms): view.since_ms for view in before.channels}
     return [
         replace(
             UNCOUNTED,
@@ -97,7 +92,7 @@ def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot |
             watermark_ms=watermark_ms,
             max_event_ms=None,
             state="never_seen" if watermark_ms is None else "active",
-            since_ms=since(channel, watermark_ms),
+            since_ms=since.get((channel, watermark_ms), now_ms),
             aligned=True,
         )
         for channel, watermark_ms in watermarks.items()

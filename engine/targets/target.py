@@ -1,6 +1,4 @@
-"""What a target is: the protocol of its kinds, the options that reach it, and how it is followed: poll, picture,
-judge, yield.
-"""
+"""What a target is: the protocol of its kinds, its options, and how it is followed: poll, picture, judge, yield."""
 
 import os
 import threading
