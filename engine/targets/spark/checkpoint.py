@@ -43,9 +43,7 @@ _MAX_STORES = 64
 _MAX_CHILDREN = 200
 _MAX_NAMED = 8
 MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
-"""Batches looked back, at least and at most: more for short batches, until they cover the time (ms) that a verdict
-needs.
-"""
+"""Batches looked back, at least and at most: more for short batches, to cover the time (ms) that a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 
 
@@ -107,25 +105,10 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """The store of the checkpoint does not answer: these are the facts of its last answer."""
 
     @property
-    def watermark_policy(self) -> str | None:
-        """How the watermarks of several inputs are combined: min or max."""
-        return self.conf.get(WATERMARK_POLICY)
-
-    @property
     def shuffle_partitions(self) -> int | None:
         """The number of partitions of the state."""
         number = self.conf.get(SHUFFLE_PARTITIONS, "")
         return int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
-
-    @property
-    def state_provider(self) -> str | None:
-        """The class of the state store, as in HDFSBackedStateStoreProvider."""
-        name = self.conf.get(STATE_PROVIDER)
-        return None if name is None else name.rpartition(".")[2]
-
-    def age_ms(self, now_ms: int) -> int | None:
-        """How long ago (ms) the input of the last batch was fixed."""
-        return None if self.batch_timestamp_ms is None else max(0, now_ms - self.batch_timestamp_ms)
 
 
 class CheckpointTap:
@@ -154,7 +137,6 @@ class CheckpointTap:
         if batch is None:
             return CheckpointFacts(query_id=query_id, trouble=_join(troubles))
         offsets = self._read(self._offsets, self.path / "offsets" / str(batch), troubles)
-        in_flight = None if commits is None else committed != batch
         commit = None if committed != batch else self._read(self._commits, self.path / "commits" / str(batch), troubles)
         if self._delays_of != (query_id, committed):
             self._delays = self._find_delays(troubles)
@@ -162,7 +144,7 @@ class CheckpointTap:
         return CheckpointFacts(
             query_id=query_id,
             batch=batch,
-            in_flight=in_flight,
+            in_flight=None if commits is None else committed != batch,
             committed=committed,
             batch_timestamp_ms=self._begun_ms(batch, offsets) if offsets else None,
             continuous=offsets is not None and offsets.timestamp_ms is None,
@@ -170,7 +152,7 @@ class CheckpointTap:
             next_watermark_ms=commit,
             conf=offsets.conf if offsets else {},
             sources=offsets.sources if offsets else (),
-            rows_per_second=_rows_per_second(offsets, self._before(batch)) if offsets else None,
+            rows_per_second=self._rows_per_second(offsets, batch) if offsets else None,
             delays=self._delays,
             history=self._history(query_id, batch, committed),
             newer_format=offsets.newer_format if offsets else None,
@@ -187,12 +169,24 @@ class CheckpointTap:
             troubles.append(str(error))
             return None
 
-    def _before(self, batch: int) -> BatchOffsets | None:
-        """The offsets of the previous batch, if they still exist; used only for the rate."""
+    def _rows_per_second(self, now: BatchOffsets, batch: int) -> float | None:
+        """The growth per second of the offsets that this batch and the one before have."""
         try:
-            return self._offsets.get(self.path / "offsets" / str(batch - 1))
+            before = self._offsets.get(self.path / "offsets" / str(batch - 1))
         except UnreadableError:
             return None
+        if now.timestamp_ms is None or before.timestamp_ms is None:
+            return None
+        known = {source.source: source.offsets or {} for source in before.sources}
+        grown: list[int] = []
+        for source in now.sources:
+            earlier, offsets = known.get(source.source, {}), source.offsets or {}
+            grown_here = [offset - earlier[name] for name, offset in offsets.items() if name in earlier]
+            if source.kind != "kafka" or min(grown_here, default=-1) < 0:
+                return None
+            grown += grown_here
+        took_ms = now.timestamp_ms - before.timestamp_ms
+        return sum(grown) * 1000 / took_ms if grown and took_ms > 0 else None
 
     def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[RecordedBatch, ...]:
         """The last batches, each read once."""
@@ -226,16 +220,14 @@ class CheckpointTap:
         return written_ms(self.path / "offsets" / str(number)) if known is None else known
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
-        delays: list[WatermarkDelay] = []
+        delays: dict[WatermarkDelay, None] = {}
         for operator, path in _schema_files(self.path / "state"):
             try:
-                schema = self._schemas.get(path)
+                delays |= dict.fromkeys(_delays(self._schemas.get(path), operator))
             except VanishedError:
                 continue
             except UnreadableError as error:
                 troubles.append(str(error))
-                continue
-            delays += (delay for delay in _delays(schema, operator) if delay not in delays)
         return tuple(delays)
 
     @staticmethod
@@ -261,9 +253,12 @@ def check(path: Path) -> None:
         raise UsageError(str(error), code="unreadable") from None
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}", code="part")
-    if near := _checkpoints_below(path):
-        if len(near) == 1:
-            raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
+    children = _children(path)
+    near = [child for child in children if is_checkpoint(child)]
+    near = near or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
+    if len(near) == 1:
+        raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
+    if near:
         listed = ", ".join(f"{place.relative_to(path)} ({_progress(place)})" for place in near[:_MAX_NAMED])
         more = f" and {len(near) - _MAX_NAMED} more" if len(near) > _MAX_NAMED else ""
         raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {listed}{more}", code="near")
@@ -272,13 +267,6 @@ def check(path: Path) -> None:
         "and start the query if it has never run",
         code="no_offsets",
     )
-
-
-def _checkpoints_below(path: Path) -> list[Path]:
-    """The checkpoints in a directory, or else those one directory deeper."""
-    children = _children(path)
-    direct = [child for child in children if is_checkpoint(child)]
-    return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
 
 
 def _progress(path: Path) -> str:
@@ -334,23 +322,6 @@ def _delays(schema: StateSchema, operator: int) -> Iterator[WatermarkDelay]:
             yield WatermarkDelay(delay, one_line(field.name), is_window, operator)
 
 
-def _rows_per_second(now: BatchOffsets, before: BatchOffsets | None) -> float | None:
-    """The growth per second of the offsets that both batches have."""
-    if before is None or now.timestamp_ms is None or before.timestamp_ms is None:
-        return None
-    known = {source.source: source.offsets or {} for source in before.sources}
-    grown: list[int] = []
-    for source in now.sources:
-        earlier, offsets = known.get(source.source, {}), source.offsets or {}
-        grown_here = [offset - earlier[name] for name, offset in offsets.items() if name in earlier]
-        if source.kind != "kafka" or min(grown_here, default=-1) < 0:
-            return None
-        grown += grown_here
-    took_ms = now.timestamp_ms - before.timestamp_ms
-    return sum(grown) * 1000 / took_ms if grown and took_ms > 0 else None
-
-
 def _join(troubles: list[str]) -> str | None:
-    if not troubles:
-        return None
-    return troubles[0] if len(troubles) == 1 else f"{troubles[0]} (and {len(troubles) - 1} more)"
+    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    return f"{troubles[0]}{more}" if troubles else None

@@ -29,12 +29,13 @@ from .facts import (
     Report,
     RunningBatch,
     StateFacts,
+    time_ms,
 )
-from .files import Int64, RemoteError, time_ms
+from .files import Int64, RemoteError
 from .history_server import METRICS, METRICS_TYPE
 from .plan import STATEFUL, in_force_of, lines_of_formatted, read_plan
 from .queries import BATCH_OF, Queries
-from .reports import choose, name_in, report_of, sure_of
+from .reports import RemoteFiles, Reports, choose, name_in, report_of, sure_of
 
 EVERY_S = 1.0
 _STATUS_EVERY_S = 10.0
@@ -96,19 +97,13 @@ class Environment(Struct, rename="camel"):
     spark_properties: list[tuple[str, str]] = []
 
 
-class Gauge(Struct):
-    """The present value of a metric."""
-
-    value: float | str | None = None
-
-
 class Gauges(Struct):
     """`/metrics/json`."""
 
-    gauges: dict[str, Gauge] = {}
+    gauges: dict[str, dict[str, float | str | None]] = {}
 
 
-class Listed(Struct, frozen=True):
+class ListedRun(Struct, frozen=True):
     """A run on the page that lists all queries; `batch` is its last one that ended, `why` the reason of a failure."""
 
     id: str
@@ -125,11 +120,10 @@ class Batch(Struct):
     inner: list[int]
 
 
-class DriverReports:
+class DriverReports(Reports, RemoteFiles):
     """What a driver shows of its queries; `wanted` is the name or id of one. Also the `RemoteFiles` of its watch."""
 
     every_s = EVERY_S
-    as_of_ms = None
 
     def __init__(self, rest: Rest, app: str, app_id: str, wanted: str | None = None) -> None:
         self._rest = rest
@@ -142,7 +136,7 @@ class DriverReports:
         self._details: dict[int, Execution] = {}
         self._uncounted: set[str] = set()
         """Runs with batches whose dropped rows are not known."""
-        self._statuses: dict[str, Listed] | None = None
+        self._statuses: dict[str, ListedRun] | None = None
         self._status_s = float("-inf")
         self._settings: dict[str, str] | None = None
 
@@ -178,8 +172,12 @@ class DriverReports:
         run = choose(self._runs(), self._wanted, query_id)
         listed = (self._statuses or {}).get(run.run_id) if run is not None else None
         report = report_of("driver", self._application(), run)
-        report = replace(report, alive=True if listed and listed.status == "RUNNING" else None, is_elsewhere=True)
-        return report if self._statuses is not None else replace(report, siblings=None)
+        return replace(
+            report,
+            alive=True if listed and listed.status == "RUNNING" else None,
+            is_elsewhere=True,
+            siblings=None if self._statuses is None else report.siblings,
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -189,10 +187,10 @@ class DriverReports:
         return Application(app=one_line(self._app), queries=self._runs())
 
     def _runs(self) -> tuple[QueryRun, ...]:
-        """The runs without what a driver does not show, and with what is not reported as an event."""
         return tuple(map(self._shown, self._queries.facts()))
 
     def _shown(self, run: QueryRun) -> QueryRun:
+        """A run without what a driver does not show, and with what is not reported as an event."""
         dropped = run.dropped_at_least or (0 if run.progress and run.run_id not in self._uncounted else None)
         progress = None if run.progress is None else replace(run.progress, durations_ms={})
         if progress is not None and run.run_id in self._uncounted:  # a number of some batches is not exact
@@ -209,13 +207,13 @@ class DriverReports:
         for execution in new:
             found = BATCH_OF.search(execution.description)
             if found is not None and found[3].isdecimal():
-                self._add(execution, found[1], found[2], int(found[3]))
+                self._add(execution, id=found[1], run_id=found[2], batch=int(found[3]))
 
     def _executions(self, offset: int) -> list[Execution]:
         path = f"{self._path}/sql?details=false&planDescription=false&offset={offset}&length={_ALL}"
         return sorted(self._rest.get(path, list[Execution]), key=lambda execution: execution.id)
 
-    def _add(self, execution: Execution, id: str, run_id: str, batch: int) -> None:
+    def _add(self, execution: Execution, *, id: str, run_id: str, batch: int) -> None:
         name = execution.description.partition("\n")[0].strip() or None
         if run_id not in self._batches:
             for other in self._queries.facts():
@@ -241,7 +239,7 @@ class DriverReports:
         newest = max(batches, default=-1)
         if run.plan is None and newest >= 0 and (root := self._execution(batches[newest].root.id)).plan_description:
             self._queries.set_plan(run.run_id, read_plan(lines_of_formatted(root.plan_description)), self._policy(root))
-        plan = next((one.plan for one in self._queries.facts() if one.run_id == run.run_id), None)
+        plan = next(one.plan for one in self._queries.facts() if one.run_id == run.run_id)
         wanted = [(number, batches[number]) for number in ended[-_FIRST_BATCHES:]]
         details = [self._execution(batch.root.id) for _, batch in wanted]
         in_force = [in_force_of(lines_of_formatted(root.plan_description)) for root in details]
@@ -352,24 +350,23 @@ class DriverReports:
             gauges = self._rest.get(METRICS, Gauges, METRICS_TYPE).gauges
         except RestError:
             return UNSET
-        named = [(match[1], gauge.value) for key, gauge in gauges.items() if (match := _GAUGE.fullmatch(key))]
+        named = [(match[1], gauge.get("value")) for key, gauge in gauges.items() if (match := _GAUGE.fullmatch(key))]
         values = [value for name, value in named if name == (run.name or run.id)]
         return int(values[0]) if len(values) == 1 and isinstance(values[0], float) else UNSET
 
     def _read_statuses(self) -> None:
         """Which queries run, by the page that lists them; a query whose batch failed may also have been stopped."""
         newest = {run_id: batches[max(batches)].root for run_id, batches in self._batches.items() if batches}
-        runs = [run for run in self._queries.facts() if not run.ended]
-        failed = [run for run in runs if run.run_id in newest and newest[run.run_id].status == "FAILED"]
+        open_runs = {run.run_id for run in self._queries.facts() if not run.ended}
+        failed = {id: newest[id].error_message for id in open_runs & newest.keys() if newest[id].status == "FAILED"}
         if not failed and time.monotonic() - self._status_s < _STATUS_EVERY_S:
             return
         self._status_s = time.monotonic()
         self._read_list()
         for run in self._queries.facts():
             listed = (self._statuses or {}).get(run.run_id)
-            shown = newest[run.run_id].error_message if run in failed else ""
-            why = shown or listed.why if listed else "its last batch failed, or it was stopped in it"
-            if not run.ended and (_ENDED[listed.status] if listed else run in failed):
+            why = failed.get(run.run_id) or listed.why if listed else "its last batch failed, or it was stopped in it"
+            if not run.ended and (_ENDED[listed.status] if listed else run.run_id in failed):
                 reason = None if listed and listed.status == "FINISHED" else why
                 self._queries.apply(QueryTerminated(run.id, run.run_id, reason))
 
@@ -420,11 +417,11 @@ def watermarks_in(page: str) -> list[tuple[int, int]]:
         return []
 
 
-def statuses_in(page: str) -> dict[str, Listed] | None:
+def statuses_in(page: str) -> dict[str, ListedRun] | None:
     """From the page of all streaming queries: each run, as listed; None where it is not as expected."""
     if "Streaming Queries (" not in page:
         return None
-    found: dict[str, Listed] = {}
+    found: dict[str, ListedRun] = {}
     for row in _ROW.findall(page):
         runs, cells = _RUN.findall(row), [html.unescape(_TAG.sub(" ", cell)).strip() for cell in _CELL.findall(row)]
         if not runs:
@@ -433,7 +430,7 @@ def statuses_in(page: str) -> dict[str, Listed] | None:
             return None
         name, batch = None if cells[0] == "<no name>" else cells[0], _count(cells[8]) if len(cells) > 8 else None
         why = cells[-1].partition("+details")[2].strip() or cells[-1] if cells[1] == "FAILED" else ""
-        found[runs[0]] = Listed(cells[2], name, cells[1], batch, why)
+        found[runs[0]] = ListedRun(cells[2], name, cells[1], batch, why)
     return found
 
 

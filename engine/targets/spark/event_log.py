@@ -16,14 +16,13 @@ from .facts import (
     STARTS,
     Application,
     ApplicationEnd,
-    ApplicationEvent,
     ApplicationStart,
     EnvironmentUpdate,
     QueryEvent,
     QueryRun,
     decode_event,
 )
-from .files import UnreadableError, VanishedError, names, open_regular, read_head
+from .files import UnreadableError, VanishedError, names, open_regular, read_head, written_ms
 from .plan import ADVANCEMENT
 from .queries import Queries
 
@@ -94,20 +93,19 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.offset = 0
-        self.broken = _unreadable(path)
+        self.broken: str | None = None
         """Why the rest cannot be read."""
+        codec = PurePath(path.name.removesuffix(IN_PROGRESS).removesuffix(".compact")).suffix
+        if codec in _OTHER_CODECS:
+            name = one_line(path.name)
+            self.broken = f"{name} is compressed with {codec[1:]}: only zstd is read, and what is not compressed"
         self._fd = open_regular(path, one_line(path.name))
         self._frames: zstd.Frames | None = None
 
     @property
     def unread(self) -> int:
         """The number of unread bytes."""
-        return 0 if self.broken else max(0, self.size - self.offset)
-
-    @property
-    def size(self) -> int:
-        """Its size now (bytes)."""
-        return os.fstat(self._fd).st_size
+        return 0 if self.broken else max(0, os.fstat(self._fd).st_size - self.offset)
 
     @property
     def modified_ms(self) -> int:
@@ -161,22 +159,6 @@ def rolled(directory: Path) -> list[Path]:
         for number, compact in sorted(files)
         if number > compacted or (number == compacted and compact)
     ]
-
-
-def finished_or_not(path: Path) -> Path:
-    """A single log under its present name: it loses `.inprogress` when it is finished."""
-    other = path.with_name(path.name.removesuffix(IN_PROGRESS))
-    if other == path:
-        other = path.with_name(path.name + IN_PROGRESS)
-    return other if not path.exists() and other.exists() else path
-
-
-def _unreadable(path: Path) -> str | None:
-    """Why a file of that name cannot be read, or None."""
-    ending = PurePath(path.name.removesuffix(IN_PROGRESS).removesuffix(".compact")).suffix
-    if ending not in _OTHER_CODECS:
-        return None
-    return f"{one_line(path.name)} is compressed with {ending[1:]}: only zstd is read, and what is not compressed"
 
 
 NO_EVENTS = "holds no events yet"
@@ -267,17 +249,14 @@ class EventLogTap:
         while later and not file.unread:  # a file has ended when the next one exists
             ended, file = file, LogFile(later.pop(0))
             self._file = file
-            self._note_end(ended)
+            if ended.broken:
+                self._note(ended.broken)
+            elif self._lines.inside:
+                self._note(f"{one_line(ended.path.name)} {CUT_LINE}")
+            self._lines.forget()
             ended.close()
             limit -= file.read(self._lines, limit)
         return file.unread + sum(map(_size, later))
-
-    def _note_end(self, file: LogFile) -> None:
-        if file.broken:
-            self._note(file.broken)
-        elif self._lines.inside:
-            self._note(f"{one_line(file.path.name)} {CUT_LINE}")
-        self._lines.forget()
 
     def _note(self, trouble: str) -> None:
         if len(self._notes) <= _MAX_NOTES:
@@ -285,22 +264,19 @@ class EventLogTap:
 
     def _take(self, line: bytes) -> None:
         try:
-            self._apply(decode_event(line))
+            match event := decode_event(line):
+                case ApplicationStart():
+                    self._started = event
+                case ApplicationEnd():
+                    self._alive = False
+                case EnvironmentUpdate():
+                    self._queries.policy = event.settings.get(WATERMARK_POLICY, "min")
+                    self._queries.advancement = event.settings.get(ADVANCEMENT)
+                case _:
+                    self._queries.apply(event)
+                    self._on_event(event)
         except UnreadableError as error:
             self._note(f"{UNREADABLE_EVENT}: {error}")
-
-    def _apply(self, event: ApplicationEvent | QueryEvent) -> None:
-        match event:
-            case ApplicationStart():
-                self._started = event
-            case ApplicationEnd():
-                self._alive = False
-            case EnvironmentUpdate():
-                self._queries.policy = event.settings.get(WATERMARK_POLICY, "min")
-                self._queries.advancement = event.settings.get(ADVANCEMENT)
-            case _:
-                self._queries.apply(event)
-                self._on_event(event)
 
 
 def check(path: Path) -> None:
@@ -338,9 +314,7 @@ def is_log(path: Path) -> bool:
     """Whether it is an event log, or a directory of event logs."""
     if not path.is_dir():
         return is_log_file(path)
-    if is_checkpoint(path):
-        return False
-    return EVENT_LOG_NAME.fullmatch(path.name) is not None or bool(rolled(path)) or bool(_logs_in(path))
+    return not is_checkpoint(path) and bool(EVENT_LOG_NAME.fullmatch(path.name) or rolled(path) or _logs_in(path))
 
 
 def is_log_file(path: Path) -> bool:
@@ -355,21 +329,20 @@ def is_log_file(path: Path) -> bool:
 
 def _logs_in(directory: Path) -> list[Path]:
     """The logs in a `spark.eventLog.dir`, the newest last."""
-    return sorted((directory / name for name in names(directory) if EVENT_LOG_NAME.fullmatch(name)), key=_modified)
+    logs = [directory / name for name in names(directory) if EVENT_LOG_NAME.fullmatch(name)]
+    return sorted(logs, key=lambda path: written_ms(path) or 0)
 
 
 def _files_of(path: Path) -> list[Path]:
-    files = rolled(path) if path.is_dir() else [finished_or_not(path)]
-    if not files:
-        raise VanishedError(f"{one_line(path.name)} {NO_EVENTS}")
-    return files
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+    """The files of a rolling log, or a single log under its present name: with its end it loses `.inprogress`."""
+    if path.is_dir():
+        files = rolled(path)
+        if not files:
+            raise VanishedError(f"{one_line(path.name)} {NO_EVENTS}")
+        return files
+    finished = path.with_name(path.name.removesuffix(IN_PROGRESS))
+    other = finished if finished != path else path.with_name(path.name + IN_PROGRESS)
+    return [other if not path.exists() and other.exists() else path]
 
 
 def _size(path: Path) -> int:

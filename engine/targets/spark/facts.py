@@ -5,6 +5,7 @@ Then the facts of all taps on one query. Pure.
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -15,16 +16,28 @@ from ...snapshot import SiblingQuery
 from ...system.errors import one_line
 from ...watermarks.settings import WindowSpec
 from ..topic import TopicFacts
+from . import known
 from .checkpoint import CheckpointFacts, RecordedBatch
-from .files import Int64, UnreadableError, decode_json, time_ms
+from .files import Int64, UnreadableError, decode_json
 from .open_windows import OpenWindows
-from .plan import PlanFacts, PlannedWatermark
+from .plan import PlanFacts
 from .tapped import Count, InputFacts
 
 VERSION = 2
 """The version of the file that a job publishes."""
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+
+
+def time_ms(text: str | None) -> int | None:
+    """An ISO time in Spark's form; None for anything else."""
+    try:
+        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MS
+    except (ValueError, TypeError, OverflowError):
+        return None
+
 
 Rate = float | str | None
 """Spark writes "NaN" and "Infinity" as strings."""
@@ -40,8 +53,6 @@ class ApplicationStart(Struct, frozen=True, tag_field="Event", tag="SparkListene
 
 class ApplicationEnd(Struct, frozen=True, tag_field="Event", tag="SparkListenerApplicationEnd"):
     """The application has ended by itself."""
-
-    time_ms: Int64 = msgspec.field(name="Timestamp")
 
 
 class EnvironmentUpdate(Struct, frozen=True, tag_field="Event", tag="SparkListenerEnvironmentUpdate"):
@@ -210,8 +221,8 @@ def decode_progress(text: str) -> BatchProgress:
 
 
 def _sum(rates: Iterable[Rate]) -> float | None:
-    known = [rate for rate in rates if isinstance(rate, float) and math.isfinite(rate)]
-    return sum(known) if known else None
+    finite = [rate for rate in rates if isinstance(rate, float) and math.isfinite(rate)]
+    return sum(finite) if finite else None
 
 
 class EventMax(Struct, frozen=True):
@@ -256,7 +267,7 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """The sources without a row in this run; None before its first report."""
     dropped_at_least: int | None = 0
     """Late rows dropped since this run started; None: not known."""
-    dropped_at_watermark: int = 0
+    dropped_at_watermark: int | None = 0
     """Those in batches whose earliest event time was the watermark itself; only for one watermark with a delay of 0."""
     dropped_behind_ms: int | None = None
     """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
@@ -276,6 +287,16 @@ class QueryRun(Struct, frozen=True, kw_only=True):
 
     None: there was none yet.
     """
+
+    @property
+    def last_batch(self) -> int | None:
+        """The last batch that it has reported, or reports to be running."""
+        reported, running = self.progress, self.running
+        return max(known(reported and reported.batch, running and running.batch), default=None)
+
+
+NO_RUN = QueryRun(id="", run_id="", dropped_at_least=None, dropped_at_watermark=None, unmoved=None)
+"""In place of a run: nothing is reported."""
 
 
 class Application(Struct, frozen=True, kw_only=True):
@@ -338,19 +359,24 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     """The broker's facts about the query's topics."""
 
     @property
-    def run(self) -> QueryRun | None:
-        """The query's last run, as it reports it."""
-        return self.report.run if self.report is not None else None
+    def run(self) -> QueryRun:
+        """The query's last run, as it reports it; `NO_RUN`: it reports none."""
+        return (self.report and self.report.run) or NO_RUN
 
     @property
     def plan(self) -> PlanFacts | None:
         """The plan of the last run."""
-        return self.run.plan if self.run is not None else None
+        return self.run.plan
 
     @property
     def progress(self) -> BatchProgress | None:
         """The last batch that the query reported."""
-        return self.run.progress if self.run is not None else None
+        return self.run.progress
+
+    @property
+    def stored(self) -> CheckpointFacts:
+        """What the checkpoint has: nothing without one."""
+        return self.checkpoint or CheckpointFacts()
 
     @property
     def is_by_driver(self) -> bool:
@@ -360,13 +386,12 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     @property
     def begun(self) -> CheckpointFacts | None:
         """The checkpoint, if a batch has begun in it."""
-        return self.checkpoint if self.checkpoint is not None and self.checkpoint.batch is not None else None
+        return self.checkpoint if self.stored.batch is not None else None
 
     @property
     def batch(self) -> int | None:
         """The last batch that has begun."""
-        known = (self.checkpoint.batch if self.checkpoint is not None else None, last_reported(self.run))
-        return max((batch for batch in known if batch is not None), default=None)
+        return max(known(self.stored.batch, self.run.last_batch), default=None)
 
     @property
     def running(self) -> RunningBatch | None:
@@ -374,32 +399,14 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
         In real-time mode that is every batch: its offsets are written at its end.
         """
-        running = None if self.run is None or self.run.ended else self.run.running
-        shown = None if self.begun is None else self.begun.batch
-        return running if running is not None and (shown is None or running.batch > shown) else None
+        running, shown = self.run.running, self.stored.batch
+        is_new = running is not None and not self.run.ended and (shown is None or running.batch > shown)
+        return running if is_new else None
 
     @property
     def is_real_time(self) -> bool:
         """Whether the query runs in real-time mode; a checkpoint alone does not show it."""
         return self.plan is not None and self.plan.real_time_ms is not None
-
-    def is_raised(self, place: int, own: PlannedWatermark, of: int) -> bool:
-        """Whether the delay of one of the plan's `of` watermarks was shorter in the run that moved the watermark last.
-
-        Where that is not known: in an earlier run of this application.
-        """
-        plans, moved_by = (self.report.plans, self.report.moved_by) if self.report is not None else ((), None)
-        plans = plans if moved_by is None else (moved_by,)
-        return any(plan.nodes[place].delay_ms < own.delay_ms for plan in plans if len(plan.nodes) == of)
-
-    def first_delay_ms(self, own: PlannedWatermark, of: int) -> int | None:
-        """The delay of a watermark at the first start, which the state has; None: a run of this application moved the
-        watermark last, or the state does not show it.
-        """
-        if self.checkpoint is None or (self.report is not None and self.report.moved_by is not None):
-            return None
-        stored = (one.delay_ms for one in self.checkpoint.delays if of == 1 or one.column == own.column)
-        return max(stored, default=None)
 
     @property
     def is_slowest_clock(self) -> bool:
@@ -409,18 +416,10 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     @property
     def history(self) -> Sequence[RecordedBatch]:
         """The recorded batches, the newest last: those of the last run if its start is known."""
-        if self.checkpoint is None or not self.checkpoint.history:
-            return self.run.history if self.run is not None else ()
-        started_ms = self.run.started_ms if self.run is not None else None
-        return [batch for batch in self.checkpoint.history if started_ms is None or batch.begin_ms >= started_ms]
-
-
-def last_reported(run: QueryRun | None) -> int | None:
-    """The last batch that a run has reported, or reports to be running."""
-    if run is None:
-        return None
-    batches = [run.progress.batch if run.progress else None, run.running.batch if run.running else None]
-    return max((batch for batch in batches if batch is not None), default=None)
+        if not self.stored.history:
+            return self.run.history
+        started_ms = self.run.started_ms
+        return [batch for batch in self.stored.history if started_ms is None or batch.begin_ms >= started_ms]
 
 
 def current(facts: QueryFacts) -> QueryFacts:
@@ -437,7 +436,7 @@ def _moved_past(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> b
 
     A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
     """
-    last = last_reported(run)
+    last = run.last_batch
     if last is None:
         begun_ms = checkpoint.batch_timestamp_ms
         return report.heard_ms is None or begun_ms is None or begun_ms > report.heard_ms

@@ -9,9 +9,8 @@ import re
 import stat
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, Protocol, Self, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -38,27 +37,42 @@ class RemoteError(Exception):
     """A store does not answer, or refuses: nothing about its files is known; one line has the reason."""
 
 
-class StorePath(Protocol):
-    """The path of a file or directory in a store; its methods raise VanishedError and RemoteError."""
+class StoredFiles(Protocol):
+    """The files and directories below a URI in a store, each by its path there; VanishedError and RemoteError."""
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """The URI, and what changes once the query there was replaced by another one."""
+        ...
+
+    def sizes(self, below: str) -> dict[str, int]:
+        """The files and directories in a directory, with their sizes (bytes)."""
+        ...
+
+    def read(self, below: str) -> bytes:
+        """The content of a file, which never changes."""
+        ...
+
+    def written_ms(self, below: str) -> int | None:
+        """When a file was written (epoch ms); None: not known."""
+        ...
+
+
+class StorePath(Struct, frozen=True):
+    """The path of a file or directory in a store."""
+
+    files: StoredFiles
+    below: str = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Its names from the top; others once the query there was replaced by another one."""
-        ...
+        return *self.files.root, *self.below.split("/")
 
-    def __truediv__(self, name: str) -> Self: ...
+    def __truediv__(self, name: str) -> "StorePath":
+        return StorePath(self.files, f"{self.below}/{name}".lstrip("/"))
 
-    def sizes(self) -> dict[str, int]:
-        """The files and directories in it, with their sizes (bytes)."""
-        ...
-
-    def read(self) -> bytes:
-        """Its content, which never changes."""
-        ...
-
-    def written_ms(self) -> int | None:
-        """When it was written (epoch ms); None: not known."""
-        ...
+    def __str__(self) -> str:
+        return f"{self.files.root[0]}/{self.below}".rstrip("/")
 
 
 AnyPath = Path | StorePath
@@ -66,7 +80,7 @@ AnyPath = Path | StorePath
 
 def read_bytes(path: AnyPath, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; VanishedError or UnreadableError otherwise."""
-    content = read_head(path, limit + 1) if isinstance(path, Path) else path.read()
+    content = read_head(path, limit + 1) if isinstance(path, Path) else path.files.read(path.below)
     if len(content) > limit:
         raise UnreadableError(f"{_place(path)} is larger than {limit:,} bytes")
     return content
@@ -101,7 +115,7 @@ def numbers(directory: AnyPath) -> list[int]:
 def names(directory: AnyPath) -> list[str]:
     """The names in `directory`; VanishedError or UnreadableError if it cannot be listed."""
     if not isinstance(directory, Path):
-        return list(directory.sizes())
+        return list(directory.files.sizes(directory.below))
     try:
         return os.listdir(directory)
     except OSError as error:
@@ -111,7 +125,7 @@ def names(directory: AnyPath) -> list[str]:
 def written_ms(path: AnyPath) -> int | None:
     """When a file was last written (epoch ms); None: not known."""
     if not isinstance(path, Path):
-        return path.written_ms()
+        return path.files.written_ms(path.below)
     try:
         return os.stat(path).st_mtime_ns // 1_000_000
     except OSError:
@@ -148,7 +162,11 @@ class Cached(Generic[T]):
         """The decoded file; VanishedError or UnreadableError, which are cached as well."""
         version, known = _version(path), self._known.get(path.parts)
         if known is None or known[0] != version:
-            known = version, self._read(path)
+            try:
+                content: T | UnreadableError = decode_file(path, self._decode, self._limit)
+            except UnreadableError as error:
+                content = error
+            known = version, content
             self._known.pop(path.parts, None)
             self._known[path.parts] = known
             while len(self._known) > self._keep:
@@ -156,12 +174,6 @@ class Cached(Generic[T]):
         if isinstance(known[1], UnreadableError):
             raise known[1]
         return known[1]
-
-    def _read(self, path: AnyPath) -> T | UnreadableError:
-        try:
-            return decode_file(path, self._decode, self._limit)
-        except UnreadableError as error:
-            return error
 
 
 def _version(path: AnyPath) -> object:
@@ -247,12 +259,11 @@ def decode_offsets(content: bytes) -> BatchOffsets:
     version, (first, *lines) = _lines(content)
     is_epoch = not first.strip() and lines  # continuous processing writes an empty line
     metadata = None if is_epoch else decode_json(first, _Metadata)
-    read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
     return BatchOffsets(
         timestamp_ms=None if metadata is None else metadata.batch_timestamp_ms,
         watermark_ms=None if metadata is None else _watermark(metadata.batch_watermark_ms),
         conf={} if metadata is None else metadata.conf,
-        sources=tuple(read(position, line) for position, line in enumerate(lines)),
+        sources=tuple(_source_of(version, position, line) for position, line in enumerate(lines)),
         newer_format=None if version in VERSIONS else version,
         inputs=tuple(map(hash, lines)),
     )
@@ -275,7 +286,7 @@ def decode_source(source: str, text: str) -> SourceOffsets:
 
 
 def _lines(content: bytes) -> tuple[str, list[bytes]]:
-    """The version, which may be newer than the known ones, and at least one line after it."""
+    """The version, which may be a newer one, and at least one line after it."""
     first, *rest = content.split(b"\n")
     version = one_line(first.decode(errors="replace"), 20)
     if not _NEWER.fullmatch(version):
@@ -289,21 +300,14 @@ def _watermark(value: int) -> int | None:
     return value if value > 0 else None
 
 
-def _source_by_position(position: int, line: bytes) -> SourceOffsets:
-    return _source(str(position), line)
-
-
-def _source_by_id(position: int, line: bytes) -> SourceOffsets:
+def _source_of(version: str, position: int, line: bytes) -> SourceOffsets:
+    """A source by its position in v1, by its id in v2, and in newer versions if the line begins with one."""
     source, colon, offset = line.partition(b":")
+    if version == "v1" or (version != "v2" and (line == _VOID or not _SOURCE_ID.fullmatch(source))):
+        return _source(str(position), line)
     if not colon:
         return SourceOffsets(str(position), "unreadable", one_line(line.decode(errors="replace")))
     return _source(one_line(source.decode(errors="replace"), 80), offset)
-
-
-def _source_of_newer(position: int, line: bytes) -> SourceOffsets:
-    """A source by its id, if the line begins with something like one."""
-    is_named = _SOURCE_ID.fullmatch(line.partition(b":")[0]) and line != _VOID
-    return (_source_by_id if is_named else _source_by_position)(position, line)
 
 
 def _source(source: str, line: bytes) -> SourceOffsets:
@@ -314,12 +318,12 @@ def _source(source: str, line: bytes) -> SourceOffsets:
         value = decode_json(line, cast(type[Any], Any))
     except UnreadableError:
         return SourceOffsets(source, "unreadable", text)
-    if _is_offset(value):
+    if _is_int64(value):
         return SourceOffsets(source, "number", text, {"": value})
     if not isinstance(value, dict):
         return SourceOffsets(source, "json", text)
     fields = cast(dict[str, Any], value)
-    if list(fields) == ["logOffset"] and _is_offset(fields["logOffset"]):
+    if list(fields) == ["logOffset"] and _is_int64(fields["logOffset"]):
         return SourceOffsets(source, "files", text, {"logOffset": fields["logOffset"]})
     partitions = _kafka(fields)
     return SourceOffsets(source, "kafka" if partitions else "json", text, partitions)
@@ -332,13 +336,13 @@ def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
         if not isinstance(partitions, dict):
             return None
         for partition, offset in cast(dict[str, Any], partitions).items():
-            if not (partition.isdecimal() and _is_offset(offset)):
+            if not (partition.isdecimal() and _is_int64(offset)):
                 return None
             offsets[f"{topic}/{partition}"] = offset
     return offsets or None
 
 
-def _is_offset(value: object) -> bool:
+def _is_int64(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
@@ -412,8 +416,8 @@ def nested(field: Field) -> RowType | None:
 
 def delay_of(field: Field) -> int | None:
     """The delay (ms) of the watermark on this column, if it has one."""
-    delay = field.metadata.get(DELAY)
-    return delay if isinstance(delay, int) and not isinstance(delay, bool) and 0 <= delay < 2**63 else None
+    delay = field.metadata.get(DELAY, -1)
+    return delay if _is_int64(delay) and delay >= 0 else None
 
 
 def _long_utf(content: bytes, at: int) -> tuple[str, int]:
@@ -437,14 +441,3 @@ def _utf(content: bytes, at: int) -> tuple[str, int]:
     if len(chunk) < size:
         raise ValueError
     return chunk.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"), at + size
-
-
-_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
-
-
-def time_ms(text: str | None) -> int | None:
-    """An ISO time in Spark's form; None for anything else."""
-    try:
-        return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // _MS
-    except (ValueError, TypeError, OverflowError):
-        return None

@@ -20,9 +20,10 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from msgspec import Struct
 
 from ...system.errors import UsageError, one_line
-from ...system.rest import Rest, RestError, RestSecurity, Service
+from ...system.rest import Rest, RestError, Service
 from .event_log import CODECS, IN_PROGRESS
 from .files import Int64, RemoteError
+from .reports import RemoteFiles
 
 LOG_LIMIT = 512 * 1024 * 1024
 """Longest zip (bytes) of an event log."""
@@ -106,11 +107,6 @@ def place_of(address: str) -> Place:
     return Place("/".join((f"{scheme}://{host}", *parts)), application, attempt)
 
 
-def rest_at(place: Place, security: RestSecurity) -> Rest:
-    """What asks the server; UsageError for an address or a security file that cannot be used."""
-    return Rest(place.url, security, SPARK_HTTP)
-
-
 def applications_of(rest: Rest) -> list[Listed]:
     """All applications of the server, the last started first. RestError."""
     listed = rest.get("/api/v1/applications", list[Listed])
@@ -167,7 +163,7 @@ def _words_of(listed: Sequence[Listed]) -> str:
     return ", ".join(words[:_MAX_NAMED]) + more or "none"
 
 
-class LogOverHttp:
+class LogOverHttp(RemoteFiles):
     """A private copy of the event log of an application; of its newest attempt unless one is given."""
 
     def __init__(self, rest: Rest, application: str, attempt: str | None) -> None:
@@ -182,8 +178,6 @@ class LogOverHttp:
         self._fetched_s = float("-inf")
         self._renamed_s: float | None = None
         self.every_s = MIN_INTERVAL_S
-        self.as_of_ms: int | None = None
-        """How long to wait until the next refresh."""
 
     def refresh(self) -> None:
         """Fetch the log if it may have grown; RemoteError if that fails: the copy stays as it was."""
@@ -234,7 +228,10 @@ class LogOverHttp:
             try:
                 self._rest.save(path, "application/octet-stream", file, LOG_LIMIT, LOG_S)
             except RestError as error:
-                if error.status != 500 or not self._may_be_renamed(began_s):
+                if error.status != 500:
+                    raise
+                self._renamed_s = began_s if self._renamed_s is None else self._renamed_s
+                if began_s - self._renamed_s > RENAMED_S:
                     raise
                 return
             self._renamed_s, sent_ms = None, time.time_ns() // 1_000_000
@@ -245,10 +242,6 @@ class LogOverHttp:
         self._fetched, self._fetched_s, self.as_of_ms = attempt, time.monotonic(), sent_ms
         took_s = self._fetched_s - began_s
         self.every_s = min(max(_INTERVAL_RATIO * took_s, MIN_INTERVAL_S), MAX_INTERVAL_S)
-
-    def _may_be_renamed(self, now_s: float) -> bool:
-        self._renamed_s = now_s if self._renamed_s is None else self._renamed_s
-        return now_s - self._renamed_s <= RENAMED_S
 
 
 def _unpack(file: IO[bytes], directory: Path, written_ms: int) -> None:
@@ -268,7 +261,8 @@ def _unpack(file: IO[bytes], directory: Path, written_ms: int) -> None:
                 path.unlink()
                 have = 0
             with archive.open(entry) as content, path.open("ab") as out:
-                _skip(content, have)
+                while have > 0 and (known := content.read(min(have, _PIECE))):
+                    have -= len(known)
                 while piece := content.read(_PIECE):
                     out.write(piece)
             os.utime(path, ns=(written_ms * 1_000_000, written_ms * 1_000_000))
@@ -311,8 +305,3 @@ def _files_in(archive: ZipFile) -> dict[str, ZipInfo]:
     if sum(entry.file_size for entry in files.values()) > UNPACKED_LIMIT:
         raise BadZipFile(f"its log has more than {UNPACKED_LIMIT >> 30} GB: this is not read")
     return files
-
-
-def _skip(content: IO[bytes], length: int) -> None:
-    while length > 0 and (piece := content.read(min(length, _PIECE))):
-        length -= len(piece)

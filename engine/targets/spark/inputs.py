@@ -3,7 +3,7 @@
 Channels come from the query's taps, or else are the partitions that the broker reports.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -12,25 +12,44 @@ from msgspec.structs import replace
 
 from ...snapshot import UNCOUNTED, ChannelView, SourcePosition, WhatIf
 from ..topic import PartitionFacts, TopicFacts
+from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
 from .nodes import Nodes
 from .tapped import InputBatch, InputFacts
-from .watermark import Channels
 
 _RATE_BATCHES = 8
 """Batches over which a channel's rate is measured."""
 
 
+class Channels(Struct, frozen=True, kw_only=True):
+    """The channels of a query, and what its taps count."""
+
+    views: list[ChannelView] = []
+    origin: Literal["tap", "broker"] | None = None
+    """Where the channels come from; None: no tap or broker reports them."""
+    without_times: bool = False
+    """The broker's event times are left out: it is not known which column the watermark uses."""
+    inputs: tuple[InputFacts, ...] = ()
+    """The tapped inputs."""
+    whatif: list[WhatIf] | None = None
+    """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
+    barrel_whatif: list[WhatIf] | None = None
+    """The same with a clock driven by the slowest channel."""
+    bucket_ms: int | None = None
+    """The width of the what-if's buckets."""
+
+
 def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
     """The channels at `now_ms` (epoch ms), with watermarks by the delays of the nodes."""
-    inputs = facts.run.inputs if facts.run is not None else ()
-    views, topics = channels_of_taps(inputs, nodes, now_ms), facts.topics
-    origin: Literal["tap", "broker"] | None = "tap" if views else "broker" if topics is not None else None
-    without_times = origin == "broker" and topics is not None and topics.assumed
-    if origin == "broker" and topics is not None:
-        views = channels_of_topics(topics, nodes.delay_ms, without_times=without_times)
+    inputs = facts.run.inputs
+    views = channels_of_taps(inputs, nodes, now_ms)
+    origin: Literal["tap", "broker"] | None = "tap" if views else None
+    without_times = False
+    if not views and facts.topics is not None:
+        origin, without_times = "broker", facts.topics.assumed
+        views = channels_of_topics(facts.topics, nodes.delay_ms, without_times=without_times)
     taps = nodes.only.taps if nodes.only is not None else ()
     tap = taps[0] if len(taps) == 1 else None  # with several on one clock, no tap knows the others' effect
     counts = tap.lateness if tap is not None and not facts.is_slowest_clock else None  # by the fastest channel's clock
@@ -49,25 +68,24 @@ def channels_of_taps(inputs: Sequence[InputFacts], nodes: Nodes, now_ms: int) ->
     """The channels of taps; if several inputs have channels, a channel's name begins with its input's."""
     delays = {tap.name: node.delay_ms for node in nodes.nodes for tap in node.taps}
     taps = [tap for tap in inputs if tap.channels]
-    return [
-        view for tap in taps for view in _channels_of_tap(tap, delays.get(tap.name), now_ms, is_named=len(taps) > 1)
-    ]
-
-
-def _channels_of_tap(tap: InputFacts, delay_ms: int | None, now_ms: int, *, is_named: bool) -> Iterator[ChannelView]:
-    last_seen = {name: batch.timestamp_ms for batch in tap.recent for name in batch.channels}
-    rates = _rates(tap.recent[-_RATE_BATCHES:])
-    for name, channel in tap.channels.items():
-        seen_ms = last_seen.get(name)
-        yield replace(
-            UNCOUNTED,
-            channel=f"{tap.name}/{name}" if is_named else name,
-            watermark_ms=None if delay_ms is None else channel.max_ms - delay_ms,
-            max_event_ms=channel.max_ms,
-            records=channel.rows,
-            quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
-            rate=None if rates is None else rates.get(name, 0.0),
-        )
+    views: list[ChannelView] = []
+    for tap in taps:
+        delay_ms = delays.get(tap.name)
+        last_seen = {name: batch.timestamp_ms for batch in tap.recent for name in batch.channels}
+        rates = _rates(tap.recent[-_RATE_BATCHES:])
+        for name, channel in tap.channels.items():
+            seen_ms = last_seen.get(name)
+            view = replace(
+                UNCOUNTED,
+                channel=f"{tap.name}/{name}" if len(taps) > 1 else name,
+                watermark_ms=None if delay_ms is None else channel.max_ms - delay_ms,
+                max_event_ms=channel.max_ms,
+                records=channel.rows,
+                quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
+                rate=None if rates is None else rates.get(name, 0.0),
+            )
+            views.append(view)
+    return views
 
 
 def _rates(batches: Sequence[InputBatch]) -> dict[str, float] | None:
@@ -84,34 +102,25 @@ def _rates(batches: Sequence[InputBatch]) -> dict[str, float] | None:
 
 
 def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_times: bool = False) -> list[ChannelView]:
-    """The partitions, as far as the query has read them, with the watermark that Spark's clock would have by each
-    alone.
-    """
+    """The partitions as far as the query has read them, with the watermark of Spark's clock by each alone."""
     is_named = len({partition.topic for partition in topics.partitions}) > 1
-    return [
-        _channel_of_partition(
-            partition, delay_ms, is_named=is_named, is_current=topics.trouble is None, without_times=without_times
+
+    def view(partition: PartitionFacts) -> ChannelView:
+        event_ms, newest_ms = (None, None) if without_times else (partition.event_ms, partition.newest_ms)
+        behind_ms = None if event_ms is None or newest_ms is None else max(0, newest_ms - event_ms)
+        unread = partition.unread if topics.trouble is None else None
+        has_data = event_ms is not None or (without_times and bool(partition.position))
+        return replace(
+            UNCOUNTED,
+            channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
+            watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
+            max_event_ms=event_ms,
+            state="active" if has_data else "never_seen",
+            backlog=unread,
+            behind_end_ms=None if unread is None else behind_ms,
         )
-        for partition in topics.partitions
-    ]
 
-
-def _channel_of_partition(
-    partition: PartitionFacts, delay_ms: int | None, *, is_named: bool, is_current: bool, without_times: bool
-) -> ChannelView:
-    event_ms = None if without_times else partition.event_ms
-    newest_ms = None if without_times else partition.newest_ms
-    unread = partition.unread if is_current else None
-    has_data = event_ms is not None or (without_times and bool(partition.position))
-    return replace(
-        UNCOUNTED,
-        channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
-        watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
-        max_event_ms=event_ms,
-        state="active" if has_data else "never_seen",
-        backlog=unread,
-        behind_end_ms=None if event_ms is None or newest_ms is None or unread is None else max(0, newest_ms - event_ms),
-    )
+    return [view(partition) for partition in topics.partitions]
 
 
 def _whatif(tap: InputFacts, delays_ms: Sequence[int], counts: Sequence[int] | None) -> list[WhatIf] | None:
@@ -145,8 +154,8 @@ class Unmoved(Struct, frozen=True):
 
 def offsets_of(facts: QueryFacts) -> list[SourceOffsets]:
     """The position of each source: in the checkpoint, or at the end of the last reported batch."""
-    if facts.checkpoint is not None and facts.checkpoint.sources:
-        return list(facts.checkpoint.sources)
+    if facts.stored.sources:
+        return list(facts.stored.sources)
     reported = facts.progress.sources if facts.progress is not None else ()
     return [
         decode_source(str(number), "-" if source.end is None else source.end) for number, source in enumerate(reported)
@@ -160,61 +169,46 @@ def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePositi
     reported = sources if len(sources) == len(offsets) else [None] * len(offsets)
     counted = unmoved if len(unmoved) == len(offsets) else [None] * len(offsets)
     return [
-        _position(
-            source,
-            progress,
-            facts.topics,
-            batches_unmoved=batches,
-            is_numbered=len(offsets) > 1,
-            is_real_time=facts.is_real_time,
-        )
+        _position(facts, source, progress, batches_unmoved=batches, is_numbered=len(offsets) > 1)
         for source, progress, batches in zip(offsets, reported, counted, strict=True)
     ]
 
 
 def _position(
+    facts: QueryFacts,
     source: SourceOffsets,
     progress: SourceProgress | None,
-    topics: TopicFacts | None,
     *,
     batches_unmoved: int | None,
     is_numbered: bool,
-    is_real_time: bool,
 ) -> SourcePosition:
-    offsets: dict[str, int] | int | str | None = source.text
+    offsets, position = source.offsets or {}, source.text
     if source.kind == "kafka":
-        description, offsets = _topics(source.offsets or {}), source.offsets
+        topics = sorted({name.rpartition("/")[0] for name in offsets})
+        text = f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
+        position = offsets
     else:
-        description = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
-        if source.kind == "nothing":
-            offsets = None
-        elif source.kind in ("files", "number"):
-            offsets = next(iter((source.offsets or {}).values()), None)
+        text = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
+        if source.kind in ("files", "number", "nothing"):
+            position = next(iter(offsets.values()), None)
     return SourcePosition(
-        description=f"source {source.source}: {description}" if is_numbered else description,
-        offsets=offsets,
-        backlog=_backlog(source, progress, topics, is_real_time=is_real_time),
+        description=f"source {source.source}: {text}" if is_numbered else text,
+        offsets=position,
+        backlog=_backlog(facts, source, progress),
         batches_unmoved=batches_unmoved,
     )
 
 
-def _topics(offsets: dict[str, int]) -> str:
-    topics = sorted({name.rpartition("/")[0] for name in offsets})
-    return f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
-
-
-def _backlog(
-    source: SourceOffsets, progress: SourceProgress | None, topics: TopicFacts | None, *, is_real_time: bool
-) -> int | None:
+def _backlog(facts: QueryFacts, source: SourceOffsets, progress: SourceProgress | None) -> int | None:
     """The unread records of a source, by the broker, else by the source's own report; None: not known."""
-    if topics is None or source.kind != "kafka":
-        return None if progress is None else _reported_backlog(progress, is_real_time=is_real_time)
-    if topics.trouble is not None:  # what the query once reported is not so now
+    if facts.topics is None or source.kind != "kafka":
+        return None if progress is None else _reported_backlog(progress, is_real_time=facts.is_real_time)
+    if facts.topics.trouble is not None:  # what the query once reported is not so now
         return None
     read = source.offsets or {}
-    unread = [part.unread for part in topics.partitions if f"{part.topic}/{part.partition}" in read]
-    known = [number for number in unread if number is not None]
-    return sum(known) if len(known) == len(unread) else None
+    unread = [part.unread for part in facts.topics.partitions if f"{part.topic}/{part.partition}" in read]
+    counted = known(*unread)
+    return sum(counted) if len(counted) == len(unread) else None
 
 
 def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | None:
@@ -233,19 +227,17 @@ def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | No
 
 def rows_per_second_of(facts: QueryFacts) -> float | None:
     """The rate by the query's report, or by Kafka's offsets."""
-    if facts.progress is not None:
-        return facts.progress.input_rows_per_second
-    return facts.checkpoint.rows_per_second if facts.checkpoint is not None else None
+    return facts.stored.rows_per_second if facts.progress is None else facts.progress.input_rows_per_second
 
 
 def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:
     """The input that left the watermark as it was: by the offsets in a checkpoint, else by the reported rows."""
     if watermark_ms is None:
         return Unmoved()
-    if facts.checkpoint is not None and len(facts.checkpoint.history) > 1:
-        return _unmoved_by_offsets(facts.checkpoint, watermark_ms)
+    if len(facts.stored.history) > 1:
+        return _unmoved_by_offsets(facts.stored, watermark_ms)
     run = facts.run
-    if run is None or run.progress is None or not run.history:
+    if run.progress is None or not run.history:
         return Unmoved()
     return Unmoved(run.unmoved if run.progress.watermark_ms == watermark_ms or run.unmoved is None else 0)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # a tap is imported if it is used
     """Makes a watch with the reader of state and the broker that the options choose."""
 
 READERS = ("none", "files", "spark")
+OF_CHECKPOINT = "for a checkpoint, which has one query"
 
 
 class FinishedLog(Struct, frozen=True):
@@ -92,7 +93,7 @@ def _open(address: str, options: TargetOptions) -> OpenedTarget:
         return _open_log(path, options, watch)
     if not path.exists():
         raise NothingThereError(address)
-    _refuse_query(options)
+    options.refuse(("query",), OF_CHECKPOINT)
     check(path)  # a wrong directory is reported before the screen opens
     source = SourceView(kind="checkpoint", description=str(path.absolute()))
     return AttachedTarget(watch(source, checkpoint=path), name_of(known_as(path)))
@@ -108,15 +109,10 @@ def _open_remote(address: str, options: TargetOptions, watch: "Watch") -> Opened
     remote = open_remote(address)
     if isinstance(remote, EventLogCopy):
         return _open_log(remote.local, options, watch, remote)
-    _refuse_query(options)
+    options.refuse(("query",), OF_CHECKPOINT)
     uri = remote.store.uri
     target = watch(SourceView(kind="checkpoint", description=uri), checkpoint=remote.path, remote=remote)
     return AttachedTarget(target, name_of(known_as(Path(without_scheme(uri)))))
-
-
-def _refuse_query(options: TargetOptions) -> None:
-    if options.query is not None:
-        raise UsageError("--query has no effect for a checkpoint, which has one query; leave it out")
 
 
 def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "RemoteLog | None" = None) -> OpenedTarget:
@@ -140,12 +136,11 @@ def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "Remot
 
 def _open_published(address: str, wanted: str | None, watch: "Watch") -> AttachedTarget:
     """A published query, by its own name or the job's."""
-    from .reports import JobReports, find_published, is_published, sure_of
-
-    if not is_published(address):
-        raise NothingThereError(address)
+    from .reports import JobReports, find_published, sure_of
 
     job = find_published(address)
+    if job is None:
+        raise NothingThereError(address)
     queries = job.publication.queries
     of_job = address in (job.name, job.publication.app, job.publication.app_id)
     if wanted is None and (not of_job or any(query.name == address for query in queries)):
@@ -160,13 +155,13 @@ def open_over_http(address: str, options: TargetOptions) -> OpenedTarget:
 
     UsageError, one line, if there is no such application or query, or the server gives no usable answer.
     """
-    from ...system.rest import RestError, RestSecurity
+    from ...system.rest import Rest, RestError, RestSecurity
     from .driver import DriverReports
-    from .history_server import LogOverHttp, applications_of, chosen, is_driver, place_of, rest_at
+    from .history_server import SPARK_HTTP, LogOverHttp, applications_of, chosen, is_driver, place_of
     from .watch import QueryWatch
 
     place = place_of(address)
-    rest = rest_at(place, RestSecurity(options.ca_file, options.client_cert, options.auth_file))
+    rest = Rest(place.url, RestSecurity(options.ca_file, options.client_cert, options.auth_file), SPARK_HTTP)
     try:
         listed = applications_of(rest)
         application, of_driver = chosen(listed, place), is_driver(rest, listed)

@@ -9,8 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .checkpoint import CheckpointFacts
-from .facts import QueryFacts, QueryRun
+from . import known
+from .checkpoint import WATERMARK_POLICY, CheckpointFacts
+from .facts import QueryFacts, QueryRun, Report
 from .plan import PlanFacts
 from .tapped import InputFacts
 
@@ -54,9 +55,8 @@ class Node(Struct, frozen=True, kw_only=True):
         Spark's report takes precedence over a tap's: Spark moves a filter after `withWatermark` before it, so some rows
         that the tap saw never reach the watermark.
         """
-        seen_ms = max((tap.max_ms for tap in self.taps if tap.max_ms is not None), default=None)
-        greatest_ms = self.max_ms if self.max_ms is not None or self.filtered_taps else seen_ms
-        return self._behind(greatest_ms)
+        seen_ms = max(known(*(tap.max_ms for tap in self.taps)), default=None)
+        return self._behind(self.max_ms if self.max_ms is not None or self.filtered_taps else seen_ms)
 
     @property
     def at_least_ms(self) -> int | None:
@@ -66,9 +66,8 @@ class Node(Struct, frozen=True, kw_only=True):
     @property
     def barrel_ms(self) -> int | None:
         """The watermark by its slowest channel; None if not all channels are known."""
-        reached = [tap.barrel_ms for tap in self.taps]
-        known = [time for time in reached if time is not None]
-        return self._behind(min(known)) if known and len(known) == len(reached) else None
+        reached = known(*(tap.barrel_ms for tap in self.taps))
+        return self._behind(min(reached)) if reached and len(reached) == len(self.taps) else None
 
     def _behind(self, event_ms: int | None) -> int | None:
         return None if self.delay_ms is None or event_ms is None else event_ms - self.delay_ms
@@ -94,15 +93,14 @@ class Nodes(Struct, frozen=True):
 
 def nodes_of(facts: QueryFacts) -> Nodes:
     """The nodes by the plan; without a plan those in the state, with the delays of the first start."""
-    checkpoint, run = facts.checkpoint, facts.run
-    kept = _POLICIES.get(checkpoint.watermark_policy if checkpoint is not None else None)
-    policy = kept or _POLICIES.get(run.watermark_policy if run is not None else None)
-    if run is not None and run.plan is not None:
-        return Nodes(_nodes_of_plan(facts, run, run.plan), policy)
-    return Nodes(() if checkpoint is None else _nodes_of_state(checkpoint), policy)
+    policy = _POLICIES.get(facts.stored.conf.get(WATERMARK_POLICY)) or _POLICIES.get(facts.run.watermark_policy)
+    if facts.plan is not None:
+        return Nodes(_nodes_of_plan(facts, facts.plan), policy)
+    return Nodes(_nodes_of_state(facts.stored), policy)
 
 
-def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[Node, ...]:
+def _nodes_of_plan(facts: QueryFacts, plan: PlanFacts) -> tuple[Node, ...]:
+    run = facts.run
     taps = {tap.name: tap for tap in run.inputs}
     reported = len(run.progress.sources) if run.progress is not None else None
     is_mapped = reported == 1 or plan.leaves == reported  # joined tables are leaves, too: then the order is not clear
@@ -122,28 +120,47 @@ def _nodes_of_plan(facts: QueryFacts, run: QueryRun, plan: PlanFacts) -> tuple[N
                 taps=tuple(taps[name] for name in node.inputs if name in taps),
                 max_ms=max_ms if min_ms == max_ms else None,
                 at_least_event_ms=min_ms,
-                at_most_event_ms=min((ms for ms in (max_ms, read_ms) if ms is not None), default=None),
+                at_most_event_ms=min(known(max_ms, read_ms), default=None),
                 sources=sources[place] if is_mapped else None,
                 silent=is_mapped and is_silent,
                 above=node.above,
                 after_state=node.after_state,
                 filtered_taps=node.filtered_taps or plan.slowest_clock,
-                raised=facts.is_raised(place, node, len(plan.nodes)),
-                first_delay_ms=facts.first_delay_ms(node, len(plan.nodes)),
+                raised=_is_raised(facts.report, plan, place),
+                first_delay_ms=_first_delay_ms(facts, plan, place),
             )
         )
     return tuple(nodes)
 
 
+def _is_raised(report: Report | None, plan: PlanFacts, place: int) -> bool:
+    """Whether the delay of a watermark was shorter in the run that moved the watermark last; where that is not known,
+    in an earlier run of this application.
+    """
+    plans = () if report is None else report.plans if report.moved_by is None else (report.moved_by,)
+    same = [earlier.nodes[place] for earlier in plans if len(earlier.nodes) == len(plan.nodes)]
+    return any(node.delay_ms < plan.nodes[place].delay_ms for node in same)
+
+
+def _first_delay_ms(facts: QueryFacts, plan: PlanFacts, place: int) -> int | None:
+    """The delay of a watermark at the first start, which the state has; None: a run of this application moved the
+    watermark last, or the state does not show it.
+    """
+    if facts.report is not None and facts.report.moved_by is not None:
+        return None
+    own = plan.nodes[place]
+    stored = (one.delay_ms for one in facts.stored.delays if len(plan.nodes) == 1 or one.column == own.column)
+    return max(stored, default=None)
+
+
 def _read_ms(facts: QueryFacts, sources: Sequence[int]) -> int | None:
     """The greatest event time (ms) found at the broker before the positions of sources; None: not of each partition."""
-    topics, offsets = facts.topics, facts.checkpoint.sources if facts.checkpoint is not None else ()
+    topics, offsets = facts.topics, facts.stored.sources
     if topics is None or topics.assumed:
         return None
     names = {name for place in sources if place < len(offsets) for name in offsets[place].offsets or {}}
-    times = [part.event_ms for part in topics.partitions if f"{part.topic}/{part.partition}" in names]
-    known = [ms for ms in times if ms is not None]
-    return max(known) if names and len(known) == len(names) else None
+    times = known(*(part.event_ms for part in topics.partitions if f"{part.topic}/{part.partition}" in names))
+    return max(times) if names and len(times) == len(names) else None
 
 
 def _bounds_of(
@@ -179,6 +196,6 @@ def _nodes_of_state(checkpoint: CheckpointFacts) -> tuple[Node, ...]:
     """The nodes in the state; several operators may have the delay of one node."""
     delays = {(None if delay.windowed else delay.column, delay.delay_ms) for delay in checkpoint.delays}
     named = {delay_ms for column, delay_ms in delays if column is not None}
-    known = [(column, delay_ms) for column, delay_ms in delays if column is not None or delay_ms not in named]
-    is_all = len(known) >= len(checkpoint.sources)
-    return tuple(Node(column=column, delay_ms=delay_ms, alone=is_all) for column, delay_ms in sorted(known, key=str))
+    own = [(column, delay_ms) for column, delay_ms in delays if column is not None or delay_ms not in named]
+    is_all = len(own) >= len(checkpoint.sources)
+    return tuple(Node(column=column, delay_ms=delay_ms, alone=is_all) for column, delay_ms in sorted(own, key=str))

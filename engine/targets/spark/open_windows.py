@@ -5,7 +5,6 @@ Anything unreadable is named, never guessed: other state stores, other operators
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import repeat
@@ -16,13 +15,12 @@ from msgspec.structs import replace
 
 from ...snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
 from ...system.errors import one_line
-from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
+from .checkpoint import SCHEMA_LIMIT, STATE_PROVIDER, CheckpointFacts
 from .files import (
     AT_ONCE,
     SESSION_WINDOW,
     TIME_WINDOW,
     AnyPath,
-    RowType,
     StateSchema,
     UnreadableError,
     VanishedError,
@@ -136,7 +134,9 @@ class OpenWindowsTap:
             return tuple(operator.vanished(error) for operator in self._operators.values())
         except UnreadableError as error:
             return (OpenWindows(operator=0, reason=reason_of(error)),)
-        taps = [self._operator(number) for number in operators]
+        for number in set(operators) - self._operators.keys():
+            self._operators[number] = _OperatorTap(self._state / str(number), number, self._max_keys)
+        taps = [self._operators[number] for number in operators]
         if not isinstance(self._state, Path):
             partitions = (facts.shuffle_partitions or 0) * sum(tap.has_windows for tap in taps)
             for tap in taps:
@@ -145,11 +145,6 @@ class OpenWindowsTap:
 
     def close(self) -> None:
         """Nothing to close."""
-
-    def _operator(self, number: int) -> "_OperatorTap":
-        if number not in self._operators:
-            self._operators[number] = _OperatorTap(self._state / str(number), number, self._max_keys)
-        return self._operators[number]
 
 
 class _OperatorTap:
@@ -175,11 +170,15 @@ class _OperatorTap:
         if self._answer is not None and self._answer[0] == batch:
             return self._answer[1]
         try:
-            if batch is None and facts.in_flight is None and facts.batch is not None:
-                raise NotReadError("commits_unreadable")
             if batch is None:
-                raise NotReadError("no_batch")
-            layout, partitions = self._layout_of(facts), _partitions(facts)
+                is_unreadable = facts.in_flight is None and facts.batch is not None
+                raise NotReadError("commits_unreadable" if is_unreadable else "no_batch")
+            if self._given_up is not None:
+                return self._nothing(self._given_up)
+            layout = self._layout_of(facts)
+            partitions = facts.shuffle_partitions
+            if partitions is None or not 0 < partitions <= _MAX_PARTITIONS:
+                raise NotReadError("partitions_unknown")
         except UnreadableError as error:
             return self._nothing(reason_of(error))
         # A failure is kept too: damaged files are not read again before there are newer ones.
@@ -208,7 +207,7 @@ class _OperatorTap:
             return self.vanished(error)
         except TooManyKeysError:
             self._partitions = []
-            self._given_up = WindowsUnknown("too_many_keys", {"limit": self._max_keys})
+            self._given_up = self._given_up or WindowsUnknown("too_many_keys", {"limit": self._max_keys})
             return self._nothing(self._given_up)
         except UnreadableError as error:
             return self._nothing(reason_of(error))
@@ -216,8 +215,6 @@ class _OperatorTap:
 
     def _layout_of(self, facts: CheckpointFacts) -> Layout:
         """The layout of the rows; UnreadableError if they are not rows of windows in files."""
-        if self._given_up is not None:
-            raise NotReadError(self._given_up.code, **self._given_up.args)
         self._kind = self._kind or self._ask_kind()
         if self._kind in NO_WINDOWS:
             raise NotReadError("no_windows", kind=self._kind)
@@ -252,7 +249,7 @@ class _OperatorTap:
         size = sum(partition.bytes_to_load(version) for partition in self._partitions)
         if size > MAX_STORED_BYTES:
             self._given_up = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MAX_STORED_BYTES})
-            raise NotReadError(self._given_up.code, **self._given_up.args)
+            raise TooManyKeysError
         keys = 0
         with ThreadPoolExecutor(AT_ONCE) as pool:
             ways = self._partitions, repeat(version)
@@ -263,7 +260,7 @@ class _OperatorTap:
                     raise TooManyKeysError
 
     def _look(self, batch: int, layout: Layout) -> OpenWindows:
-        rows = list(self._sessions() if layout.session else self._time_windows())
+        rows = self._sessions() if layout.session else self._time_windows()
         return OpenWindows(
             operator=self._number,
             batch=batch,
@@ -277,7 +274,7 @@ class _OperatorTap:
             evicts=self._evicts,
         )
 
-    def _time_windows(self) -> Iterator[tuple[int, int, int, int]]:
+    def _time_windows(self) -> list[tuple[int, int, int, int]]:
         """End, start, keys and records of each window; its keys are spread over the partitions."""
         keys: Counter[Window] = Counter()
         records: Counter[Window] = Counter()
@@ -285,16 +282,16 @@ class _OperatorTap:
             for window, counts in partition.windows.items():
                 keys[window] += len(counts)
                 records[window] += sum(counts.values())
-        return ((end, start, keys[start, end], records[start, end]) for start, end in keys)
+        return [(end, start, keys[start, end], records[start, end]) for start, end in keys]
 
-    def _sessions(self) -> Iterator[tuple[int, int, int, int]]:
+    def _sessions(self) -> list[tuple[int, int, int, int]]:
         """The same of each session: two keys may have sessions with the same begin and end."""
-        return (
+        return [
             (end, start, 1, records)
             for partition in self._partitions
             for (start, end), counts in partition.windows.items()
             for records in counts.values()
-        )
+        ]
 
     def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
         return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)
@@ -303,9 +300,9 @@ class _OperatorTap:
 def _check_settings(facts: CheckpointFacts) -> None:
     if not facts.conf:
         raise NotReadError("settings_unreadable")
-    if facts.state_provider != _PROVIDER:
-        name = one_line(facts.state_provider or "unknown", 60).removesuffix("StateStoreProvider")
-        raise NotReadError("state_store", name=name)
+    provider = facts.conf.get(STATE_PROVIDER, "unknown").rpartition(".")[2]
+    if provider != _PROVIDER:
+        raise NotReadError("state_store", name=one_line(provider, 60).removesuffix("StateStoreProvider"))
     encoding = facts.conf.get(_ENCODING, "unsaferow")
     if encoding != "unsaferow":
         raise NotReadError("state_encoding", name=one_line(encoding, 20))
@@ -327,42 +324,24 @@ def _carries_watermark(schema: StateSchema) -> bool:
     return any(delay_of(field) is not None for field in (*schema.key.fields, *schema.value.fields))
 
 
-def _partitions(facts: CheckpointFacts) -> int:
-    partitions = facts.shuffle_partitions
-    if partitions is None or not 0 < partitions <= _MAX_PARTITIONS:
-        raise NotReadError("partitions_unknown")
-    return partitions
-
-
 def layout_of(schema: StateSchema, *, checksummed: bool) -> Layout:
     """The places in the rows; UnreadableError if they have no time window."""
-    sessions = _places(schema.value, SESSION_WINDOW)
-    at = sessions or _places(schema.key, TIME_WINDOW)
-    row = schema.value if sessions else schema.key
+    key, value = schema.key.fields, schema.value.fields
+    sessions = [index for index, field in enumerate(value) if SESSION_WINDOW in field.metadata]
+    at = sessions or [index for index, field in enumerate(key) if TIME_WINDOW in field.metadata]
+    row = value if sessions else key
     if len(at) != 1:
         raise NotReadError("several_time_windows" if at else "no_time_window")
-    window = nested(row.fields[at[0]])
+    window = nested(row[at[0]])
     if window is None or [field.type for field in window.fields] not in (["timestamp"] * 2, ["timestamp_ntz"] * 2):
         raise NotReadError("time_window_form")
+    # A session and its key precede the aggregates; so does the key in the old format of aggregations.
+    has_key = bool(sessions) or [field.name for field in value[: len(key)]] == [field.name for field in key]
+    counts = [
+        word_at(len(value), index)
+        for index, field in enumerate(value)
+        if field.name == "count" and field.type == "long" and not (has_key and index < len(key))
+    ]
     return Layout(
-        window_at=word_at(len(row.fields), at[0]),
-        counts_at=tuple(_counts_at(schema.key, schema.value)),
-        checksummed=checksummed,
-        session=bool(sessions),
+        window_at=word_at(len(row), at[0]), counts_at=tuple(counts), checksummed=checksummed, session=bool(sessions)
     )
-
-
-def _places(row: RowType, mark: str) -> list[int]:
-    return [index for index, field in enumerate(row.fields) if mark in field.metadata]
-
-
-def _counts_at(key: RowType, value: RowType) -> Iterator[int]:
-    """The places of the aggregates named `count`; in the old format of aggregations the key precedes them."""
-    width = len(key.fields)
-    names_of_key = [field.name for field in key.fields]
-    has_key = [field.name for field in value.fields[:width]] == names_of_key
-    if _places(value, SESSION_WINDOW):  # session, key columns, aggregates
-        has_key = True
-    for index, field in enumerate(value.fields):
-        if field.name == "count" and field.type == "long" and not (has_key and index < width):
-            yield word_at(len(value.fields), index)

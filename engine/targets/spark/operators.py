@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ...snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
 from ...verdict.monitor_snapshot import MAX_OPEN_WINDOWS
 from ...watermarks.settings import Session, Sliding, Tumbling, WindowSpec
-from .facts import BatchProgress, QueryFacts, StateFacts
+from .facts import BatchProgress, QueryFacts
 from .open_windows import OPERATOR_KINDS, OpenWindows
 from .plan import PlanFacts
 
@@ -33,7 +33,7 @@ class StoredState(Struct, frozen=True):
 
 def stored_state_of(facts: QueryFacts, watermark_ms: int | None) -> StoredState:
     """The state of a query with that watermark (epoch ms)."""
-    in_force = {mark.batch: mark.watermark_ms for mark in facts.checkpoint.history} if facts.checkpoint else {}
+    in_force = {mark.batch: mark.watermark_ms for mark in facts.stored.history}
     mode = output_mode_of(facts.plan, facts.windows, in_force)
     operators = operators_of(facts.plan, facts.progress, facts.windows)
     return StoredState(
@@ -76,16 +76,15 @@ def operators_of(
     else:
         return None
     # Spark numbers its operators from the sink on, and reports them in that order.
-    reported = dict(enumerate(progress.states)) if progress is not None else dict[int, StateFacts]()
-    if len(known) == len(reported) and all(operator.operator is None for operator in known):
-        numbers: list[int | None] = list(range(len(known)))  # as a driver of Spark 4.0 or older shows its plans
-    else:
-        numbers = [operator.operator for operator in known]
-    kept = {stored.operator: stored.keys for stored in state or () if stored.batch is not None}
-    rows: dict[int | None, int | None] = {**kept, **{number: report.rows for number, report in reported.items()}}
-    dropped: dict[int | None, int] = {number: report.dropped_at_least for number, report in reported.items()}
+    reported = progress.states if progress is not None else ()
+    numbers = [operator.operator for operator in known]
+    if len(known) == len(reported) and set(numbers) == {None}:
+        numbers = list(range(len(known)))  # as a driver of Spark 4.0 or older shows its plans
+    rows: dict[int | None, int | None] = {one.operator: one.keys for one in state or () if one.batch is not None}
+    rows |= {number: report.rows for number, report in enumerate(reported)}
+    dropped = {number: report.dropped_at_least for number, report in enumerate(reported)}
     return [
-        replace(operator, rows=rows.get(number), dropped=dropped.get(number))
+        replace(operator, rows=rows.get(number), dropped=None if number is None else dropped.get(number))
         for number, operator in zip(numbers, known, strict=True)
     ]
 
@@ -100,19 +99,16 @@ def output_mode_of(
     if plan is not None and plan.real_time_ms is not None:
         return "update"  # it has no other
     if plan is not None:
-        modes: set[OutputMode] = {
-            operator.output_mode for operator in plan.operators if operator.output_mode is not None
-        }
+        modes: set[OutputMode | None] = {operator.output_mode for operator in plan.operators}
+        modes.discard(None)
         return modes.pop() if len(modes) == 1 else None
     if not state or any(stored.kind not in _FOLLOW_THE_WATERMARK for stored in state):
         return None
-    return "complete" if any(stored.evicts and _keeps_ended(stored, in_force) for stored in state) else None
-
-
-def _keeps_ended(stored: OpenWindows, in_force: Mapping[int, int | None]) -> bool:
-    """Whether it still has windows that had ended by the watermark of its batch."""
-    watermark_ms = in_force.get(stored.batch) if stored.batch is not None else None
-    return watermark_ms is not None and any(window.end_ms <= watermark_ms for window in stored.windows)
+    for stored in state:
+        watermark_ms = None if stored.batch is None else in_force.get(stored.batch)
+        if stored.evicts and watermark_ms is not None and any(one.end_ms <= watermark_ms for one in stored.windows):
+            return "complete"
+    return None
 
 
 def windows_of(
@@ -208,16 +204,13 @@ def window_spec_of(state: Iterable[OpenWindows], shapes: dict[int, WindowShape])
     specs: set[WindowSpec] = set()
     for stored in state:
         if stored.kind == "session":
-            specs |= {Session(gap) for gap in _gaps(stored)}
+            # A session with one record is as long as the gap.
+            gaps = {window.end_ms - window.start_ms for window in stored.windows if window.records == 1}
+            if len(gaps) == 1:
+                specs.add(Session(gaps.pop()))
             continue
         shape = shapes.setdefault(stored.operator, WindowShape())
         spec = shape.add((window.start_ms, window.end_ms) for window in stored.windows)
         if spec is not None:
             specs.add(spec)
     return specs.pop() if len(specs) == 1 else None
-
-
-def _gaps(stored: OpenWindows) -> set[int]:
-    """The gap (ms) of its sessions: the length of a session with one record."""
-    gaps = {window.end_ms - window.start_ms for window in stored.windows if window.records == 1}
-    return gaps if len(gaps) == 1 else set()

@@ -46,15 +46,11 @@ class PlanFacts(Struct, frozen=True):
     leaves: int = 0
     """The number of the plan's leaves: its sources, and tables that it joins."""
     trigger_ms: int | None = None
-    """The trigger's interval; 0: a batch begins as soon as the last one has ended; None: not known (plans do not show
-    it).
-    """
+    """The trigger's interval; 0: a batch begins as the last one has ended; None: not known (plans do not show it)."""
     real_time_ms: int | None = None
     """The length of a batch in real-time mode; None: another mode."""
     writes: tuple[str, ...] | None = None
-    """The addresses of the topics that its sink is set to write; None: not known (plans do not show it), or another
-    sink.
-    """
+    """The addresses of the topics that its sink is set to write; None: another sink, or not known (as by plans)."""
     slowest_clock: bool = False
     """The slowest partition drives the clock: a setting of Databricks (`ADVANCEMENT`)."""
 
@@ -96,12 +92,13 @@ def record_time(column: str, below: Sequence[str]) -> str | None:
     wanted, path = column, ""
     for text in below:
         if leaf := _KAFKA.match(text):
-            return _of_leaf(wanted, path, leaf["columns"].split(", "))
+            name = wanted.partition("#")[0] if wanted in leaf["columns"].split(", ") else None
+            if name == "timestamp" and not path:
+                return RECORD
+            return path if name == "value" and path else None
         if text.startswith("Project ["):
             definition = _defined(wanted, text)
-            if definition is None:
-                return None
-            simple = _simplified(definition, path)
+            simple = None if definition is None else _simplified(definition, path)
             if simple is None:
                 return None
             wanted, path = simple
@@ -149,16 +146,6 @@ def _simplified(expression: str, path: str) -> tuple[str, str] | None:
         else:
             return None
     return expression, path
-
-
-def _of_leaf(attribute: str, path: str, columns: Sequence[str]) -> str | None:
-    """The place, if the attribute is a column of Kafka's source."""
-    if attribute not in columns:
-        return None
-    name = attribute.partition("#")[0]
-    if name == "timestamp" and not path:
-        return RECORD
-    return path if name == "value" and path else None
 
 
 TAP = "wmtop:"
@@ -232,26 +219,31 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     leaves = [at for at in ends if not listed[at][1].startswith(_REUSED)]
     marks = {at: match for at, (_, text) in enumerate(listed) if (match := _WATERMARK.match(text))}
     places = {at: number for number, at in enumerate(marks)}
-    kinds: list[OperatorKind | None] = [_kind(text) for _, text in listed]
-    operators: dict[int, OperatorKind] = {at: kind for at, kind in enumerate(kinds) if kind is not None}
+    operators: dict[int, OperatorKind] = {
+        at: kind
+        for at, (_, text) in enumerate(listed)
+        for start, kind in _OPERATORS
+        if text.startswith(start) and STATEFUL in text
+    }
     nodes: list[PlannedWatermark] = []
     reads: dict[tuple[str, ...], int] = {}
     for at, match in marks.items():
         end = _end(listed, at)
         inner = [other for other in marks if at < other < end]
         drops = [other for other in range(at + 1, end) if other not in ends and not _KEEPS_ROWS.match(listed[other][1])]
-        taps = [other for other in range(at + 1, end) if _METRICS.match(listed[other][1])]
+        taps = {other: tap[1] for other in range(at + 1, end) if (tap := _METRICS.match(listed[other][1]))}
+        hidden = {below for other in inner for below in range(other + 1, _end(listed, other))}
         first = reads.setdefault((match[2], *_way(listed[at + 1 : end])), places[at])
         nodes.append(
             PlannedWatermark(
                 column=one_line(match[2], _TEXT_LIMIT),
                 delay_ms=_duration_ms(match[3]),
-                inputs=tuple(_taps(listed, at, end, inner)),
+                inputs=tuple(one_line(name, _TEXT_LIMIT) for other, name in taps.items() if other not in hidden),
                 sources=tuple(number for number, leaf in enumerate(leaves) if at < leaf < end),
                 above=tuple(places[other] for other in inner),
                 after_state=any(at < other < end for other in operators),
                 filtered=bool(drops),
-                filtered_taps=bool(drops and taps and drops[0] < taps[-1]),
+                filtered_taps=bool(drops and taps and drops[0] < max(taps)),
                 twin=first if first != places[at] else None,
                 record_time=record_time(match["attribute"], [text for _, text in listed[at + 1 : end]]),
             )
@@ -260,8 +252,8 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
         _operator(listed[at][1], kind, listed, [places[mark] for mark in marks if at < mark < _end(listed, at)])
         for at, kind in operators.items()
     ]
-    state = next((match for _, text in listed if (match := _STATE.search(text))), None)
-    place = None if state is None else _place(state[1])
+    state = next((match[1] for _, text in listed if (match := _STATE.search(text))), None)
+    place = None if state is None else one_line(re.sub("^file:/+", "/", state), 4096)
     real_time = next((int(match[1]) for leaf in leaves if (match := _REAL_TIME.match(listed[leaf][1]))), None)
     return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), real_time_ms=real_time)
 
@@ -324,9 +316,7 @@ def lines_of_tree(tree: str) -> Iterator[Line]:
 
 
 def _once(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines without those that an event log repeats below a reused part: Spark reads it once, at its first
-    place.
-    """
+    """The lines without those that an event log repeats below a reused part: Spark reads it at its first place."""
     reused: int | None = None
     for depth, text in lines:
         if reused is None or depth <= reused:
@@ -346,22 +336,6 @@ def _end(listed: list[Line], at: int) -> int:
     return next((other for other in range(at + 1, len(listed)) if listed[other][0] <= depth), len(listed))
 
 
-def _taps(listed: list[Line], at: int, end: int, inner: list[int]) -> Iterator[str]:
-    """The taps below a watermark, but not below another one below it."""
-    hidden = [(other, _end(listed, other)) for other in inner]
-    for line in range(at + 1, end):
-        metrics = _METRICS.match(listed[line][1])
-        if metrics and not any(first < line < last for first, last in hidden):
-            yield one_line(metrics[1], _TEXT_LIMIT)
-
-
-def _kind(text: str) -> OperatorKind | None:
-    for start, kind in _OPERATORS:
-        if text.startswith(start) and "state info [" in text:
-            return kind
-    return None
-
-
 def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: list[int]) -> StatefulOperator:
     number = _OPERATOR_ID.search(text)
     _, _, rest = text.rpartition("state info [")
@@ -372,22 +346,20 @@ def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: lis
     names = _KEY.findall(keys) if keys else []
     timed = any(suffix for _, suffix in names)
     cut = keys is None or "more field" in keys
+    windowed = True if kind == "session" else None
+    if kind == "aggregation":
+        # Whether one of its keys is a time window: computed by a projection that rounds a time.
+        made = [line for _, line in listed if "named_struct(start, " in line and "precisetimestampconversion(" in line]
+        patterns = [rf"(?<![\w.]){re.escape(key.strip())}(?!\d)" for key, _ in names]
+        windowed = any(re.search(pattern, line) for pattern in patterns for line in made)
     return StatefulOperator(
         operator=int(number[1]) if number else None,
         kind=kind,
         output_mode=mode,
-        windowed=True if kind == "session" else _windowed([key.strip() for key, _ in names], listed, kind),
+        windowed=windowed,
         evicts=_evicts(kind, mode, text, timed=timed, cut=cut, watermark=bool(watermarks)),
         watermarks=watermarks,
     )
-
-
-def _windowed(keys: list[str], listed: list[Line], kind: OperatorKind) -> bool | None:
-    """Whether one of an aggregation's keys is a time window: computed by a projection that rounds a time."""
-    if kind != "aggregation":
-        return None
-    made = [text for _, text in listed if "named_struct(start, " in text and "precisetimestampconversion(" in text]
-    return any(re.search(rf"(?<![\w.]){re.escape(key)}(?!\d)", text) for key in keys for text in made)
 
 
 def _evicts(
@@ -408,8 +380,3 @@ def _evicts(
 def _duration_ms(text: str) -> int:
     parts = ((Decimal(number), unit) for number, unit in _DURATION.findall(text))
     return int(sum(number * _UNIT_MS[unit] for number, unit in parts))
-
-
-def _place(uri: str) -> str:
-    """A path, if it is a file's URI."""
-    return one_line(re.sub("^file:/+", "/", uri), 4096)

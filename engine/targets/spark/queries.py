@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ...system.errors import one_line
+from . import known
 from .checkpoint import WATERMARK_POLICY, RecordedBatch
 from .facts import (
     BatchProgress,
@@ -21,9 +22,9 @@ from .facts import (
     QueryStarted,
     QueryTerminated,
     RunningBatch,
-    SourceProgress,
+    time_ms,
 )
-from .files import UnreadableError, time_ms
+from .files import UnreadableError
 from .plan import ADVANCEMENT, TAP, PlanFacts, is_slowest_clock, lines_of_json, read_plan
 from .tapped import TappedInput
 
@@ -74,9 +75,10 @@ class Queries:
             case QueryProgress():
                 self._run(event.progress.run_id, event.progress.id).progressed(event.progress)
             case QueryIdle():
-                self._run(event.run_id, event.id).was_idle(event)
+                self._run(event.run_id, event.id).was_idle(event.timestamp)
             case QueryTerminated():
-                self._run(event.run_id, event.id).terminated(event)
+                error = None if event.exception is None else _first_line(event.exception)
+                self._run(event.run_id, event.id).set(ended=True, running=None, error=error)
             case ExecutionStart():
                 self._execution(event)
 
@@ -95,9 +97,7 @@ class Queries:
 
     def facts(self) -> tuple[QueryRun, ...]:
         """The runs, the last started last."""
-        for run in self._runs.values():
-            run.shown = run.shown or run.facts(self.policy)
-        return tuple(run.shown for run in self._runs.values() if run.shown)
+        return tuple(run.facts(self.policy) for run in self._runs.values())
 
     def _run(self, run_id: str, id: str) -> "_Run":
         """The run of an event."""
@@ -132,8 +132,8 @@ class _Run:
 
     def __init__(self, id: str, run_id: str) -> None:
         self.run = QueryRun(id=id, run_id=run_id)
-        self.shown: QueryRun | None = None
-        """Its facts, until something happens."""
+        self._facts: QueryRun | None = None
+        """All facts, until something happens."""
         self._pauses = 0
         self._event_max: dict[tuple[int, ...], int] = {}
         self._delivered: set[int] = set()
@@ -144,7 +144,7 @@ class _Run:
 
     def set(self, **changes: Any) -> None:
         """Change fields of its facts."""
-        self.run, self.shown = replace(self.run, **changes), None
+        self.run, self._facts = replace(self.run, **changes), None
 
     def started(self, event: QueryStarted) -> None:
         self.set(name=one_line(event.name) if event.name else None)
@@ -158,7 +158,7 @@ class _Run:
 
     def progressed(self, progress: BatchProgress) -> None:
         if progress.is_idle:
-            self.was_idle(QueryIdle(progress.id, progress.run_id, progress.timestamp))
+            self.was_idle(progress.timestamp)
             return
         at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
         self._paused(at_ms)
@@ -177,7 +177,10 @@ class _Run:
             return  # repeated
         if last is None:
             self.set(first_watermark_ms=progress.watermark_ms)
-        in_force_ms = max((ms for ms in (before_ms, self._floor_ms()) if ms is not None), default=None)
+        first_ms, delay_ms = self.run.first_watermark_ms, self._only_delay_ms()
+        # After a restart: the event time that the earlier run's watermark corresponds to under the present delay.
+        floor_ms = None if first_ms is None or delay_ms is None else first_ms + delay_ms
+        in_force_ms = max(known(before_ms, floor_ms), default=None)
         # At the start and after a gap the batch before is not known: its watermark was at most this batch's own.
         is_next = last is not None and progress.batch == last.batch + 1
         late_ms, self._in_force_ms = self._in_force_ms if is_next else in_force_ms, in_force_ms
@@ -187,13 +190,13 @@ class _Run:
         if event_ms is not None:
             if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
-            self.set(max_event_ms=event_ms if before_ms is None else max(before_ms, event_ms))
+            self.set(max_event_ms=max(known(before_ms, event_ms)))
         earliest_ms = time_ms(progress.event_time.get("min"))
         if progress.dropped and earliest_ms is not None and late_ms is not None:
             self.set(dropped_behind_ms=max(late_ms - earliest_ms, self.run.dropped_behind_ms or 0))
         self.set(dropped_at_least=(self.run.dropped_at_least or 0) + progress.dropped)
-        if earliest_ms == late_ms is not None and self._only_delay_ms() == 0:
-            self.set(dropped_at_watermark=self.run.dropped_at_watermark + progress.dropped)
+        if earliest_ms == late_ms is not None and delay_ms == 0:
+            self.set(dropped_at_watermark=(self.run.dropped_at_watermark or 0) + progress.dropped)
         if at_ms is not None:
             if last is None:
                 self.set(moved_ms=at_ms)
@@ -206,41 +209,33 @@ class _Run:
             tapped.begin()
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
-                self._input(name.removeprefix(TAP)).apply(
-                    progress.batch, at_ms, observed, UNSET if self._only_delay_ms() is None else late_ms
-                )
+                clock_ms = UNSET if delay_ms is None else late_ms
+                self._input(name.removeprefix(TAP)).apply(progress.batch, at_ms, observed, clock_ms)
 
-    def was_idle(self, event: QueryIdle) -> None:
-        idle_ms = time_ms(event.timestamp)
+    def was_idle(self, timestamp: str | None) -> None:
+        idle_ms = time_ms(timestamp)
         self._paused(idle_ms)
         self.set(idle_ms=idle_ms)
         self._heard(idle_ms)
 
-    def terminated(self, event: QueryTerminated) -> None:
-        error = None if event.exception is None else _first_line(event.exception)
-        self.set(ended=True, running=None, error=error)
-
     def facts(self, policy: str | None) -> QueryRun:
-        places = range(len(self.run.progress.sources)) if self.run.progress is not None else None
-        return replace(
-            self.run,
-            watermark_policy=self.run.watermark_policy or policy,
-            event_max=tuple(EventMax(sources, ms) for sources, ms in sorted(self._event_max.items())),
-            silent=None if places is None else tuple(place for place in places if place not in self._delivered),
-            dropped_behind_ms=self.run.dropped_behind_ms if self._only_delay_ms() is not None else None,
-            history=tuple(self._history),
-            inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
-        )
+        if self._facts is None:
+            places = range(len(self.run.progress.sources)) if self.run.progress is not None else None
+            self._facts = replace(
+                self.run,
+                watermark_policy=self.run.watermark_policy or policy,
+                event_max=tuple(EventMax(sources, ms) for sources, ms in sorted(self._event_max.items())),
+                silent=None if places is None else tuple(place for place in places if place not in self._delivered),
+                dropped_behind_ms=self.run.dropped_behind_ms if self._only_delay_ms() is not None else None,
+                history=tuple(self._history),
+                inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
+            )
+        return self._facts
 
     def _only_delay_ms(self) -> int | None:
         """The delay, if Spark's reports on event time are about the only watermark there is."""
         nodes = self.run.plan.nodes if self.run.plan is not None else ()
         return nodes[0].delay_ms if len(nodes) == 1 else None
-
-    def _floor_ms(self) -> int | None:
-        """After a restart: the event time that the earlier run's watermark corresponds to under the present delay."""
-        first_ms, delay_ms = self.run.first_watermark_ms, self._only_delay_ms()
-        return None if first_ms is None or delay_ms is None else first_ms + delay_ms
 
     def _heard(self, at_ms: int | None) -> None:
         started_ms, last_ms = self.run.started_ms, self.run.last_event_ms
@@ -264,34 +259,22 @@ class _Run:
 
 def _kept(progress: BatchProgress) -> BatchProgress:
     """The report without what the taps observed, its text in one line."""
-    return replace(
-        progress,
-        observed_metrics={},
-        sources=tuple(map(_source, progress.sources)),
-        states=progress.states[:_OPERATORS_SHOWN],
+    sources = tuple(
+        replace(one, description=one_line(one.description), end=_offsets(one.end), latest=_offsets(one.latest))
+        for one in progress.sources
     )
-
-
-def _source(source: SourceProgress) -> SourceProgress:
-    return replace(
-        source, description=one_line(source.description), end=_offsets(source.end), latest=_offsets(source.latest)
-    )
+    return replace(progress, observed_metrics={}, sources=sources, states=progress.states[:_OPERATORS_SHOWN])
 
 
 def _offsets(offsets: Any) -> str | None:
-    """Offsets as JSON; a log has them as text already."""
+    """Offsets as JSON, as a log has them already; None for invalid JSON: numbers beyond 64 bits, unlimited nesting."""
     if offsets is None:
         return None
-    text = offsets if isinstance(offsets, str) else _json(offsets)
-    return None if text is None else one_line(text, OFFSETS_LIMIT)
-
-
-def _json(value: Any) -> str | None:
-    """The value; None for invalid JSON: numbers beyond 64 bits, unlimited nesting."""
     try:
-        return msgspec.json.encode(value).decode()
+        text = offsets if isinstance(offsets, str) else msgspec.json.encode(offsets).decode()
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
+    return one_line(text, OFFSETS_LIMIT)
 
 
 def _first_line(exception: str) -> str:

@@ -15,7 +15,6 @@ from ...snapshot import (
     EngineState,
     Note,
     NoteCode,
-    SiblingQuery,
     Snapshot,
     SourceView,
     SparkProgress,
@@ -25,13 +24,14 @@ from ...snapshot import (
 )
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
+from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun, current
-from .inputs import channels_of, positions_of, rows_per_second_of, unmoved_of
+from .inputs import Channels, channels_of, positions_of, rows_per_second_of, unmoved_of
 from .nodes import Nodes, nodes_of
 from .operators import StoredState, stored_state_of
 from .tapped import InputFacts
-from .watermark import Channels, QueryWatermark, watermark_of
+from .watermark import QueryWatermark, watermark_of
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
@@ -73,7 +73,7 @@ class QueryState(Struct, frozen=True):
 def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
     """The query's state at `now_ms` (epoch ms): by its own reports, else by its checkpoint."""
     report, run = facts.report, facts.run
-    if report is None or run is None:
+    if report is None or report.run is None:
         if facts.checkpoint is not None:
             return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
         return _with_note("stale", "not_started") if report is None or not report.trouble else QueryState("stale")
@@ -85,8 +85,9 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
         args = {} if report.heard_ms is None else {"silent_ms": max(now_ms - report.heard_ms, 0)}
         return _with_note("stale", "application_gone", **args)
     if run.running is not None:
-        took_ms = now_ms - run.running.since_ms
-        if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):
+        took = (batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None)
+        longest_ms = max(took, default=(run.plan and run.plan.real_time_ms) or 0)
+        if now_ms - run.running.since_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * longest_ms):
             return _with_note("stale", "batch_unfinished", batch=run.running.batch)
         return _with_note("live", "query_idle") if run.idle_ms is not None else QueryState("live")
     silent_ms = now_ms - (run.last_event_ms or now_ms)
@@ -107,7 +108,7 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
     if is_alive and len(facts.history) < 2 and not run.history and silent_ms <= MAX_FIRST_BATCH_MS:
         # In real-time mode the first report comes at the end of the first batch.
         return _with_note("live", "query_silent", alive=1)
-    trigger_ms = run.plan.trigger_ms if run.plan is not None else None
+    trigger_ms = run.plan and run.plan.trigger_ms
     if trigger_ms is not None and silent_ms <= trigger_ms + usual_ms:
         return _with_note("live", "waits_for_trigger", trigger_ms=trigger_ms, silent_ms=silent_ms)
     max_pause_ms = MAX_TRIGGER_MS if run.pause_ms is None else _MAX_PAUSE_RATIO * run.pause_ms
@@ -120,18 +121,21 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
     """The state by the checkpoint alone, and what that leaves unknown."""
-    age_ms = checkpoint.age_ms(now_ms)
     if checkpoint.out_of_reach:
         return QueryState("stale")
     if checkpoint.batch is None:
         return _with_note("stale", "no_batch") if checkpoint.trouble is None else QueryState("stale")
-    if age_ms is None:
+    if checkpoint.batch_timestamp_ms is None:
         return QueryState("partial")
+    age_ms = max(0, now_ms - checkpoint.batch_timestamp_ms)
     if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
         return QueryState("partial" if checkpoint.trouble else "live")
     if checkpoint.in_flight:
         return _with_note("stale", "batch_unfinished", batch=checkpoint.batch)
-    if age_ms <= _max_pause_ms(checkpoint) and not checkpoint.continuous:
+    pauses = sorted(after.begin_ms - before.begin_ms for before, after in pairwise(checkpoint.history))
+    # The longest pause may be a stop.
+    max_pause_ms = _MAX_PAUSE_RATIO * pauses[-2] if len(pauses) > 1 else MAX_TRIGGER_MS
+    if age_ms <= max_pause_ms and not checkpoint.continuous:
         return _with_note("partial", "pause_unknown", silent_ms=age_ms)
     topics = facts.topics
     is_unread = topics is not None and topics.trouble is None and any(part.unread for part in topics.partitions)
@@ -143,27 +147,15 @@ def _with_note(state: EngineState, code: NoteCode, **args: str | int | None) -> 
     return QueryState(state, NoteDraft(code, args))
 
 
-def _max_pause_ms(checkpoint: CheckpointFacts) -> float:
-    """The longest pause that may be the trigger's: any with few batches, else like the second longest."""
-    pauses = sorted(after.begin_ms - before.begin_ms for before, after in pairwise(checkpoint.history))
-    return _MAX_PAUSE_RATIO * pauses[-2] if len(pauses) > 1 else MAX_TRIGGER_MS  # the longest may be a stop
-
-
 def _usual_ms(facts: QueryFacts) -> float:
     """The usual time between the beginnings of two batches; for a single batch, its duration.
 
     In real-time mode a batch lasts minutes, and its offsets are written at its end: they never show it in flight.
     """
     batches = facts.history
-    if len(batches) == 1 and facts.checkpoint is not None and facts.checkpoint.history:
+    if len(batches) == 1 and facts.stored.history:
         return max(0, (batches[0].end_ms or batches[0].begin_ms) - batches[0].begin_ms)
     return median([after.begin_ms - before.begin_ms for before, after in pairwise(batches)] or [0])
-
-
-def _longest_ms(run: QueryRun) -> int:
-    planned_ms = run.plan.real_time_ms if run.plan is not None else None
-    took = (batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None)
-    return max(took, default=planned_ms or 0)
 
 
 def snapshot_of_query(
@@ -194,14 +186,14 @@ def snapshot_of_query(
         whatif_upper_bound=channels.bucket_ms is not None,
         whatif_bucket_ms=channels.bucket_ms,
         target=SparkQuery(
-            _with_writes(_progress(facts, watermark, stored, query, unmoved.batches), facts, before),
+            _progress(facts, watermark, stored, query, unmoved.batches, before),
             None if facts.is_by_driver else positions_of(facts, unmoved.by_source),
             watermark.barrel,
             facts.report.siblings if facts.report is not None else None,
         ),
         origin=_origin(facts, nodes, channels, stored.windows),
         notes=[Note(now_ms, note.code, note.args) for note in notes],
-        error=facts.run.error if facts.run is not None and facts.run.ended else None,
+        error=facts.run.error if facts.run.ended else None,
     )
 
 
@@ -231,53 +223,56 @@ def _totals(inputs: Sequence[InputFacts]) -> Totals:
 
 
 def _progress(
-    facts: QueryFacts, watermark: QueryWatermark, stored: StoredState, query: QueryState, batches_unmoved: int | None
+    facts: QueryFacts,
+    watermark: QueryWatermark,
+    stored: StoredState,
+    query: QueryState,
+    batches_unmoved: int | None,
+    before: Snapshot | None,
 ) -> SparkProgress:
     """What Spark reports about the query; rates only while it flows."""
-    run, progress = facts.run, facts.progress
+    run, progress, plan = facts.run, facts.progress, facts.plan
     states = progress.states if progress is not None else ()
     delays = [node.delay_ms for node in watermark.spark.nodes or ()]
-    state_bytes = [state.memory_bytes for state in states if state.memory_bytes is not None]
-    state_rows = [state.rows for state in states if state.rows is not None]
-    checkpoint_id = facts.checkpoint.query_id if facts.checkpoint is not None else None
+    state_bytes = known(*(state.memory_bytes for state in states))
+    state_rows = known(*(state.rows for state in states))
+    query_id = run.id or facts.stored.query_id
+    writes = facts.report and facts.report.writes
+    if writes is None and plan is None and before is not None and before.spark.query_id == query_id is not None:
+        writes = before.spark.writes  # until the first batch of a run, those of the run before
     return replace(
         watermark.spark,
         input_rows_per_second=rows_per_second_of(facts) if query.flows else None,
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
-        batch_ms=progress.duration_ms if progress is not None else None,
+        batch_ms=progress and progress.duration_ms,
         phases_ms=progress.phases_ms if progress is not None else {},
-        dropped_at_least=run.dropped_at_least if run is not None else None,
+        dropped_at_least=run.dropped_at_least,
         dropped_exact=bool(states) and all(state.counts_rows for state in states),
-        dropped_at_watermark=run.dropped_at_watermark if run is not None and delays == [0] else None,
-        dropped_behind_ms=run.dropped_behind_ms if run is not None else None,
+        dropped_at_watermark=run.dropped_at_watermark if delays == [0] else None,
+        dropped_behind_ms=run.dropped_behind_ms,
         batch_timestamp_ms=_batch_began_ms(facts),
         in_flight=_in_flight(facts),
         state_rows=sum(state_rows) if state_rows else None,
         state_bytes=sum(state_bytes) if state_bytes else None,
-        query_id=run.id if run is not None else checkpoint_id,
-        query_name=run.name if run is not None else None,
-        run_started_ms=run.started_ms if run is not None else None,
+        query_id=query_id,
+        query_name=run.name,
+        run_started_ms=run.started_ms,
         output_mode=stored.output_mode,
         operators=stored.operators,
         batches_unmoved=batches_unmoved,
-        real_time_ms=facts.plan.real_time_ms if facts.plan is not None else None,
-        trigger_ms=facts.plan.trigger_ms if facts.plan is not None else None,
+        real_time_ms=plan and plan.real_time_ms,
+        trigger_ms=plan and plan.trigger_ms,
         slowest_clock=facts.is_slowest_clock,
+        writes=None if writes is None else list(writes),
     )
-
-
-def _with_writes(spark: SparkProgress, facts: QueryFacts, before: Snapshot | None) -> SparkProgress:
-    """The same, with the topics that it writes: until the first batch of a run, those of the run before."""
-    writes = facts.report.writes if facts.report is not None else None
-    is_same = before is not None and before.spark.query_id == spark.query_id is not None
-    known = before.spark.writes if before is not None and is_same and facts.plan is None else None
-    return replace(spark, writes=known if writes is None else list(writes))
 
 
 def _in_flight(facts: QueryFacts) -> bool | None:
     """Whether the last batch has not ended."""
-    if facts.batch is None or (facts.run is not None and facts.run.ended):
-        return None if facts.batch is None else False
+    if facts.batch is None:
+        return None
+    if facts.run.ended:
+        return False
     return facts.running is not None or (facts.begun is not None and facts.begun.in_flight)
 
 
@@ -292,12 +287,12 @@ def _batch_began_ms(facts: QueryFacts) -> int | None:
 
 def _origin(facts: QueryFacts, nodes: Nodes, channels: Channels, windows: Windows) -> dict[str, str]:
     """The tap of each part."""
-    reporter = facts.report.tap if facts.report is not None else None
-    base = "checkpoint" if facts.begun is not None or reporter is None else reporter
+    reporter = facts.report.tap if facts.report is not None else "checkpoint"
+    base = "checkpoint" if facts.begun is not None else reporter
     origin: dict[str, str] = {"batch": base, "level": base, "sources": base}
     if nodes.delay_ms is not None:
         origin["lateness"] = "plan" if facts.plan is not None and facts.plan.nodes else STATE_SCHEMA
-    if reporter is not None and facts.run is not None:
+    if facts.report is not None and facts.report.run is not None:
         origin |= {"rates": reporter, "late": reporter}
     if channels.origin is not None:
         origin["channels"] = channels.origin
@@ -315,20 +310,21 @@ def _notes(
     query: QueryState,
 ) -> Iterator[NoteDraft]:
     """The troubles of the query and its taps, and what is not known; the first has room on a small screen."""
-    checkpoint = facts.checkpoint
-    trouble = checkpoint.trouble if checkpoint is not None else None
-    is_unreachable = checkpoint is not None and checkpoint.out_of_reach
-    if is_unreachable:
-        yield from _with_reason("unreadable", trouble)
+    checkpoint = facts.stored
+    if checkpoint.out_of_reach:
+        yield from _with_reason("unreadable", checkpoint.trouble)
     if not query.is_over:  # the likely reason of what follows
         yield from _with_reason("broker_silent", _broker_trouble(facts))
     yield from _watermark_notes(facts, watermark)
-    if checkpoint is not None and checkpoint.continuous:
+    if checkpoint.continuous:
         yield NoteDraft("continuous")
     if query.note is not None:
         yield query.note
-    yield from _failed_sibling(facts.report.siblings if facts.report is not None else None)
-    yield from _unreadable(facts, None if is_unreachable else trouble)
+    siblings = (facts.report and facts.report.siblings) or ()
+    if failed := [sibling for sibling in siblings if sibling.state == "failed"]:
+        args = {"name": failed[0].name, "why": failed[0].error, "more": len(failed) - 1 or None}
+        yield NoteDraft("sibling_failed", args)
+    yield from _unreadable(facts)
     if query.is_over:
         yield from _with_reason("broker_silent", _broker_trouble(facts))
     if facts.is_by_driver and not query.is_over:
@@ -349,8 +345,7 @@ def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[N
             is_pinned = True
             yield NoteDraft("watermark_pinned", {"columns": ", ".join(pinned), "why": reason})
     if spark.never_moved and not is_pinned:
-        sources = facts.checkpoint.sources if facts.checkpoint is not None else ()
-        empty = [source.source for source in sources if source.kind == "nothing"]
+        empty = [source.source for source in facts.stored.sources if source.kind == "nothing"]
         args = {"nodes": len(spark.nodes or ()), "sources": ", ".join(empty) or None, "why": spark.unmoved}
         yield NoteDraft("watermark_unmoved", args)
     if spark.frozen_ms is not None:
@@ -370,22 +365,15 @@ def _driver_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[Note
     yield NoteDraft("driver_only")
 
 
-def _failed_sibling(siblings: Sequence[SiblingQuery] | None) -> Iterator[NoteDraft]:
-    """The note on another failed query of the application."""
-    failed = [sibling for sibling in siblings or () if sibling.state == "failed"]
-    if failed:
-        first, more = failed[0], len(failed) - 1
-        yield NoteDraft("sibling_failed", {"name": first.name, "why": first.error, "more": more or None})
-
-
-def _unreadable(facts: QueryFacts, trouble: str | None) -> Iterator[NoteDraft]:
+def _unreadable(facts: QueryFacts) -> Iterator[NoteDraft]:
     """The notes on files, reports and taps that cannot be read, or on a format newer than the known ones."""
-    newer_format = facts.checkpoint.newer_format if facts.checkpoint is not None else None
-    if newer_format is not None:
-        yield NoteDraft("newer_format", {"version": newer_format})
-    yield from _with_reason("unreadable", trouble)
-    yield from _with_reason("unreadable", facts.report.trouble if facts.report is not None else None)
-    for tap in facts.run.inputs if facts.run is not None else ():
+    checkpoint = facts.stored
+    if checkpoint.newer_format is not None:
+        yield NoteDraft("newer_format", {"version": checkpoint.newer_format})
+    if not checkpoint.out_of_reach:
+        yield from _with_reason("unreadable", checkpoint.trouble)
+    yield from _with_reason("unreadable", facts.report and facts.report.trouble)
+    for tap in facts.run.inputs:
         yield from _with_reason("unreadable", tap.trouble)
 
 
@@ -400,7 +388,7 @@ def _missing_taps(nodes: Nodes, channels: Channels, watermark: QueryWatermark) -
 
 
 def _broker_trouble(facts: QueryFacts) -> str | None:
-    return facts.topics.trouble if facts.topics is not None else None
+    return facts.topics and facts.topics.trouble
 
 
 def _with_reason(code: NoteCode, reason: str | None) -> Iterator[NoteDraft]:

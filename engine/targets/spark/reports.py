@@ -84,8 +84,9 @@ def is_published(name: str) -> bool:
     return "/" not in name and any(name in job.names for job in list_published())
 
 
-def find_published(name: str) -> Published:
-    """The job of that name, application name, or query name; UsageError if it is not clear which is meant.
+def find_published(name: str) -> Published | None:
+    """The job of that name, application name, or query name; None: there is none. UsageError if it is not clear which
+    is meant.
 
     A job that runs comes before ended ones: for the name of a query also one of the same application that has not
     started a query yet. Of ended jobs that ran the same query, the last one is meant.
@@ -106,8 +107,7 @@ def find_published(name: str) -> Published:
         if meant:
             listed = " or ".join(job.name for job in meant)
             raise UsageError(f"several jobs publish {name!r}: give {listed}", code="several_jobs")
-    others = f", only {', '.join(job.name for job in jobs)}" if jobs else ": a job does it with publish(spark)"
-    raise UsageError(f"no job publishes {one_line(name, 60)!r}{others}", code="no_job")
+    return None
 
 
 def _last_of_one_query(jobs: list[Published], name: str) -> list[Published]:
@@ -154,7 +154,7 @@ _MAX_NAMED = 8
 def report_of(tap: Literal["event log", "publish", "driver"], application: Application, run: QueryRun | None) -> Report:
     """What the application reports of the query with that run."""
     runs = _runs_to(application.queries, run)
-    plans = _plans(runs)
+    plans = tuple(earlier.plan for earlier in runs if earlier.plan)
     return Report(
         tap=tap,
         run=run,
@@ -170,7 +170,36 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
     )
 
 
-class LogReports:
+class RemoteFiles(Protocol):
+    """Files that are elsewhere; `refresh` looks for additions, RemoteError if it cannot."""
+
+    every_s: float
+    """How long (s) to wait until the next refresh."""
+    as_of_ms: int | None = None
+    """When what is there was sent (epoch ms); None: at the last refresh."""
+
+    def refresh(self) -> None:
+        """Fetch the additions."""
+
+    def close(self) -> None:
+        """Fetch no more."""
+
+
+class Reports(Protocol):
+    """A source of a query's reports."""
+
+    def open(self) -> None:
+        """UsageError if nothing can be read, or it is not clear which query is meant."""
+
+    def poll(self, query_id: str | None) -> Report | None:
+        """What is reported now."""
+        ...
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+class LogReports(Reports):
     """The reports in an event log; `wanted` is the query's name or id if the log has several."""
 
     def __init__(self, path: Path, wanted: str | None = None, *, is_here: bool = True) -> None:
@@ -199,7 +228,7 @@ class LogReports:
         self._log.close()
 
 
-class JobReports:
+class JobReports(Reports):
     """The reports of a publishing job: `job`, or any with a query of the id; after a restart, the new one."""
 
     def __init__(self, job: Published | None = None, wanted: str | None = None) -> None:
@@ -208,12 +237,6 @@ class JobReports:
         self._id: str | None = None
         self._search_at = 0.0
 
-    def open(self) -> None:
-        """Nothing to open."""
-        publication = None if self._tap is None else self._tap.poll()
-        if publication is not None:
-            sure_of(publication.queries, self._wanted)
-
     def poll(self, query_id: str | None) -> Report | None:
         """The job's last report; while none runs, another job is searched for."""
         self._id = query_id or self._id
@@ -221,12 +244,10 @@ class JobReports:
         lives = report is not None and report.alive and not (report.run and report.run.ended)
         if not lives and self._id is not None and time.monotonic() >= self._search_at:
             self._search_at = time.monotonic() + SEARCH_S
-            self._search(self._id)
+            with suppress(OSError):
+                self._switch_to_running(self._id)
             report = self._report()
         return report
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def _report(self) -> Report | None:
         publication = None if self._tap is None else self._tap.poll()
@@ -236,51 +257,12 @@ class JobReports:
         self._id = self._id or (run.id if run else None)
         return report_of("publish", publication, run)
 
-    def _search(self, query_id: str) -> None:
+    def _switch_to_running(self, query_id: str) -> None:
         """Switch to a job that runs the query now."""
-        with suppress(OSError):
-            for job in list_published():
-                runs = [run for run in job.publication.queries if run.id == query_id and not run.ended]
-                if job.publication.alive and runs and (self._tap is None or self._tap.path != job.path):
-                    self._tap = PublishedTap(job.path)
-
-
-class RemoteFiles(Protocol):
-    """Files that are elsewhere; `refresh` looks for additions, RemoteError if it cannot."""
-
-    @property
-    def every_s(self) -> float:
-        """How long to wait until the next refresh."""
-        ...
-
-    @property
-    def as_of_ms(self) -> int | None:
-        """When what is there was sent (epoch ms); None: at the last refresh."""
-        ...
-
-    def refresh(self) -> None:
-        """Fetch the additions."""
-        ...
-
-    def close(self) -> None:
-        """Fetch no more."""
-        ...
-
-
-class Reports(Protocol):
-    """A source of a query's reports."""
-
-    def open(self) -> None:
-        """UsageError if nothing can be read, or it is not clear which query is meant."""
-        ...
-
-    def poll(self, query_id: str | None) -> Report | None:
-        """What is reported now."""
-        ...
-
-    def close(self) -> None:
-        """Read no more."""
-        ...
+        for job in list_published():
+            runs = [run for run in job.publication.queries if run.id == query_id and not run.ended]
+            if job.publication.alive and runs and (self._tap is None or self._tap.path != job.path):
+                self._tap = PublishedTap(job.path)
 
 
 def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[SiblingQuery]:
@@ -300,11 +282,8 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    return next((plan.checkpoint for plan in _plans(_runs_to(runs, run)) if plan.checkpoint is not None), None)
-
-
-def _plans(runs: Sequence[QueryRun]) -> tuple[PlanFacts, ...]:
-    return tuple(run.plan for run in runs if run.plan)
+    plans = (earlier.plan for earlier in _runs_to(runs, run) if earlier.plan)
+    return next((plan.checkpoint for plan in plans if plan.checkpoint is not None), None)
 
 
 def _moved_by(runs: Sequence[QueryRun]) -> PlanFacts | None:

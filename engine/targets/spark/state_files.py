@@ -26,7 +26,7 @@ _I32 = struct.Struct(">i")
 _END = -1
 _CHECKSUM_BYTES = 4
 _SNAPSHOT = re.compile(r"([0-9]{1,18})\.snapshot")
-_RELOADS = 3  # after a purge between listing and reading, list again
+_ATTEMPTS = 4  # after a purge between listing and reading, list again
 
 
 _WORD = 8
@@ -94,56 +94,40 @@ class PartitionWindows:
 
         Returns the number of its keys.
         """
-        if self._version == version:
-            return self.keys
-        try:
-            if self._version is None or self._version > version:
-                self._reload(version)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._bring_to(version)
+            except UnreadableError as error:
+                self._clear()
+                if not left or not isinstance(error, VanishedError):
+                    raise
             else:
-                self._advance(version)
-        except UnreadableError:
-            self._clear()
-            raise
+                break
         return self.keys
 
     def bytes_to_load(self, version: int) -> int:
         """The size of the files in a store that `load` fetches first."""
         if self._version is not None or isinstance(self._directory, Path):
             return 0
-        snapshot, sizes = self._snapshot_for(version), self._directory.sizes()
+        snapshot, sizes = self._snapshot_for(version), self._directory.files.sizes(self._directory.below)
         needed = [f"{snapshot}.snapshot", *(f"{number}.delta" for number in range(snapshot + 1, version + 1))]
         return sum(sizes.get(name, 0) for name in needed)
 
-    def _advance(self, version: int) -> None:
-        assert self._version is not None
-        try:
-            self._apply_deltas(self._version, version)
-        except VanishedError:
-            self._reload(version)
-
-    def _reload(self, version: int) -> None:
-        for left in reversed(range(_RELOADS)):
+    def _bring_to(self, version: int) -> None:
+        if self._version is None or self._version > version:
             self._clear()
             snapshot = self._snapshot_for(version)
-            try:
-                if snapshot:
-                    self._apply(f"{snapshot}.snapshot")
-                self._apply_deltas(snapshot, version)
-                return
-            except VanishedError:
-                if not left:
-                    raise
+            if snapshot:
+                self._apply(f"{snapshot}.snapshot")
+            self._version = snapshot
+        for number in range(self._version + 1, version + 1):
+            self._apply(f"{number}.delta")
+            self._version = number
 
     def _snapshot_for(self, version: int) -> int:
         """The number of the last snapshot that does not go beyond a version; 0: there is none."""
         matches = (_SNAPSHOT.fullmatch(name) for name in names(self._directory))
         return max((number for match in matches if match and (number := int(match[1])) <= version), default=0)
-
-    def _apply_deltas(self, after: int, version: int) -> None:
-        self._version = after
-        for number in range(after + 1, version + 1):
-            self._apply(f"{number}.delta")
-            self._version = number
 
     def _apply(self, name: str) -> None:
         path = self._directory / name
@@ -157,20 +141,16 @@ class PartitionWindows:
             raise UnreadableError(f"state {'/'.join(path.parts[-3:])}: {error}") from None
 
     def _change(self, key: bytes, value: bytes | None) -> None:
-        if self._layout.session:
-            self._move_session(key, value)
-        else:
+        if not self._layout.session:
             self._set(window_at(key, self._layout.window_at), key, value)
+        else:
+            if (before := self._sessions.pop(key, None)) is not None:
+                self._set(before, key, None)
+            if value is not None:
+                self._sessions[key] = window_at(value, self._layout.window_at)
+                self._set(self._sessions[key], key, value)
         if self.keys > self._max_keys:
             raise TooManyKeysError
-
-    def _move_session(self, key: bytes, value: bytes | None) -> None:
-        before = self._sessions.pop(key, None)
-        if before is not None:
-            self._set(before, key, None)
-        if value is not None:
-            self._sessions[key] = window_at(value, self._layout.window_at)
-            self._set(self._sessions[key], key, value)
 
     def _set(self, window: Window, key: bytes, value: bytes | None) -> None:
         counts = self.windows.setdefault(window, {})

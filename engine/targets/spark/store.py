@@ -16,14 +16,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from msgspec import Struct
 from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
 from ...system.remote_files import file_system, is_missing, without_secrets, words_of
+from . import known
 from .checkpoint import HISTORY_MS, MAX_HISTORY, MIN_HISTORY
 from .event_log import EVENT_LOG_NAME
-from .files import AT_ONCE, NOT_THERE, RemoteError, VanishedError
+from .files import AT_ONCE, NOT_THERE, RemoteError, StorePath, VanishedError
+from .reports import RemoteFiles
 
 LIST_EVERY_S = 60.0
 """Seconds between two listings of a directory: only these show a checkpoint that was deleted or started over."""
@@ -134,13 +135,14 @@ def _written_ms(metadata: Any) -> int | None:
         return None
 
 
-class StoredCheckpoint:
+class StoredCheckpoint(RemoteFiles):
     """The checkpoint in `store`; `refresh` looks for new batches."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.store = store
-        self.path = _PathInStore(self, "")
-        self.generation = 0
+        self.path = StorePath(self)
+        self.every_s = MIN_INTERVAL_S
+        self._generation = 0
         """How often another query has begun there."""
         self._clock = clock
         self._listed_s: float | None = None
@@ -151,15 +153,10 @@ class StoredCheckpoint:
         self._fetched: dict[str, bytes] = {}
         """Files that the next poll reads."""
 
-    as_of_ms = None
-
     @property
-    def every_s(self) -> float:
-        """How long to wait until the next refresh."""
-        begun_ms = self._logs["offsets"]
-        times = [at for number in sorted(begun_ms)[-10:] if (at := begun_ms[number]) is not None]
-        apart = [after - before for before, after in pairwise(times)]
-        return min(max(median(apart) / 2_000, MIN_INTERVAL_S), MAX_INTERVAL_S) if apart else MIN_INTERVAL_S
+    def root(self) -> tuple[str, ...]:
+        """The URI of the checkpoint, and how often another query has begun there."""
+        return self.store.uri, str(self._generation)
 
     def refresh(self) -> None:
         """Fetch the commit of the running batch and the next batches, as far as they exist. RemoteError."""
@@ -170,10 +167,12 @@ class StoredCheckpoint:
         offsets, commits = self._logs["offsets"], self._logs["commits"]
         while True:
             newest = max(offsets, default=-1)
-            if newest not in (-1, *commits) and not self._fetch("commits", newest):
-                return
-            if not self._fetch("offsets", newest + 1):
-                return
+            is_committed = newest in (-1, *commits) or self._fetch("commits", newest)
+            if not is_committed or not self._fetch("offsets", newest + 1):
+                break
+        times = known(*(offsets[number] for number in sorted(offsets)[-10:]))
+        apart = [after - before for before, after in pairwise(times)] or [0]
+        self.every_s = min(max(median(apart) / 2_000, MIN_INTERVAL_S), MAX_INTERVAL_S)
 
     def sizes(self, below: str) -> dict[str, int]:
         """The entries of a directory, with their sizes: by its last listing, and all batches that are known."""
@@ -203,16 +202,16 @@ class StoredCheckpoint:
         log, _, number = below.partition("/")
         return self._logs[log].get(int(number))
 
-    def close(self) -> None:
-        """Nothing to close."""
-
     def _list(self) -> None:
         self._listings.clear()
         query = self.store.read("metadata")
         offsets, commits = self._batches("offsets"), self._batches("commits")
         begun_again = self._query is not None and (query is None or query.data != self._query)
-        if begun_again or self._is_behind(offsets):
-            self.generation += 1
+        newest = max(self._logs["offsets"], default=-1)
+        is_behind = max(offsets, default=-1) < newest
+        # A listing alone does not prove that known files are gone: it may lag.
+        if begun_again or (is_behind and self.store.read(f"offsets/{newest}") is None):
+            self._generation += 1
             self._logs = {"offsets": {}, "commits": {}}
         self._query = None if query is None else query.data
         new = [entry for entry in _needed_history(offsets.values()) if int(entry.name) not in self._logs["offsets"]]
@@ -229,11 +228,6 @@ class StoredCheckpoint:
     def _batches(self, log: str) -> dict[int, Entry]:
         return {int(entry.name): entry for entry in self.store.entries(log) or () if entry.name.isdecimal()}
 
-    def _is_behind(self, listed: dict[int, Entry]) -> bool:
-        """Whether known files are gone; a listing alone does not prove it, since it may lag."""
-        newest = max(self._logs["offsets"], default=-1)
-        return max(listed, default=-1) < newest and self.store.read(f"offsets/{newest}") is None
-
     def _fetch(self, log: str, number: int) -> bool:
         """Fetch the file of a batch; False: it is not there."""
         content = self.store.read(f"{log}/{number}")
@@ -249,32 +243,6 @@ class StoredCheckpoint:
         return True
 
 
-class _PathInStore(Struct, frozen=True):
-    """A `StorePath` in a checkpoint."""
-
-    checkpoint: StoredCheckpoint
-    below: str
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return self.checkpoint.store.uri, str(self.checkpoint.generation), *self.below.split("/")
-
-    def __truediv__(self, name: str) -> "_PathInStore":
-        return _PathInStore(self.checkpoint, f"{self.below}/{name}" if self.below else name)
-
-    def __str__(self) -> str:
-        return f"{self.checkpoint.store.uri}/{self.below}".rstrip("/")
-
-    def sizes(self) -> dict[str, int]:
-        return self.checkpoint.sizes(self.below)
-
-    def read(self) -> bytes:
-        return self.checkpoint.read(self.below)
-
-    def written_ms(self) -> int | None:
-        return self.checkpoint.written_ms(self.below)
-
-
 def _needed_history(entries: Iterable[Entry]) -> list[Entry]:
     """The batches that a verdict needs, the newest first."""
     newest = sorted(entries, key=lambda entry: -int(entry.name))[:MAX_HISTORY]
@@ -288,23 +256,17 @@ def _needed_history(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-class EventLogCopy:
+class EventLogCopy(RemoteFiles):
     """A local copy of the event log in `store`: one file, or (without `single`) the directory of a rolling log."""
 
     every_s = EVENT_LOG_EVERY_S
-    """How long to wait until the next refresh."""
-    as_of_ms = None
 
     def __init__(self, store: Store, *, single: bool) -> None:
+        self.uri = store.uri
         self.store = store
         self._directory = tempfile.TemporaryDirectory(prefix="wmtop-copy-", ignore_cleanup_errors=True)
         self.local = Path(self._directory.name) / store.name
         self._single = single
-
-    @property
-    def uri(self) -> str:
-        """Where the log is."""
-        return self.store.uri
 
     def refresh(self) -> None:
         """Fetch the additions; RemoteError if the store does not answer: the copy stays as it was."""
@@ -329,26 +291,22 @@ class EventLogCopy:
         if entry is not None and entry.size < have:  # it is another file now
             path.unlink()
             have = 0
-        content = self.store.read(name, have)
-        if content is None:
+        if (content := self.store.read(name, have)) is None:
             return
         with path.open("ab") as file:
             file.write(content.data)
-        written = content.written_ms or (entry.written_ms if entry is not None else None)
+        written = content.written_ms or (entry and entry.written_ms)
         if written is not None:
             os.utime(path, ns=(written * 1_000_000, written * 1_000_000))
 
 
-Remote = StoredCheckpoint | EventLogCopy
-
-
-def open_remote(uri: str) -> Remote:
+def open_remote(uri: str) -> StoredCheckpoint | EventLogCopy:
     """What is at a URI, read for the first time; UsageError if it is neither a checkpoint nor one event log."""
     try:
         store = Store(uri)
         entries = store.entries()
         if entries and {"offsets", "metadata"} & {entry.name for entry in entries}:
-            remote: Remote = StoredCheckpoint(store)
+            remote = StoredCheckpoint(store)
         else:
             is_rolling = any(entry.name.startswith("events_") for entry in entries or ())
             if not is_rolling and (entries or not store.is_file()):

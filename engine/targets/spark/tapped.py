@@ -9,7 +9,6 @@ entries.
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -17,6 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...system.errors import one_line
 from ...watermarks.lateness import LADDER_MS, Histogram
+from . import known
 from .files import UnreadableError
 
 MAX_CHANNELS = 8192
@@ -230,9 +230,7 @@ class TappedInput:
         self._of = 0
         self._barrel_ms: int | None = None
         self._in_force = self._before = (None, None)
-        """The greatest event time and that of the slowest channel (ms) behind the watermarks of this batch, and of the
-        batch before.
-        """
+        """The greatest event time and the slowest channel's (ms) behind the watermarks of this batch and the last."""
         self._lateness: _Lateness | None = None
         self._keys_of_starts: dict[int, int] = {}
         """The keys of buckets that were looked up: the next batch mostly has the same."""
@@ -257,7 +255,10 @@ class TappedInput:
             tapped = msgspec.convert(columns_of(observed), Tapped)
             maxima, rows = _sketch(tapped.max_by_channel), _sketch(tapped.rows_by_channel)
             self._learn(tapped.channel_names)
-            channels = _channels(maxima, rows)
+            channels = {
+                key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0)))
+                for key, maximum in maxima.values.items()
+            }
             buckets, missing = self._buckets(tapped)
         except (UnreadableError, ValueError, RecursionError) as error:  # msgspec's are ValueErrors
             self._trouble = one_line(f"tap {self.name}, batch {batch}: {error}")
@@ -270,9 +271,9 @@ class TappedInput:
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
-        self._max_ms = max(_known(self._max_ms, tapped.max_ms), default=None)
+        self._max_ms = max(known(self._max_ms, tapped.max_ms), default=None)
         slowest_ms = min((channel.max_ms for channel in self._channels.values()), default=None)
-        self._barrel_ms = max(_known(self._barrel_ms, slowest_ms), default=None)
+        self._barrel_ms = max(known(self._barrel_ms, slowest_ms), default=None)
         self._remember(timestamp_ms, channels)
 
     def facts(self) -> InputFacts:
@@ -386,17 +387,6 @@ class _Lateness:
 
 def _sketch(content: bytes | None) -> Sketch:
     return Sketch({}) if content is None else decode_sketch(content)
-
-
-def _channels(maxima: Sketch, rows: Sketch) -> dict[int, ChannelFacts]:
-    """The greatest event time (ms) and the rows of the channels in `maxima`."""
-    return {
-        key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0))) for key, maximum in maxima.values.items()
-    }
-
-
-def _known(*times: int | None) -> Iterator[int]:
-    return (time for time in times if time is not None)
 
 
 def _time_ms(number: float) -> int:

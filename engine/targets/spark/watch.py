@@ -23,7 +23,7 @@ from ...watermarks.settings import Settings
 from ..target import Target
 from .checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
 from .event_log import EventLogTap
-from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated, Report
+from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
 from .inputs import offsets_of
 from .open_windows import OpenWindows, OpenWindowsTap
@@ -110,38 +110,37 @@ class QueryWatch(Target[QueryFacts]):
             self._read_checkpoint_at(self._path)
         self._reports.open()
         if self._broker is not None:
-            checkpoint, report = self._poll_both()
-            facts = QueryFacts(checkpoint=checkpoint, report=report)
+            facts = self._poll_both()
             self._broker.open(offsets_of(facts), _time_in_records(facts.plan))
             self._source = replace(self._source, cluster=self._broker.cluster)
 
     def poll(self) -> QueryFacts:
         """The present facts; if something has vanished since, its last facts with the trouble."""
-        self._fetch()
-        checkpoint, report = self._poll_both()
+        if self._remote is not None:
+            try:
+                self._remote.refresh()
+                self._trouble = None
+            except RemoteError as error:
+                self._failed(error)
+        facts = self._poll_both()
         if self._trouble is None:
             self._failing_since = None
-        windows = self._poll_windows(checkpoint)
-        facts = QueryFacts(
-            checkpoint=checkpoint, report=report, windows=windows, window=window_spec_of(windows or (), self._shapes)
-        )
-        if self._broker is None:
-            return facts
-        return replace(facts, topics=self._broker.poll(offsets_of(facts), _time_in_records(facts.plan)))
+        windows = self._poll_windows(facts.checkpoint)
+        topics = None if self._broker is None else self._broker.poll(offsets_of(facts), _time_in_records(facts.plan))
+        return replace(facts, windows=windows, window=window_spec_of(windows or (), self._shapes), topics=topics)
 
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms); nothing ages in a copy that was fetched before."""
         as_of_ms = None if self._remote is None or self._trouble is not None else self._remote.as_of_ms
-        shown_ms = self._before.now_ms if self._before is not None else None
-        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms or 0)
+        shown_ms = (self._before and self._before.now_ms) or 0
+        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms)
         shown = snapshot_of_query(facts, name=name, source=self._source, now_ms=at_ms, before=self._before)
         self._before = replace(shown, wall_ms=now_ms)
         return self._before
 
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""
-        watermark_ms = None if self._before is None else self._before.level.watermark_ms
-        return past_of(facts, watermark_ms, now_ms)
+        return past_of(facts, self._before and self._before.level.watermark_ms, now_ms)
 
     def close(self) -> None:
         """Close the connection to the broker."""
@@ -153,17 +152,17 @@ class QueryWatch(Target[QueryFacts]):
         if self._remote is not None:
             self._remote.close()
 
-    def _poll_both(self) -> tuple[CheckpointFacts | None, Report | None]:
+    def _poll_both(self) -> QueryFacts:
         """The facts of checkpoint and reports; either is searched for if the other names it."""
         checkpoint = self._poll_checkpoint()
-        report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
+        report = self._reports.poll(checkpoint and checkpoint.query_id)
         if report is not None and self._trouble is not None:
             report = replace(report, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
         place = report.checkpoint if report is not None and not report.is_elsewhere else None
         if checkpoint is None and place is not None and is_checkpoint(Path(place)):
             self._read_checkpoint_at(Path(place))
             checkpoint = self._poll_checkpoint()
-        return checkpoint, report
+        return QueryFacts(checkpoint=checkpoint, report=report)
 
     def _poll_windows(self, checkpoint: CheckpointFacts | None) -> tuple[OpenWindows, ...] | None:
         if self._windows is None or checkpoint is None:
@@ -175,17 +174,6 @@ class QueryWatch(Target[QueryFacts]):
             last = self._last_windows or (OpenWindows(operator=0),)
             self._last_windows = tuple(replace(operator, reason=reason) for operator in last)
         return self._last_windows
-
-    def _fetch(self) -> None:
-        """Look for new files in the store."""
-        if self._remote is None:
-            return
-        try:
-            self._remote.refresh()
-        except RemoteError as error:
-            self._failed(error)
-        else:
-            self._trouble = None
 
     def _failed(self, error: RemoteError) -> None:
         self._trouble = str(error)
@@ -206,27 +194,26 @@ class QueryWatch(Target[QueryFacts]):
             return None
         if self._trouble is None:
             try:
-                return self._known_or_gone(self._checkpoint)
+                checkpoint = self._checkpoint.poll()
+                if checkpoint.batch is None and self._last.batch is not None:
+                    return self._last_before(checkpoint, self._checkpoint.path)
+                self._last = checkpoint
+                return checkpoint
             except RemoteError as error:
                 self._failed(error)
         return replace(self._last, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
 
-    def _known_or_gone(self, tap: CheckpointTap) -> CheckpointFacts:
-        """The facts in the checkpoint, the last ones if it is gone."""
-        checkpoint = tap.poll()
-        if checkpoint.batch is None and self._last.batch is not None:
-            place = tap.path.absolute() if isinstance(tap.path, Path) else tap.path
-            try:
-                names(place)
-            except VanishedError:
-                gone = f"{place} is gone: this is what was last there"
-                return replace(self._last, trouble=gone, out_of_reach=True)
-            except UnreadableError as error:
-                return replace(self._last, trouble=str(error))
-            none = f"{place} has no batch any more: this is what was last there"
-            return replace(self._last, trouble=checkpoint.trouble or none)
-        self._last = checkpoint
-        return checkpoint
+    def _last_before(self, checkpoint: CheckpointFacts, path: AnyPath) -> CheckpointFacts:
+        """The last facts of a checkpoint that is empty or gone."""
+        place = path.absolute() if isinstance(path, Path) else path
+        try:
+            names(place)
+        except VanishedError:
+            return replace(self._last, trouble=f"{place} is gone: this is what was last there", out_of_reach=True)
+        except UnreadableError as error:
+            return replace(self._last, trouble=str(error))
+        none = f"{place} has no batch any more: this is what was last there"
+        return replace(self._last, trouble=checkpoint.trouble or none)
 
 
 def _time_in_records(plan: PlanFacts | None) -> str | None:
@@ -234,8 +221,6 @@ def _time_in_records(plan: PlanFacts | None) -> str | None:
     places = {node.record_time for node in plan.nodes} if plan is not None else set[str | None]()
     return places.pop() if len(places) == 1 else None
 
-
-StateAtEnd = tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]
 
 SILENT_MS = 3_600_000
 """Time (ms) without a line after which a log counts as finished: an idle query writes every ten seconds."""
@@ -296,6 +281,9 @@ def record(
         return recorder.count
 
 
+_NO_STATE = QueryFacts()
+
+
 class _RunRecorder:
     """The snapshots of one query, in order."""
 
@@ -312,20 +300,17 @@ class _RunRecorder:
         self._before: Snapshot | None = None
         self._judge = SnapshotJudge()
 
-    def write(self, run: QueryRun, *, alive: bool, state: StateAtEnd = (None, None)) -> None:
-        """Write a snapshot of a run."""
+    def write(self, run: QueryRun, *, alive: bool, state: QueryFacts = _NO_STATE) -> None:
+        """Write a snapshot of a run, with what its checkpoint holds."""
         self._last = run
-        checkpoint, windows = state
         report = report_of("event log", self._whole, run)
-        is_over = run.ended or not alive
-        siblings = report.siblings if is_over else None
+        siblings = report.siblings if run.ended or not alive else None
         report = replace(report, alive=alive, trouble=None, siblings=siblings, is_elsewhere=not self._is_here)
-        now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
         self._before = snapshot_of_query(
-            QueryFacts(report=report, checkpoint=checkpoint, windows=windows, window=window_spec_of(windows or (), {})),
+            replace(state, report=report),
             name=self._name,
             source=self._source,
-            now_ms=now_ms,
+            now_ms=run.last_event_ms or (self._before and self._before.now_ms) or self._whole.started_ms or 0,
             before=self._before,
         )
         self._writer.append(self._judge.judge(self._before))
@@ -335,21 +320,22 @@ class _RunRecorder:
         """Write the last state: how the query or its application ended, and what its state then held."""
         if self._last is None:
             return
-        state = _state_of(self._last, self._whole.queries) if self._is_here else (None, None)
-        if not self._last.ended or state != (None, None):
+        state = _state_of(self._last, self._whole.queries) if self._is_here else _NO_STATE
+        if not self._last.ended or state != _NO_STATE:
             self.write(self._last, alive=self._last.ended, state=state)
 
 
-def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> StateAtEnd:
+def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> QueryFacts:
     """The state in the checkpoint that the log names, unless a later run, also one that fails at once, changed it."""
     place = checkpoint_of(runs, run)
     if place is None or not is_checkpoint(Path(place)):
-        return None, None
+        return _NO_STATE
     facts = CheckpointTap(Path(place)).poll()
     done = [other.progress.batch for other in runs if other.id == run.id and other.progress is not None]
     if facts.query_id != run.id or facts.committed != max(done, default=None):
-        return None, None
-    return facts, OpenWindowsTap(Path(place)).poll(facts)
+        return _NO_STATE
+    windows = OpenWindowsTap(Path(place)).poll(facts)
+    return QueryFacts(checkpoint=facts, windows=windows, window=window_spec_of(windows, {}))
 
 
 def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPast:
@@ -361,16 +347,11 @@ def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPas
     if checkpoint is not None and checkpoint.history:
         is_done = checkpoint.committed == checkpoint.batch
         past = _past(facts.history, level_ms if is_done else None, now_ms, is_done=is_done)
-        return past if facts.run is not None else RecordedPast(past.levels, _without_stop(past.batches))
-    if facts.run is None:
-        return RecordedPast()
-    return _past(_without_gap(facts.run.history), level_ms, now_ms, is_done=True)
-
-
-def _without_gap(batches: Sequence[RecordedBatch]) -> Sequence[RecordedBatch]:
-    """The last batches, without a gap."""
+        is_reported = facts.report is not None and facts.report.run is not None
+        return past if is_reported else RecordedPast(past.levels, _without_stop(past.batches))
+    batches = facts.run.history
     gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
-    return batches[gaps[-1] :] if gaps else batches
+    return _past(batches[gaps[-1] :] if gaps else batches, level_ms, now_ms, is_done=True)
 
 
 def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
@@ -383,11 +364,11 @@ def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *
         if after.begin_ms < before.begin_ms:  # the clock was set
             levels, begun = [], []
             continue
-        end_ms = _end_ms(before, after.begin_ms)
-        if end_ms is None and after.watermark_ms != before.watermark_ms:
-            levels, begun = [], []
-        elif end_ms is not None and after.watermark_ms != before.watermark_ms:
-            levels.append((end_ms, after.watermark_ms))
+        if after.watermark_ms != before.watermark_ms:
+            if (end_ms := _end_ms(before, after.begin_ms)) is None:
+                levels, begun = [], []
+            else:
+                levels.append((end_ms, after.watermark_ms))
         levels.append((after.begin_ms, after.watermark_ms))
         begun.append((after.batch, after.begin_ms))
     last = batches[-1]

@@ -4,30 +4,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode, WhatIf
+from ...snapshot import BarrelRule, ChannelView, Level, Snapshot, SparkProgress, UnmovedReason, WatermarkNode
+from . import known
 from .facts import QueryFacts
+from .inputs import Channels
 from .nodes import Node, Nodes
-from .tapped import InputFacts
 
 PinnedReason = Literal["no_input", "own_output"]
-
-
-class Channels(Struct, frozen=True, kw_only=True):
-    """The channels of a query, and what its taps count."""
-
-    views: list[ChannelView] = []
-    origin: Literal["tap", "broker"] | None = None
-    """Where the channels come from; None: no tap or broker reports them."""
-    without_times: bool = False
-    """The broker's event times are left out: it is not known which column the watermark uses."""
-    inputs: tuple[InputFacts, ...] = ()
-    """The tapped inputs."""
-    whatif: list[WhatIf] | None = None
-    """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
-    barrel_whatif: list[WhatIf] | None = None
-    """The same with a clock driven by the slowest channel."""
-    bucket_ms: int | None = None
-    """The width of the what-if's buckets."""
 
 
 class QueryWatermark(Struct, frozen=True):
@@ -50,10 +33,12 @@ def watermark_of(
     """The watermark at `now_ms` (epoch ms); `before` is the last snapshot."""
     watermark_ms = _next_watermark(facts, nodes)
     never_moved = _never_moved(facts, nodes, watermark_ms)
-    begun, progress = facts.begun, facts.progress
-    reported_ms = begun.watermark_ms if begun else progress.watermark_ms if progress else None
+    progress = facts.progress
+    reported_ms = facts.begun.watermark_ms if facts.begun else progress and progress.watermark_ms
     in_force_ms = reported_ms if facts.running is None else watermark_ms
-    max_event_ms = facts.run.max_event_ms if facts.run is not None and nodes.only is not None else None
+    max_event_ms = facts.run.max_event_ms if nodes.only is not None else None
+    # Only where the last reported batch is the last committed one, the reports and the watermark agree.
+    is_settled = progress is not None and (facts.checkpoint is None or facts.checkpoint.committed == progress.batch)
     return QueryWatermark(
         _level(facts, nodes, channels, watermark_ms, now_ms, before),
         None if channels.without_times or facts.is_slowest_clock else barrel_rule(nodes, channels, in_force_ms),
@@ -62,7 +47,7 @@ def watermark_of(
             batch_watermark_ms=in_force_ms,
             nodes=views_of(nodes, watermark_ms) or None,
             policy=nodes.policy,
-            frozen_ms=frozen_ms(nodes, watermark_ms) if _is_settled(facts) else None,
+            frozen_ms=frozen_ms(nodes, watermark_ms) if is_settled else None,
             has_watermark=_has_watermark(facts, nodes, watermark_ms),
             never_moved=never_moved,
             unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
@@ -77,14 +62,13 @@ def _next_watermark(facts: QueryFacts, nodes: Nodes) -> int | None:
     It is not known before the batch in flight has ended: then it is that batch's own.
     """
     if facts.begun is not None:
-        known = facts.begun.next_watermark_ms
-        return facts.begun.watermark_ms if known is None else known
-    in_force = facts.progress.watermark_ms if facts.progress is not None else None
-    delay_ms = nodes.only.delay_ms if nodes.only is not None else None
-    if facts.run is None or delay_ms is None or facts.run.max_event_ms is None or facts.is_slowest_clock:
-        return in_force
-    clock = facts.run.max_event_ms - delay_ms
-    return clock if in_force is None else max(clock, in_force)
+        next_ms = facts.begun.next_watermark_ms
+        return facts.begun.watermark_ms if next_ms is None else next_ms
+    in_force_ms = facts.progress and facts.progress.watermark_ms
+    delay_ms, max_event_ms = nodes.only and nodes.only.delay_ms, facts.run.max_event_ms
+    if delay_ms is None or max_event_ms is None or facts.is_slowest_clock:
+        return in_force_ms
+    return max(known(max_event_ms - delay_ms, in_force_ms))
 
 
 def _level(
@@ -92,17 +76,15 @@ def _level(
 ) -> Level:
     if watermark_ms is None:
         return Level()
-    fastest = [view.watermark_ms for view in channels.views if view.watermark_ms is not None]
-    moved_ms = _moved_ms(facts, watermark_ms)
-    started_ms = facts.run.started_ms if facts.run is not None else None
-    was = before.level if before is not None and started_ms in (None, before.spark.run_started_ms) else Level()
+    fastest = known(*(view.watermark_ms for view in channels.views))
+    is_same_run = before is not None and facts.run.started_ms in (None, before.spark.run_started_ms)
+    was = before.level if before is not None and is_same_run else Level()
     before_ms = was.moved_ms if was.watermark_ms == watermark_ms else None
-    moved_ms = min((ms for ms in (moved_ms, before_ms) if ms is not None), default=None)
     return Level(
         watermark_ms=watermark_ms,
         behind_fastest_ms=max(0, max(fastest) - watermark_ms) if fastest else None,
         behind_clock_ms=now_ms - watermark_ms,
-        moved_ms=moved_ms,
+        moved_ms=min(known(_moved_ms(facts, watermark_ms), before_ms), default=None),
         at_zero_lateness_ms=None if nodes.delay_ms is None else watermark_ms + nodes.delay_ms,
     )
 
@@ -110,15 +92,13 @@ def _level(
 def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
     history, run = facts.history, facts.run
-    reported = run.history if run is not None else ()
-    is_of_run = facts.checkpoint is None or (run is not None and run.started_ms is not None)
-    if is_of_run and all(batch.watermark_ms == watermark_ms for batch in (*history, *reported)):
+    is_of_run = facts.checkpoint is None or run.started_ms is not None
+    if is_of_run and all(batch.watermark_ms == watermark_ms for batch in (*history, *run.history)):
         return None  # the run before may have left it there
     other = (batch.begin_ms for batch in reversed(history) if batch.watermark_ms != watermark_ms)
-    times = [next(other, history[0].begin_ms)] if history else []
-    if run is not None and run.progress is not None and run.progress.watermark_ms == watermark_ms:
-        times += [] if run.moved_ms is None else [run.moved_ms]
-    return min(times, default=None)
+    recorded_ms = next(other, history[0].begin_ms) if history else None
+    is_reported = run.progress is not None and run.progress.watermark_ms == watermark_ms
+    return min(known(recorded_ms, run.moved_ms if is_reported else None), default=None)
 
 
 def views_of(nodes: Nodes, watermark_ms: int | None) -> list[WatermarkNode]:
@@ -147,10 +127,10 @@ def _times_and_holder(nodes: Nodes, watermark_ms: int | None) -> tuple[list[int 
             # No node is below the query's watermark: one that cannot be above it, at most without delay, sets it.
             if times[place] is None and node.at_most_event_ms == watermark_ms + (node.delay_ms or 0):
                 times[place] = watermark_ms
-    known = [time for time in times if time is not None]
+    reached = known(*times)
     unknown = [place for place, time in enumerate(times) if time is None]
-    if known:
-        first = min(known) if nodes.policy == "min" else max(known)
+    if reached:
+        first = min(reached) if nodes.policy == "min" else max(reached)
         if not unknown or first == watermark_ms:
             return times, times.index(first)
         if (watermark_ms >= first) if nodes.policy == "min" else (watermark_ms <= first):
@@ -197,11 +177,10 @@ def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
     """The event time (ms) missing until the watermark moves again, if a longer delay since a restart put it above what
     its records give. None if that is not known: the first records of a new run may just be older than those before.
     """
-    times = [node.spark_ms for node in nodes.nodes]
-    known = [time for time in times if time is not None]
-    if watermark_ms is None or not known or (nodes.policy == "max" and len(known) < len(times)):
+    reached = known(*(node.spark_ms for node in nodes.nodes))
+    if watermark_ms is None or not reached or (nodes.policy == "max" and len(reached) < len(nodes.nodes)):
         return None
-    first_ms = max(known) if nodes.policy == "max" else min(known)
+    first_ms = max(reached) if nodes.policy == "max" else min(reached)
     is_raised = any(_is_raised(node, watermark_ms) for node in nodes.nodes if node.spark_ms == first_ms)
     return watermark_ms - first_ms if is_raised and first_ms < watermark_ms else None
 
@@ -216,12 +195,6 @@ def _is_raised(node: Node, watermark_ms: int) -> bool:
     if node.raised or first_ms is None or node.spark_ms is None or node.delay_ms is None:
         return node.raised
     return first_ms < node.delay_ms and node.spark_ms + node.delay_ms - first_ms >= watermark_ms
-
-
-def _is_settled(facts: QueryFacts) -> bool:
-    """Whether the last reported batch is the last committed one: only then the reports and the watermark agree."""
-    checkpoint, last = facts.checkpoint, facts.progress
-    return last is not None and (checkpoint is None or checkpoint.committed == last.batch)
 
 
 def barrel_rule(nodes: Nodes, channels: Channels, in_force_ms: int | None) -> BarrelRule | None:
@@ -254,18 +227,17 @@ def _reached(view: ChannelView) -> float:
 
 def barrel_watermark(nodes: Nodes) -> int | None:
     """The query's watermark (ms) by the barrel's rule; None if the channels of a node are not all known."""
-    times = [node.barrel_ms for node in nodes.nodes]
-    known = [time for time in times if time is not None]
-    if not known or len(known) < len(times) or (len(times) > 1 and nodes.policy is None):
+    reached = known(*(node.barrel_ms for node in nodes.nodes))
+    if not reached or len(reached) < len(nodes.nodes) or (len(reached) > 1 and nodes.policy is None):
         return None
-    return max(known) if nodes.policy == "max" else min(known)
+    return max(reached) if nodes.policy == "max" else min(reached)
 
 
 def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
     """Whether the query has a watermark; a checkpoint alone shows only one that has moved, or is in the state."""
     if facts.plan is not None:
         return bool(nodes.nodes)
-    if facts.checkpoint is not None and facts.checkpoint.continuous:
+    if facts.stored.continuous:
         return False
     return True if nodes.nodes or watermark_ms is not None else None
 
@@ -273,12 +245,11 @@ def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) ->
 def _never_moved(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:
     if not nodes.nodes or facts.is_by_driver:  # a driver does not tell which batches had rows
         return None
-    has_read = facts.run is not None and bool(facts.run.unmoved)
     has_state = any(windows.batch is not None and windows.keys for windows in facts.windows or ())
-    committed = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
+    committed = facts.stored.sources if facts.stored.committed is not None else ()
     # Kafka's first batch has offsets even without records.
-    has_input = committed is not None and any(source.kind not in ("nothing", "kafka") for source in committed.sources)
-    return watermark_ms is None and (has_read or has_state or (len(nodes.nodes) > 1 and has_input))
+    has_input = any(source.kind not in ("nothing", "kafka") for source in committed)
+    return watermark_ms is None and (bool(facts.run.unmoved) or has_state or (len(nodes.nodes) > 1 and has_input))
 
 
 def _unmoved_reason(node: Node | None, max_event_ms: int | None) -> UnmovedReason | None:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from wmtop.engine.system import rest
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.system.rest import RestError, RestSecurity
+from wmtop.engine.system.rest import Rest, RestError, RestSecurity
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark import history_server
-from wmtop.engine.targets.spark.driver import Listed, statuses_in, watermarks_in
-from wmtop.engine.targets.spark.history_server import Place, place_of, rest_at
+from wmtop.engine.targets.spark.driver import ListedRun, statuses_in, watermarks_in
+from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Place, place_of
 from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
 from wmtop.engine.targets.target import AttachedTarget
 
@@ -317,11 +317,11 @@ def test_addresses_that_are_none(address: str) -> None:
 def test_a_secret_that_no_header_takes_is_never_printed(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
     monkeypatch.setenv("WMTOP_SPARK_TOKEN", secret)
     with pytest.raises(UsageError, match="WMTOP_SPARK_TOKEN") as error:
-        rest_at(Place("http://127.0.0.1:9"), RestSecurity())
+        Rest("http://127.0.0.1:9", RestSecurity(), SPARK_HTTP)
     assert secret not in str(error.value)
     monkeypatch.setenv("WMTOP_SPARK_TOKEN", "abc\n")
     with pytest.raises(RestError, match="refused") as refusal:
-        rest_at(Place("http://127.0.0.1:9"), RestSecurity()).read("/", JSON)
+        Rest("http://127.0.0.1:9", RestSecurity(), SPARK_HTTP).read("/", JSON)
     assert "abc" not in str(refusal.value)
 
 
@@ -334,7 +334,7 @@ def test_pages_that_are_not_as_expected_say_nothing() -> None:
     run = "6ccdfc29-bf79-4400-80f9-22d62c9a70f8"
     link = f'<a href="/StreamingQuery/statistics?id={run}">{run}</a>'
     row = f"<tr><td>n</td><td>FAILED</td><td>i</td><td>{link}</td><td>a &lt; b</td></tr>"
-    assert statuses_in(f"Active Streaming Queries (1){row}") == {run: Listed("i", "n", "FAILED", None, "a < b")}
+    assert statuses_in(f"Active Streaming Queries (1){row}") == {run: ListedRun("i", "n", "FAILED", None, "a < b")}
     for other in (row.replace("FAILED", "SLEEPS"), row.replace("<td>n</td>", "")):
         assert statuses_in(f"Active Streaming Queries (1){other}") is None
     assert statuses_in("<html>") is None

@@ -227,14 +227,19 @@ def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None
     while not ((said := tap.poll()) and said.queries):
         assert time.monotonic() < deadline
     for name in (path.stem, "my job", "local-1", "orders"):
-        assert find_published(name).path == path
-    with refused(UsageError, "no_job", "other", path.stem):
-        find_published("other")
+        assert path_of(name) == path
+    assert find_published("other") is None
     (run_dir / "their-1.published").write_bytes(path.read_bytes())
-    assert find_published("my job").path == path  # the other one is dead
+    assert path_of("my job") == path  # the other one is dead
     for dead in (path.read_bytes(), b"{}", b"", b"\xff", b"[" * 5000, b'{"version": 2}'):
         (run_dir / "their-1.published").write_bytes(dead)
         assert len(list_published()) == (2 if dead == path.read_bytes() else 1)
+
+
+def path_of(name: str) -> Path:
+    job = find_published(name)
+    assert job is not None
+    return job.path
 
 
 def said_by(pid: int, app: str, *names: str, id: str = "id", written_ms: int = 0) -> bytes:
@@ -253,13 +258,13 @@ def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun
     old, newer = run_dir / "shop-1.published", run_dir / "shop-2.published"
     old.write_bytes(said_by(1, "shop", "orders", written_ms=9))
     newer.write_bytes(said_by(2, "shop", "orders", written_ms=20))
-    assert find_published("orders").path == newer, "the last one that ran"
+    assert path_of("orders") == newer, "the last one that ran"
     running = run_dir / "shop-3.published"
     running.write_bytes(said_by(3, "shop"))
     with open(running, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert find_published("orders").path == running
-        assert find_published("shop-1").path == old, "unless its own name is given"
+        assert path_of("orders") == running
+        assert path_of("shop-1") == old, "unless its own name is given"
         found = open_target("orders")
         assert isinstance(found, AttachedTarget)
         assert found.name == "orders"
@@ -267,7 +272,7 @@ def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun
         assert report is not None
         assert report.run is None, "no other query of that job is shown instead"
         running.write_bytes(said_by(3, "shop", "views", id="another"))
-        assert find_published("orders").path == newer, "a job of that application that runs something else"
+        assert path_of("orders") == newer, "a job of that application that runs something else"
     elsewhere = run_dir / "other-4.published"
     elsewhere.write_bytes(said_by(4, "shop", "orders", id="its own", written_ms=30))
     with refused(UsageError, "several_jobs", "shop-1", "other-4"):
@@ -282,9 +287,9 @@ def test_only_a_query_name_means_a_running_job_without_queries(run_dir: Path) ->
         running.write_bytes(said_by(2, app))
         with open(running, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            assert find_published("local-1").path == old
-            assert find_published("orders").path == (running if means_new else old)
-            assert find_published(app).path == running
+            assert path_of("local-1") == old
+            assert path_of("orders") == (running if means_new else old)
+            assert path_of(app) == running
 
 
 def test_the_fleet_has_a_query_that_died_for_a_day_or_until_a_job_runs_it_again(
@@ -305,11 +310,6 @@ def test_the_fleet_has_a_query_that_died_for_a_day_or_until_a_job_runs_it_again(
         os.utime(dead, (time.time() - 90_000,) * 2)
         assert [member.name for member in members()] == ["views"]
     assert not dead.exists()
-
-
-def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
-    with refused(UsageError, "no_job", "publish(spark)"):
-        find_published("x")
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:

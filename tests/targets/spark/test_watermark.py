@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, SourceView, WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
 from wmtop.engine.targets.spark.facts import Application, BatchProgress, ExecutionStart, QueryFacts, QueryRun, Report
-from wmtop.engine.targets.spark.inputs import channels_of, channels_of_taps, channels_of_topics
+from wmtop.engine.targets.spark.inputs import Channels, channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.nodes import Node, Nodes, Policy, nodes_of
 from wmtop.engine.targets.spark.plan import ADVANCEMENT, PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import report_of
 from wmtop.engine.targets.spark.tapped import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
-from wmtop.engine.targets.spark.watermark import Channels, barrel_rule, barrel_watermark, frozen_ms, views_of
+from wmtop.engine.targets.spark.watermark import barrel_rule, barrel_watermark, frozen_ms, views_of
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 
