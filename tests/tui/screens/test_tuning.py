@@ -5,11 +5,12 @@ from wmtop.engine.feed.messages import Change, Reply
 from wmtop.engine.snapshot import SettingsChange
 from wmtop.engine.text.formatting import DURATION_HOW
 from wmtop.engine.watermarks.settings import Settings
+from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.words.texts import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
 
 from tests.snapshots import replace
 
-from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, reported
+from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, reported
 from ..drive import Driven, drive
 
 
@@ -76,14 +77,12 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
     drive(scenario, *reported(live()))
 
 
-def test_a_preview_without_room_for_the_picture_says_nothing_of_missing_records() -> None:
+def test_a_barrel_without_room_for_its_picture_says_nothing_of_missing_records() -> None:
     async def scenario(it: Driven) -> None:
-        await it.press("plus")
-        await it.says("from the start: ", "Barrel")
-        assert "no data yet" not in it.said("Barrel")
-        assert "waiting" not in it.said("Barrel")
+        lines = it.app.screen.query_one(Barrel).draw(58, 2)
+        assert "".join(text for line in lines for text, _ in line).strip() == ""
 
-    drive(scenario, *reported(live()), size=(60, 18))
+    drive(scenario, *reported(live()))
 
 
 def test_a_refusal_is_shown_with_its_reason_as_text() -> None:
