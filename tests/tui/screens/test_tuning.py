@@ -10,7 +10,7 @@ from wmtop.tui.words.texts import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_
 
 from tests.snapshots import replace
 
-from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, reported
+from ..canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, reported
 from ..drive import Driven, drive
 
 
