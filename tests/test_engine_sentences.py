@@ -112,7 +112,8 @@ SHOWN_BY = {
         "the watermark is still Flink's lowest value": f"{FLINK}live.py::a_job_without_watermarks",
         "The watermark that it receives is past the one that it sends": f"{FLINK}sql_jobs.py::a_lookup_without_an",
         "one keeps the policy of its first start": f"{GALLERY}gallery.py::the_event_log_has_what_only",
-        "of dropDuplicates, and in real-time mode, it counts each": f"{GALLERY}realtime.py::dropped_rows_are_counted",
+        "of dropDuplicates and joins": f"{SPARK}late_rule.py::a_join_counts_each",
+        "and in real-time mode, it counts each": f"{GALLERY}realtime.py::dropped_rows_are_counted",
     },
     "docs/operating.md": {
         "a Flink source that reads nothing although records are unread": "kafka/test_demo_chain.py::a_planted_loss"

@@ -60,7 +60,7 @@ def test_a_condition_on_what_the_chain_loses_decides(behind_90m: Path, check: Ch
     assert found["met"].startswith("chain.behind > 30m (chain.behind is 1h")
     assert found["facts"]["chain.behind"] in range(89 * MINUTE - 2, 89 * MINUTE + 3)
     assert found["reason"].startswith("behind 1h29m: 1h29m are lost in enrich (held back by ")
-    assert check(behind_90m, "--fail-if", "chain.behind > 3h", "--for", "1m")[0] == 0
+    assert check(behind_90m, "--fail-if", "chain.behind > 3h", "--for", "10s")[0] == 0
 
 
 def test_a_cluster_under_another_address_is_the_same_one(behind_90m: Path, check: Check, broker: LocalBroker) -> None:

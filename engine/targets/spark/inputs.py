@@ -17,7 +17,7 @@ from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
 from .nodes import Nodes
-from .operators import output_mode_of
+from .operators import operators_of, output_mode_of
 from .tapped import InputBatch, InputFacts
 
 _RATE_BATCHES = 8
@@ -54,7 +54,7 @@ def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
     taps = nodes.only.taps if nodes.only is not None else ()
     tap = taps[0] if len(taps) == 1 else None  # with several on one clock, no tap knows the others' effect
     counts = tap.lateness if tap is not None and not facts.is_slowest_clock else None  # by the fastest channel's clock
-    operators = list(facts.plan.operators) if facts.plan is not None else None
+    operators = None if facts.plan is None else operators_of(facts.plan, facts.progress, None)
     drops = SparkProgress(output_mode=output_mode_of(facts.plan, None, {}), operators=operators).drops_late
     return Channels(
         views=views,

@@ -55,8 +55,9 @@ def _no_operator_reason(facts: QueryFacts) -> WindowsUnknownCode:
 def operators_of(
     plan: PlanFacts | None, progress: BatchProgress | None, state: Sequence[OpenWindows] | None
 ) -> list[StatefulOperator] | None:
-    """The operators by the plan, else by the state, else by the reports; None: not known."""
-    if plan is not None:
+    """The operators by the plan if it shows those that report, else by the state or the reports; None: not known."""
+    reported = progress.states if progress is not None else ()
+    if plan is not None and (plan.operators or not reported):
         known: Sequence[StatefulOperator] = plan.operators
     elif state:
         known = [
@@ -71,12 +72,11 @@ def operators_of(
     elif progress is not None:
         return [
             StatefulOperator(operator=None, kind=OPERATOR_KINDS.get(report.operator, "other"), rows=report.rows)
-            for report in progress.states
+            for report in reported
         ]
     else:
         return None
     # Spark numbers its operators from the sink on, and reports them in that order.
-    reported = progress.states if progress is not None else ()
     numbers = [operator.operator for operator in known]
     if len(known) == len(reported) and set(numbers) == {None}:
         numbers = list(range(len(known)))  # as a driver of Spark 4.0 or older shows its plans

@@ -229,6 +229,30 @@ def test_four_rows_in_batches_of_one(spark: "SparkSession", tmp_path: Path) -> N
     assert sum(line["records"] for line in lines if line["kind"] == "late") == 1
 
 
+def test_a_join_counts_each_late_row(spark: "SparkSession", tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    def side(name: str) -> "tuple[Input, DataFrame]":
+        (tmp_path / name).mkdir()
+        put = Input(tmp_path / name)
+        rows = spark.readStream.schema("id long, t long").json(f"{tmp_path}/{name}/in/*")
+        timed = rows.select(F.col("id").alias(f"{name}_id"), F.timestamp_seconds("t").alias(name))
+        return put, timed.withWatermark(name, f"{DELAY_MS} milliseconds")
+
+    (orders, left), (payments, right) = side("orders"), side("payments")
+    within = "orders_id = payments_id and payments between orders and orders + interval 5 seconds"
+    joined = left.join(right, F.expr(within)).writeStream.format("noop")
+    query = joined.option("checkpointLocation", f"{tmp_path}/cp").start()
+    for seconds in ([50, 60], [61], [20, 20, 58]):
+        orders.put([[START_S + second for second in seconds]])
+        payments.put([[START_S + second for second in seconds[1:]]])
+        query.processAllAvailable()
+    states = [state for one in query.recentProgress for state in decode_progress(one.json).states]
+    query.stop()
+    assert sum(state.dropped_at_least for state in states) == 3  # of the orders two, of the payments one
+    assert all(state.counts_rows for state in states)
+
+
 @pytest.mark.parametrize("no_data", [True, False])
 def test_a_tap_counts_what_spark_drops(reported: dict[bool, Reported], no_data: bool) -> None:
     in_all = 0
