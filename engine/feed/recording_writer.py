@@ -56,7 +56,7 @@ class Bounds(Struct, frozen=True):
 UNBOUNDED = Bounds(None, None)
 
 
-class Group(Struct, frozen=True):
+class SnapshotGroup(Struct, frozen=True):
     """An encoded `FrameInfo`, to save memory: a day has 86,400 points."""
 
     offset: int
@@ -84,7 +84,7 @@ class RecordingWriter:
             CompressionParameter.window_log: _WINDOW_LOG,
         }
         self._zstd = ZstdCompressor(options=options)
-        self._groups: list[Group] = []
+        self._groups: list[SnapshotGroup] = []
         self._points: list[HistoryPoint | None] = []
         self._raw_bytes = 0
         self._shortening: threading.Thread | None = None
@@ -257,24 +257,24 @@ def _write_all(file: io.FileIO, data: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def _group(info: FrameInfo) -> Group:
+def _group(info: FrameInfo) -> SnapshotGroup:
     wall = [point.wall_ms for point in info.points if point is not None]
     points = msgspec.Raw(msgspec.json.encode(info.points))
-    return Group(info.offset, info.size, points, wall[-1] if wall else None)
+    return SnapshotGroup(info.offset, info.size, points, wall[-1] if wall else None)
 
 
-def first_kept(groups: Sequence[Group], end: int, bounds: Bounds) -> int:
+def first_kept(groups: Sequence[SnapshotGroup], end: int, bounds: Bounds) -> int:
     """The first group that stays in a recording of `end` bytes; 0: the recording is within its bounds."""
     return max(_by_size(groups, end, bounds.size), _by_time(groups, bounds.span_ms))
 
 
-def _by_size(groups: Sequence[Group], end: int, size: int | None) -> int:
+def _by_size(groups: Sequence[SnapshotGroup], end: int, size: int | None) -> int:
     if size is None or end <= size:
         return 0
     return next((i for i, group in enumerate(groups) if end - group.offset <= size * _KEEP), len(groups) - 1)
 
 
-def _by_time(groups: Sequence[Group], span_ms: int | None) -> int:
+def _by_time(groups: Sequence[SnapshotGroup], span_ms: int | None) -> int:
     if span_ms is None or len(groups) < 2:
         return 0
     oldest, newest = groups[0].last_wall_ms, groups[-1].last_wall_ms

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class QueryProgress:
+class RunProgress:
     """Spark's report of a query's last batch, with what Spark does not know of the last two batches."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class SourceChannels:
         if unread is not None and since is not None and now > since:
             self._monitor.exclude(now - since, now, unread.not_quiet())
 
-    def retire(self, now: int | None, progress: QueryProgress) -> list[Firing]:
+    def retire(self, now: int | None, progress: RunProgress) -> list[Firing]:
         """Remove or finish channels that are gone or read to their end; returns what the watermark made windows do."""
         known = self._source.progress
         if known is None:

@@ -27,7 +27,7 @@ from .durable_state import FiringsFile, SavedState, StateDirectory
 from .failures import QueryFailures, SparkError, reason_of
 from .groups import Levels
 from .late_output import late_output_of
-from .observe import Observer, QueryProgress, SourceChannels, explained_from
+from .observe import Observer, RunProgress, SourceChannels, explained_from
 from .session import forget_sockets
 from .sources.base import Batch, Source
 from .tasks import TaskNeeds, local_uri
@@ -84,7 +84,7 @@ class Run:
         self.failure: BaseException | None = None
         self._failures = QueryFailures(source.retry_after_s, state.checkpoint)
         self._channels = SourceChannels(source, self.monitor)
-        self.progress = QueryProgress()
+        self.progress = RunProgress()
         self._was_waiting = False
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 

@@ -17,8 +17,8 @@ from ..targets.spark.open_windows import (
     MAX_WINDOWS,
     NO_WINDOWS,
     OPERATOR_KINDS,
-    OpenWindow,
     OpenWindows,
+    StoredWindow,
     carries_watermark,
 )
 from .session import build_session, stop_session
@@ -142,7 +142,7 @@ def read_windows(session: "SparkSession", path: Path, operator: int, batch: int)
     return OpenWindows(
         operator=operator,
         batch=batch,
-        windows=tuple(OpenWindow(row.start_ms, row.end_ms, row["keys"], row.records) for row in first),
+        windows=tuple(StoredWindow(row.start_ms, row.end_ms, row["keys"], row.records) for row in first),
         open=sums[0],
         keys=sums[1] or 0,
         kind="session" if window is None else "aggregation",

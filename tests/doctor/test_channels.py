@@ -256,7 +256,7 @@ def test_with_sparks_one_clock_the_slow_channel_loses_everything() -> None:
     finding = found(spark(3 * MINUTE))["left-behind"]
     assert (finding.severity, finding.channels) == ("critical", ("d",))
     assert finding.impact == "30,000 records of these channels late so far"
-    assert "of d is 2m54s behind the watermark" in said(finding)
+    assert "of d is 2m55s behind the watermark" in said(finding)
 
 
 def test_of_an_attached_query_it_must_be_sending_now() -> None:

@@ -26,7 +26,7 @@ from wmtop.engine.system.json_path import JsonPath, parse_json_path
 from wmtop.engine.system.rest import Rest, RestError, RestSecurity
 from wmtop.engine.system.zstd import frame_header
 from wmtop.engine.targets.flink import rest as flink
-from wmtop.engine.targets.flink.rest import FLINK, Collector, FlinkRest, Metric
+from wmtop.engine.targets.flink.rest import FLINK, Collector, FlinkRest, RestMetric
 from wmtop.engine.targets.flink.samples import Graph, rate_names, sample_of
 from wmtop.engine.targets.spark import driver, files, history_server, plan
 from wmtop.engine.targets.spark.event_log import EventLogTap
@@ -102,7 +102,7 @@ def _sample(rest: FlinkRest) -> object:
     graph = flink.graph_of(rest, JOB)
     _flink.body = answer
     found = Collector(rest, lambda seconds: None)
-    listing = [metric.id for metric in rest.get("/", list[Metric])]
+    listing = [metric.id for metric in rest.get("/", list[RestMetric])]
     vertex = graph.vertices[0]
     sample = sample_of(vertex, listing, rest.metrics("/", listing))
     return sample, rest.sums("/", listing), rate_names(vertex, listing), found.sample(Graph(graph.job, 1), 1)

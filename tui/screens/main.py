@@ -14,8 +14,8 @@ from ...engine.text import formatting as f
 from ..widgets.barrel import Barrel
 from ..widgets.canvas import Picked, bindings
 from ..widgets.charts import HeatMap, HolderSpan, HolderStrip
-from ..widgets.clocks import Clocks
-from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
+from ..widgets.clocks import ClockLines
+from ..widgets.lines import Heading, HeadingLine, Headings, KeyLine, Prompt, TopLines
 from ..widgets.rows import SortedBy
 from ..widgets.tables import ChannelTable, WindowTable
 from ..words.barrel import holding
@@ -48,15 +48,15 @@ class MainScreen(TargetScreen):
     def compose(self) -> ComposeResult:
         yield TopLines()
         yield HolderStrip(id="holders")
-        yield Rule("┌┐", id="top")
+        yield HeadingLine("┌┐", id="top")
         yield Barrel(self.shown, id="barrel")
         yield HeatMap(self.shown, id="heat")
-        yield Clocks(self.shown, id="clocks")
-        yield Rule("├┤", id="middle")
+        yield ClockLines(self.shown, id="clocks")
+        yield HeadingLine("├┤", id="middle")
         with Horizontal(id="tables"):
             yield ChannelTable(self.shown, id="channels")
             yield WindowTable(self.shown, id="windows")
-        yield Rule("└┘", id="bottom")
+        yield HeadingLine("└┘", id="bottom")
         yield from app_of(self).bars()
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
@@ -135,7 +135,7 @@ class MainScreen(TargetScreen):
         # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
         picture = self._picture
-        for widget in self.query("Barrel, HeatMap, Clocks"):
+        for widget in self.query("Barrel, HeatMap, ClockLines"):
             widget.display = widget is picture
         picture.draw_state(head)
         self.query_one(ChannelTable).show()
@@ -143,10 +143,10 @@ class MainScreen(TargetScreen):
         self._paint_rules()
 
     @property
-    def _picture(self) -> Barrel | HeatMap | Clocks:
+    def _picture(self) -> Barrel | HeatMap | ClockLines:
         """The widget that draws the channels: a target without a watermark of its own is not a barrel."""
         if not kind_words(self.shown.snapshot).has_watermark:
-            return self.query_one(Clocks)
+            return self.query_one(ClockLines)
         return self.query_one(HeatMap) if self.shown.view.heat else self.query_one(Barrel)
 
     def _held(self) -> HolderSpan:
@@ -182,10 +182,10 @@ class MainScreen(TargetScreen):
         headings: list[Heading] = [channels.heading(focused=bool(split) and self.focused is channels)]
         if split:
             headings.append(windows.heading(focused=self.focused is windows))
-        picture = self._picture if isinstance(self._picture, Clocks) else self.query_one(Barrel)
-        self.query_one("#top", Rule).show(Headings([picture.heading()]))
-        self.query_one("#middle", Rule).show(Headings(headings, split, "┬"))
-        self.query_one("#bottom", Rule).show(Headings((), split, "┴"))
+        picture = self._picture if isinstance(self._picture, ClockLines) else self.query_one(Barrel)
+        self.query_one("#top", HeadingLine).show(Headings([picture.heading()]))
+        self.query_one("#middle", HeadingLine).show(Headings(headings, split, "┬"))
+        self.query_one("#bottom", HeadingLine).show(Headings((), split, "┴"))
 
     # Looking
 
@@ -306,7 +306,7 @@ class MainScreen(TargetScreen):
                 self.action_detail("History")
             case Barrel():
                 self._select_stave(event.value)
-            case HeatMap() | ChannelTable() | Clocks():
+            case HeatMap() | ChannelTable() | ClockLines():
                 self._select(event.value)
             case _:
                 pass

@@ -20,7 +20,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.preview import ProposedSetting, line_in_job
 from ..widgets.canvas import Picked, bindings
-from ..widgets.lines import Heading, Headings, KeyLine, Prompt, Rule, TopLines
+from ..widgets.lines import Heading, HeadingLine, Headings, KeyLine, Prompt, TopLines
 from ..widgets.rows import Item, Sheet, SortedBy
 from ..words import preview as what_if
 from ..words.keys import LISTS, SCREENS, Hint, hint
@@ -346,10 +346,10 @@ class DetailScreen(TargetScreen):
 
     def compose(self) -> ComposeResult:
         yield TopLines()
-        yield Rule("┌┐", id="top")
+        yield HeadingLine("┌┐", id="top")
         with Vertical(id="body"):
             yield from self.body()
-        yield Rule("└┘", id="bottom")
+        yield HeadingLine("└┘", id="bottom")
         yield from app_of(self).bars()
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
@@ -381,8 +381,8 @@ class DetailScreen(TargetScreen):
         trail = " › ".join(["main", *(screen.crumb for screen in above), ""])
         title = [(trail, "dim"), (self.crumb, "title"), *self.heading(snapshot)]
         title += [] if pattern is None else pattern.spans(*self.sheet.shares)
-        self.query_one("#top", Rule).show(Headings([Heading(0, title, self.legend(snapshot))]))
-        self.query_one("#bottom", Rule).show(Headings())
+        self.query_one("#top", HeadingLine).show(Headings([Heading(0, title, self.legend(snapshot))]))
+        self.query_one("#bottom", HeadingLine).show(Headings())
         can_filter = self.NAME in LISTS and pattern is None and bool(self.sheet.shares[1])
         own = [*self.keys(snapshot), *([hint("filter", rank=8)] if can_filter else [])]
         keys = detail_hints(self.shown, own, filtered=pattern is not None)

@@ -25,7 +25,7 @@ _SIGNS = {"stalled": "S", "slow": "s", "unknown": "?", "waiting": "w", "moving":
 _GAP = 2
 
 
-class Clocks(Canvas[Sequence[Clock]]):
+class ClockLines(Canvas[Sequence[Clock]]):
     """Draws the clocks of `shown`: faces if all fit, else a sign each and the faces of the worst. Says `Picked` with
     a partition of the clock that is clicked.
     """

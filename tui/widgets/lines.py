@@ -88,7 +88,7 @@ class Headings(Struct, frozen=True):
     joint: str = "─"
 
 
-class Rule(Canvas[Headings]):
+class HeadingLine(Canvas[Headings]):
     """A rule between panels: `┌┐`, `├┤` or `└┘` at its ends, joined to the border that meets it."""
 
     content = Headings()

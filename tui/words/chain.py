@@ -82,7 +82,7 @@ def _station(member: ChainMember, at_ms: int | None, ways: Ways) -> Station:
             verdict=_verdict(member, point),
             critical=critical,
         )
-    blame = Blame() if snapshot is None or point is None else blame_of(snapshot, member.points)
+    blame = HopBlame() if snapshot is None or point is None else blame_of(snapshot, member.points)
     # What a job's output has passed: Spark's next watermark shows in the output of the next batch only.
     emitted_ms = None if point is None else point.watermark_ms if point.emitted_ms is None else point.emitted_ms
     return Station(
@@ -294,26 +294,26 @@ _BEHIND_INPUT = ("backlog", "back_pressured", "slow_reader", "paused", "held_bac
 """Causes by which a channel is behind its input, also where it is behind no other channel."""
 
 
-class Blame(Struct, frozen=True):
+class HopBlame(Struct, frozen=True):
     """The channel that holds back a job, and the cause; None: no channel does, or it is not known."""
 
     channel: str | None = None
     cause: Cause | None = None
 
 
-def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Blame:
+def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> HopBlame:
     """Who holds back the job of a snapshot, by what its kind of target reports; `points` are its history."""
     target, holder = snapshot.target, snapshot.level.holder
     if isinstance(target, SparkQuery):
         return _of_query(snapshot)
     if holder is not None and holder.cause == "backlog":
         if isinstance(target, FlinkJob) and _reads_nothing(points):
-            return Blame(holder.channel, "paused")
+            return HopBlame(holder.channel, "paused")
         is_alone = any(note.code == "no_member" for note in snapshot.notes)
         if is_alone and not any(view.rate for view in snapshot.channels):
-            return Blame(holder.channel, "no_member")
+            return HopBlame(holder.channel, "no_member")
     is_to_blame = holder is not None and (held_back_by(snapshot) is not None or holder.cause in _BEHIND_INPUT)
-    return Blame(holder.channel, holder.cause) if holder is not None and is_to_blame else Blame()
+    return HopBlame(holder.channel, holder.cause) if holder is not None and is_to_blame else HopBlame()
 
 
 def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:
@@ -325,11 +325,11 @@ def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:
     return len(recent) < len(points) and is_still and is_free
 
 
-def _of_query(snapshot: Snapshot) -> Blame:
+def _of_query(snapshot: Snapshot) -> HopBlame:
     """The blame for an attached Spark query: a longer delay, its trigger, or the input with the lowest watermark."""
     spark, sources = snapshot.spark, snapshot.sources or []
     if spark.frozen_ms is not None:
-        return Blame(None, "lateness_raised")
+        return HopBlame(None, "lateness_raised")
     nodes = spark.nodes or []
     holding = next((node for node in nodes if node.holds), nodes[0] if len(nodes) == 1 else None)
     places = None if holding is None else holding.sources
@@ -339,13 +339,13 @@ def _of_query(snapshot: Snapshot) -> Blame:
     # Where it is not known which input holds, the trigger is to blame only if each has unread records.
     waits = inputs and all(one.backlog for one in inputs) if places is None else unread
     if (waits or _has_advanced(snapshot)) and _is_by_trigger(snapshot):
-        return Blame(None, "trigger")
+        return HopBlame(None, "trigger")
     if places is None:
-        return Blame()
+        return HopBlame()
     cause = _cause_of(snapshot, inputs, unread)
     partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
     channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
-    return Blame(channel, cause if channel is not None or cause == "backlog" else None)
+    return HopBlame(channel, cause if channel is not None or cause == "backlog" else None)
 
 
 def _cause_of(snapshot: Snapshot, inputs: Sequence[SourcePosition], unread: int | None) -> Cause | None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
 from .facts import IDLE_STEP_MS, FlinkFacts
-from .samples import OPERATOR_SEPARATOR, Sample, Split, Subtask, Unread, VertexSample, or_min
+from .samples import OPERATOR_SEPARATOR, JobSample, SampledSplit, Subtask, UnreadPartition, VertexSample, or_min
 from .upstream import (
     Upstream,
     delayed,
@@ -104,12 +104,12 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
 
     subtask: SubtaskEvidence
     is_split: bool
-    now: Split
+    now: SampledSplit
     """The split; for a subtask without splits its name and its watermark."""
-    before: Split | None = None
+    before: SampledSplit | None = None
     is_paused: bool
     """Watermark alignment pauses the split, or the whole subtask, until slower ones catch up."""
-    unread: Unread | None = None
+    unread: UnreadPartition | None = None
     """Its unread records; None: no broker is queried, or it does not know the partition."""
     quiet_ms: int | None
     """How long, at least, nothing was read from it; None: not known: another split is read, or data may be unread."""
@@ -155,14 +155,14 @@ class InputEvidence(Struct, frozen=True):
         return self.channels if self.channels[0].is_split else ()
 
 
-class Evidence(Struct, frozen=True):
+class JobEvidence(Struct, frozen=True):
     """All that is known of an operator and of the inputs that its watermark is the minimum of."""
 
     operator: OperatorEvidence
     inputs: tuple[InputEvidence, ...]
 
 
-def evidence_of(facts: FlinkFacts, now_ms: int) -> Evidence | None:
+def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     """What is known at `now_ms` of the chosen operator and its inputs; None: no sample has the operator."""
     upstream = upstream_of(facts)
     if upstream is None:
@@ -191,7 +191,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> Evidence | None:
     for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
         prefix = f"{label} " if len(vertices) > 1 else ""
         inputs += _inputs(upstream, place, known, source_label, prefix, facts)
-    return Evidence(known, tuple(inputs))
+    return JobEvidence(known, tuple(inputs))
 
 
 def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
@@ -201,7 +201,7 @@ def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
     return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
 
 
-def _reached(operator: str, samples: Sequence[Sample]) -> int | None:
+def _reached(operator: str, samples: Sequence[JobSample]) -> int | None:
     """What the operator's watermark was at least when the values of the newest sample were read."""
     older = (sample for sample in samples if samples[-1].at_ms - sample.at_ms > DUMP_MS)
     vertices = (vertex for sample in older for vertex in sample.vertices if vertex.vertex.id == operator)
@@ -268,7 +268,7 @@ def _inputs(
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
     quiet_ms = None if subtask.is_kept_back else subtask.source.source_idle_ms
-    now, is_paused = Split(subtask.name, subtask.sent), subtask.waits_for_alignment
+    now, is_paused = SampledSplit(subtask.name, subtask.sent), subtask.waits_for_alignment
     return ChannelEvidence(subtask=subtask, is_split=False, now=now, is_paused=is_paused, quiet_ms=quiet_ms)
 
 
@@ -278,7 +278,9 @@ def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidenc
     return tuple(_split(split, earlier.get(split.id), subtask, facts) for split in subtask.source.splits)
 
 
-def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: FlinkFacts) -> ChannelEvidence:
+def _split(
+    split: SampledSplit, before: SampledSplit | None, subtask: SubtaskEvidence, facts: FlinkFacts
+) -> ChannelEvidence:
     own_unread = (facts.unread or {}).get((subtask.source_id, split.id))
     has_unread = own_unread is not None and own_unread.backlog > 0
     own_quiet_ms = facts.quiet_ms(subtask.source_id, split)
@@ -296,7 +298,7 @@ def _split(split: Split, before: Split | None, subtask: SubtaskEvidence, facts: 
     )
 
 
-def _is_paused(now: Split, before: Split | None, subtask: SubtaskEvidence, quiet_ms: int | None) -> bool:
+def _is_paused(now: SampledSplit, before: SampledSplit | None, subtask: SubtaskEvidence, quiet_ms: int | None) -> bool:
     if now.paused_ms is None:
         return subtask.waits_for_alignment
     if now.paused_share == 1.0:

@@ -11,8 +11,8 @@ from .samples import (
     BRANCHES,
     Checkpoint,
     Graph,
-    Sample,
-    Split,
+    JobSample,
+    SampledSplit,
     Subtask,
     UnreadBySplit,
     Vertex,
@@ -55,7 +55,7 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     """When `graph` came, by this machine's clock (epoch ms)."""
     operator: str | None = None
     """The chosen operator: a part of a vertex's name, or its id; None: the windows nearest the sources."""
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[JobSample, ...] = ()
     """The samples as they came, the newest last; the first is at least IDLE_STEP_MS older if there is one that old."""
     interval_ms: int | None = None
     failure: str | None = None
@@ -77,18 +77,18 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     trouble: str | None = None
 
     @property
-    def sample(self) -> Sample | None:
+    def sample(self) -> JobSample | None:
         """The newest sample, each split in one subtask only."""
         return without_moved(self.samples[-1], self.samples[0]) if self.samples else None
 
-    def quiet_ms(self, vertex: str, split: Split) -> int | None:
+    def quiet_ms(self, vertex: str, split: SampledSplit) -> int | None:
         """How long, at least, nothing was read from a Kafka split; None: it is read, or that is not known."""
         read = self.read_ms.get((vertex, split.id))
         quiet_ms = 0 if read is None or self.sample is None else self.sample.at_ms - read[1]
         return quiet_ms or None
 
     @property
-    def older_sample(self) -> Sample | None:
+    def older_sample(self) -> JobSample | None:
         """The sample that the newest one is compared with, each split in one subtask only."""
         return without_moved(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
 
@@ -166,7 +166,7 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
     return operator is not None and bool(vertices) and not any(is_named(vertex, operator) for vertex in vertices)
 
 
-def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
+def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
     facts = replace(facts, samples=kept(facts.samples, new))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
@@ -179,7 +179,7 @@ def with_sample(facts: FlinkFacts, new: Sample) -> FlinkFacts:
     return replace(facts, read_ms=read_ms)
 
 
-def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
+def kept(samples: tuple[JobSample, ...], new: JobSample) -> tuple[JobSample, ...]:
     """The samples that are needed together with a new one: back to the youngest that is IDLE_STEP_MS older."""
     together = (*samples, new)
     old = [number for number, sample in enumerate(together) if new.at_ms - sample.at_ms >= IDLE_STEP_MS]
@@ -189,7 +189,7 @@ def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
 # A split that moves to another subtask: the JobManager keeps the metrics of its former one.
 
 
-def without_moved(sample: Sample, other: Sample) -> Sample:
+def without_moved(sample: JobSample, other: JobSample) -> JobSample:
     """The sample with each split in one subtask only; `other` is an older or a newer one as it came."""
     others = {vertex.vertex.id: vertex for vertex in other.vertices}
     vertices = tuple(_without_moved(vertex, others.get(vertex.vertex.id)) for vertex in sample.vertices)
@@ -222,5 +222,5 @@ def _place(id: str, vertex: VertexSample, other: VertexSample | None) -> int:
     return min(above or places, key=lambda place: (len(place[0].splits), or_min(place[1].watermark)))[0].index
 
 
-def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, Split]]:
+def _places(id: str, vertex: VertexSample) -> Iterator[tuple[Subtask, SampledSplit]]:
     return ((subtask, split) for subtask in vertex.subtasks for split in subtask.splits if split.id == id)

@@ -11,7 +11,7 @@ from ..spark.files import SourceOffsets
 from ..topic import TopicFacts
 from ..topic.broker import BrokerTap, reported_id
 from .facts import FlinkFacts
-from .samples import Sample, Split, Unread, UnreadBySplit, splits_of
+from .samples import JobSample, SampledSplit, UnreadBySplit, UnreadPartition, splits_of
 
 if TYPE_CHECKING:
     from ...kafka.client_settings import KafkaConfig
@@ -67,7 +67,7 @@ class KafkaJoin:
             broker_trouble=answer.trouble,
         )
 
-    def _unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
+    def _unread(self, facts: TopicFacts, sample: JobSample, before: JobSample | None) -> UnreadBySplit:
         """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
         partitions = {(partition.topic, partition.partition): partition for partition in facts.partitions}
         earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
@@ -78,7 +78,7 @@ class KafkaJoin:
                 continue
             offset_before = earlier.get((vertex, split.id))
             newest_ms, event_ms = partition.newest_ms, partition.event_ms
-            unread[vertex, split.id] = Unread(
+            unread[vertex, split.id] = UnreadPartition(
                 backlog=max(0, partition.end - split.offset - 1),
                 behind_end_ms=newest_ms - event_ms if self._timed and newest_ms and event_ms else None,
                 read=None if offset_before is None else split.offset - offset_before,
@@ -89,11 +89,11 @@ class KafkaJoin:
         """Stop querying."""
         self._tap.close()
 
-    def _real(self, split: Split) -> str | None:
+    def _real(self, split: SampledSplit) -> str | None:
         names = [] if split.topic is None else self._names.get(split.topic, [])
         return names[0] if len(names) == 1 else None
 
-    def _offsets(self, sample: Sample) -> list[SourceOffsets]:
+    def _offsets(self, sample: JobSample) -> list[SourceOffsets]:
         read: dict[str, int] = {}
         for _, split in splits_of(sample):
             if split.offset is not None and (real := self._real(split)) is not None:

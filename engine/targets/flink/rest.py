@@ -22,8 +22,8 @@ from .samples import (
     Checkpoint,
     Edge,
     Graph,
-    Job,
-    Sample,
+    JobSample,
+    ListedJob,
     Vertex,
     VertexSample,
     is_untimed,
@@ -40,7 +40,7 @@ TOKEN_VARIABLE, LOGIN_VARIABLE = "WMTOP_FLINK_TOKEN", "WMTOP_FLINK_LOGIN"
 _MAX_ERROR_LENGTH = 300
 
 
-class Metric(Struct):
+class RestMetric(Struct):
     """A metric's id, its value if values were requested, and its sum over the subtasks of a vertex if sums were."""
 
     id: str
@@ -71,10 +71,10 @@ class FlinkRest(Rest):
         answers = self._asked(f"{path}/subtasks/metrics?agg=sum&get=", ids)
         return {metric.id: metric.sum for metric in answers if metric.sum is not None and math.isfinite(metric.sum)}
 
-    def _asked(self, path: str, ids: Sequence[str]) -> Iterator[Metric]:
+    def _asked(self, path: str, ids: Sequence[str]) -> Iterator[RestMetric]:
         """The metrics, in as many requests as their length needs."""
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 64):
-            yield from self.get(path + batch, list[Metric])
+            yield from self.get(path + batch, list[RestMetric])
 
 
 def batches(ids: Sequence[str], longest: int) -> list[str]:
@@ -133,7 +133,7 @@ _BOUNDS = re.compile(r"IntervalJoin\(.{0,200}?isRowTime=true, leftLowerBound=(-?
 class JobsOverview(Struct):
     """`/jobs/overview`."""
 
-    jobs: list[Job]
+    jobs: list[ListedJob]
 
 
 class PlanNode(Struct):
@@ -151,7 +151,7 @@ class Plan(Struct):
     nodes: list[PlanNode] = []
 
 
-class JobAnswer(Job, frozen=True, kw_only=True):
+class JobAnswer(ListedJob, frozen=True, kw_only=True):
     """`/jobs/J`."""
 
     now: int
@@ -185,7 +185,7 @@ class Checkpoints(Struct):
     counts: dict[str, int | None] | None = None
 
 
-def jobs_of(rest: FlinkRest) -> list[Job]:
+def jobs_of(rest: FlinkRest) -> list[ListedJob]:
     """All jobs of the JobManager, also ended ones, the newest first."""
     return sorted(rest.get("/jobs/overview", JobsOverview).jobs, key=lambda job: -job.started_ms)
 
@@ -196,7 +196,7 @@ def graph_of(rest: FlinkRest, id: str) -> Graph:
     nodes = {node.id: node for node in job.plan.nodes}
     vertices = tuple(_planned(vertex, nodes.get(vertex.id, PlanNode(vertex.id))) for vertex in job.vertices)
     started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
-    return Graph(Job(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
+    return Graph(ListedJob(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
 
 
 def _planned(vertex: Vertex, node: PlanNode) -> Vertex:
@@ -259,7 +259,7 @@ class Collector:
         self._listings: dict[str, _Listing] = {}
         self._taken: tuple[str, int] | None = None
 
-    def sample(self, graph: Graph, interval_ms: int) -> Sample | None:
+    def sample(self, graph: Graph, interval_ms: int) -> JobSample | None:
         """The newest dump if it was not read before; else None. RestError if the JobManager does not answer."""
         for attempt in range(_MAX_TRIES):
             stamp = self._stamp(graph)
@@ -270,7 +270,7 @@ class Collector:
             # If dumps follow each other faster than they are read, the older date is the true one.
             if self._stamp(graph) == stamp or attempt + 1 == _MAX_TRIES:
                 self._taken = (graph.job.id, stamp)
-                return Sample(stamp, vertices, whole) if any(vertex.subtasks for vertex in vertices) else None
+                return JobSample(stamp, vertices, whole) if any(vertex.subtasks for vertex in vertices) else None
         return None
 
     def forget(self) -> None:
@@ -303,7 +303,7 @@ class Collector:
         now = time.monotonic()
         listing = self._listings.get(vertex.id)
         if listing is None or not listing.ids or now >= listing.until_s:
-            names = [metric.id for metric in self._rest.get(path, list[Metric])]
+            names = [metric.id for metric in self._rest.get(path, list[RestMetric])]
             until_s = now + (LIST_EVERY_S if len(names) < LONG_LIST else LONG_LIST_EVERY_S)
             listing = self._listings[vertex.id] = _Listing(wanted(names), rate_names(vertex, names), until_s)
         return listing

@@ -18,7 +18,7 @@ RUNS: frozenset[str] = frozenset({"INITIALIZING", "CREATED", "RUNNING", "RESTART
 """The states of a job that is not over."""
 
 
-class Job(Struct, frozen=True, rename={"id": "jid", "started_ms": "start-time"}):
+class ListedJob(Struct, frozen=True, rename={"id": "jid", "started_ms": "start-time"}):
     """A job as `/jobs/overview` lists it; times in epoch ms."""
 
     id: str
@@ -67,13 +67,13 @@ class Vertex(Struct, frozen=True):
 class Graph(Struct, frozen=True):
     """A job's vertices in the order of the plan, from the sources on."""
 
-    job: Job
+    job: ListedJob
     now_ms: int
     """The JobManager's clock."""
     vertices: tuple[Vertex, ...] = ()
 
 
-class Split(Struct, frozen=True):
+class SampledSplit(Struct, frozen=True):
     """A split of a source subtask; a name is spelled as in the metrics, where `.` `:` `,` and space became `_`."""
 
     id: str
@@ -105,7 +105,7 @@ class Subtask(Struct, frozen=True):
     """The watermarks of several branches of its chain, in the order of their names; empty: it has one."""
     source_output: int | None = None
     """The watermark that the source operator itself sends, where others are chained to it."""
-    splits: tuple[Split, ...] = ()
+    splits: tuple[SampledSplit, ...] = ()
     busy: float | None = None
     """Share of time that it was busy, 0 to 1."""
     back_pressured: float | None = None
@@ -135,7 +135,7 @@ class VertexSample(Struct, frozen=True):
     rates: Rates = Rates()
 
 
-class Sample(Struct, frozen=True):
+class JobSample(Struct, frozen=True):
     """One dump of metrics, dated by the JobManager's clock (epoch ms)."""
 
     at_ms: int
@@ -156,7 +156,7 @@ class Checkpoint(Struct, frozen=True):
     """How many checkpoints of the job failed."""
 
 
-class Unread(Struct, frozen=True):
+class UnreadPartition(Struct, frozen=True):
     """A Kafka partition at the last metrics; `read`: records read between the last samples."""
 
     backlog: int
@@ -164,11 +164,11 @@ class Unread(Struct, frozen=True):
     read: int | None = None
 
 
-UnreadBySplit = dict[tuple[str, str], Unread]
+UnreadBySplit = dict[tuple[str, str], UnreadPartition]
 """By vertex and split: two sources may read the same partition."""
 
 
-def splits_of(sample: Sample | None) -> list[tuple[str, Split]]:
+def splits_of(sample: JobSample | None) -> list[tuple[str, SampledSplit]]:
     """The splits of a sample, each with its vertex's id."""
     vertices = sample.vertices if sample is not None else ()
     return [(vertex.vertex.id, split) for vertex in vertices for task in vertex.subtasks for split in task.splits]
@@ -353,9 +353,9 @@ class _Values:
         return [number for number in numbers if number is not None]
 
 
-def _split(id: str, metrics: Mapping[str, str]) -> Split:
+def _split(id: str, metrics: Mapping[str, str]) -> SampledSplit:
     offset = _number(metrics.get("currentOffset"))
-    return Split(
+    return SampledSplit(
         id=id,
         watermark=_watermark(metrics.get("currentWatermark")),
         idle_ms=_number(metrics.get("accumulatedIdleTimeMs")),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
 from .facts import FlinkFacts, is_named
-from .samples import Sample, Subtask, VertexSample, first_operator, is_sink_name, or_min
+from .samples import JobSample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
 Vertices = dict[str, VertexSample]
 """The vertices of a sample by id; empty: there is no such sample."""
@@ -28,7 +28,7 @@ class Upstream(Struct, frozen=True):
     """Those between that only pass watermarks on, the last one first."""
 
 
-def operators(sample: Sample) -> list[VertexSample]:
+def operators(sample: JobSample) -> list[VertexSample]:
     """The vertices that receive a watermark: those with windows first, nearest the sources first; without windows those
     with several inputs (joins) first; sinks last, and then chains of a source.
     """
@@ -171,7 +171,7 @@ def subtask_at(vertex: VertexSample | None, index: int) -> Subtask | None:
     return vertex.subtasks[index] if vertex is not None and index < len(vertex.subtasks) else None
 
 
-def _depths(sample: Sample) -> dict[str, int]:
+def _depths(sample: JobSample) -> dict[str, int]:
     """How many edges each vertex is away from its farthest source; a plan's vertices are in order, sources first."""
     depths: dict[str, int] = {}
     for vertex in sample.vertices:

@@ -26,7 +26,7 @@ from .rest import (
     restarts_of,
     update_interval_ms,
 )
-from .samples import RUNS, Graph, Job
+from .samples import RUNS, Graph, ListedJob
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
@@ -202,7 +202,7 @@ def _as_http(url: str) -> str:
     return "http://" + url.removeprefix("flink://") if url.startswith("flink://") else url
 
 
-def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
+def chosen(jobs: Sequence[ListedJob], wanted: str | None, base: str) -> ListedJob:
     """The wanted job; UsageError with the list if that is not clear."""
     if wanted is None:
         running = [job for job in jobs if job.state in RUNS] or (list(jobs) if len(jobs) == 1 else [])
@@ -228,13 +228,13 @@ def refuse_unknown(graph: Graph, operator: str | None) -> None:
     raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {names}")
 
 
-def successor(jobs: Sequence[Job], ended: Job, alive_ms: int) -> Job | None:
+def successor(jobs: Sequence[ListedJob], ended: ListedJob, alive_ms: int) -> ListedJob | None:
     """The job submitted in place of an ended one: the only one of its name that started after it last ran."""
     later = [job for job in jobs if job.name == ended.name and job.state in RUNS and job.started_ms > alive_ms]
     return later[0] if len(later) == 1 else None
 
 
-def _listed(jobs: Sequence[Job]) -> str:
+def _listed(jobs: Sequence[ListedJob]) -> str:
     return _limited([f"{job.name} ({job.id}, {job.state})" for job in jobs])
 
 

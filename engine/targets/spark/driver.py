@@ -56,19 +56,19 @@ _ENDED = {"RUNNING": False, "FINISHED": True, "FAILED": True}
 _GAUGE = re.compile(r".*?\.driver\.spark\.streaming\.(.*)\.eventTime-watermark", re.DOTALL)
 
 
-class Metric(Struct):
+class SqlMetric(Struct):
     """A metric of a node, as Spark prints it."""
 
     name: str
     value: str = ""
 
 
-class Node(Struct, rename="camel"):
+class SqlNode(Struct, rename="camel"):
     """A node of an execution's plan."""
 
     node_id: int = 0
     node_name: str = ""
-    metrics: list[Metric] = []
+    metrics: list[SqlMetric] = []
 
 
 class Execution(Struct, rename="camel"):
@@ -82,7 +82,7 @@ class Execution(Struct, rename="camel"):
     root_execution_id: Int64 | None = None
     plan_description: str = ""
     error_message: str = ""
-    nodes: list[Node] = []
+    nodes: list[SqlNode] = []
     modified_configs: dict[str, str] | None = None
 
     @property
@@ -113,7 +113,7 @@ class ListedRun(Struct, frozen=True):
     why: str = ""
 
 
-class Batch(Struct):
+class SqlBatch(Struct):
     """A batch: the execution of its whole plan, and those inside it."""
 
     root: Execution
@@ -131,7 +131,7 @@ class DriverReports(Reports, RemoteFiles):
         self._wanted = wanted
         self._path = f"/api/v1/applications/{quote(app_id, safe='')}"
         self._queries = Queries()
-        self._batches: dict[str, dict[int, Batch]] = {}
+        self._batches: dict[str, dict[int, SqlBatch]] = {}
         self._listed: list[int] = []
         self._details: dict[int, Execution] = {}
         self._uncounted: set[str] = set()
@@ -224,7 +224,7 @@ class DriverReports(Reports, RemoteFiles):
         known = batches.get(batch)
         root = execution.id if execution.root_execution_id is None else execution.root_execution_id
         if known is None and root == execution.id:
-            batches[batch] = Batch(execution, [])
+            batches[batch] = SqlBatch(execution, [])
         elif known is not None and known.root.id == execution.id:
             known.root = execution
         elif known is not None and execution.id not in known.inner:
@@ -255,7 +255,7 @@ class DriverReports(Reports, RemoteFiles):
             self._queries.began(run.run_id, RunningBatch(newest, began_ms))
 
     def _progress(
-        self, run: QueryRun, number: int, batch: Batch, root: Execution, watermark: "int | UnsetType"
+        self, run: QueryRun, number: int, batch: SqlBatch, root: Execution, watermark: "int | UnsetType"
     ) -> BatchProgress:
         """A batch in the form of a query's own report."""
         states = self._states(batch)
@@ -274,7 +274,7 @@ class DriverReports(Reports, RemoteFiles):
             states=states or (),
         )
 
-    def _states(self, batch: Batch) -> tuple[StateFacts, ...] | None:
+    def _states(self, batch: SqlBatch) -> tuple[StateFacts, ...] | None:
         """The stateful operators of the last execution that has some; None: a number in it is not known."""
         for id in sorted({batch.root.id, *batch.inner}, reverse=True):
             nodes = sorted(self._execution(id).nodes, key=lambda node: node.node_id)
@@ -319,7 +319,7 @@ class DriverReports(Reports, RemoteFiles):
             self._settings = dict(self._rest.get(f"{self._path}/environment", Environment).spark_properties)
         return self._settings.get(WATERMARK_POLICY, "min")
 
-    def _from_pages(self, run: QueryRun, numbers: list[int], batches: dict[int, Batch]) -> list[int | UnsetType]:
+    def _from_pages(self, run: QueryRun, numbers: list[int], batches: dict[int, SqlBatch]) -> list[int | UnsetType]:
         """The watermarks in force in these batches by the statistics page, which shows a batch a little later: without
         those that it will show; that of the last one by the gauge where the page shows none.
         """

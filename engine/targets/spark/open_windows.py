@@ -68,7 +68,7 @@ _MAX_OPERATORS = 100
 _MAX_PARTITIONS = 10_000
 
 
-class OpenWindow(Struct, frozen=True):
+class StoredWindow(Struct, frozen=True):
     """A window that the state holds (ms); it covers `[start_ms, end_ms)`."""
 
     start_ms: int
@@ -85,7 +85,7 @@ class OpenWindows(Struct, frozen=True, kw_only=True):
     operator: int
     batch: int | None = None
     """The batch after which this was the state; older than the last commit if newer state was not readable."""
-    windows: tuple[OpenWindow, ...] = ()
+    windows: tuple[StoredWindow, ...] = ()
     """At most `MAX_WINDOWS` of them."""
     open: int = 0
     """How many windows there are."""
@@ -265,7 +265,7 @@ class _OperatorTap:
             operator=self._number,
             batch=batch,
             windows=tuple(
-                OpenWindow(start // 1000, end // 1000, keys=keys, records=records if layout.counts_at else None)
+                StoredWindow(start // 1000, end // 1000, keys=keys, records=records if layout.counts_at else None)
                 for end, start, keys, records in heapq.nsmallest(MAX_WINDOWS, rows)
             ),
             open=len(rows),

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.engine.targets.flink.attribution import Attribution, attribution_of, snapshot_of
 from wmtop.engine.targets.flink.facts import FlinkFacts
-from wmtop.engine.targets.flink.samples import Graph, Job, Sample, Unread
+from wmtop.engine.targets.flink.samples import Graph, JobSample, ListedJob, UnreadPartition
 
 
 def attributed(
-    now: Sample, before: Sample | None = None, *, operator: str | None = None,
-    unread: Mapping[tuple[str, str], Unread] | None = None,
+    now: JobSample, before: JobSample | None = None, *, operator: str | None = None,
+    unread: Mapping[tuple[str, str], UnreadPartition] | None = None,
     read_ms: Mapping[tuple[str, str], tuple[int, int]] = {},
 ) -> Attribution:  # fmt: skip
     """The attribution of the operator; the job has just started."""
     facts = FlinkFacts(
-        graph=Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in now.vertices)),
+        graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in now.vertices)),
         answered_ms=0,
         operator=operator,
         samples=(now,) if before is None else (before, now),
@@ -25,9 +25,9 @@ def attributed(
     return attributed_from(facts)
 
 
-def attributed_by(samples: tuple[Sample, ...]) -> Attribution:
+def attributed_by(samples: tuple[JobSample, ...]) -> Attribution:
     """The attribution by several samples, the newest last."""
-    graph = Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in samples[-1].vertices))
+    graph = Graph(ListedJob("1", "orders", "RUNNING", 0), 0, tuple(vertex.vertex for vertex in samples[-1].vertices))
     return attributed_from(FlinkFacts(graph=graph, answered_ms=0, samples=samples))
 
 

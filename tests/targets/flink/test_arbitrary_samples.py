@@ -3,7 +3,7 @@
 from random import Random
 
 from wmtop.engine.targets.flink.attribution import Attribution
-from wmtop.engine.targets.flink.samples import Edge, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.samples import Edge, JobSample, SampledSplit, Subtask, Vertex, VertexSample
 from wmtop.engine.watermarks.times import MAX, MIN
 
 from .attributed import attributed
@@ -32,7 +32,7 @@ class ArbitraryJob:
             self.last[key] = near if near is not None and self.dice.random() < 0.4 else mark
         return self.last[key]
 
-    def sample(self, at_ms: int) -> Sample:
+    def sample(self, at_ms: int) -> JobSample:
         """A dump of the metrics."""
         dice, count = self.dice, len(self.splits)
         source = Vertex("s", "Source: in", count, "RUNNING")
@@ -53,12 +53,12 @@ class ArbitraryJob:
         edge = Edge("e" if self.has_task_between else "s", forward=False)
         window = Subtask(0, input=self.mark("window", min(sent, default=None)), late={"w": 0})
         vertices.append(VertexSample(Vertex("w", "Window", 1, "RUNNING", (edge,)), (window,), windowed=True))
-        return Sample(at_ms, tuple(vertices))
+        return JobSample(at_ms, tuple(vertices))
 
-    def split(self, id: str) -> Split:
+    def split(self, id: str) -> SampledSplit:
         """The metrics of a split."""
         dice = self.dice
-        return Split(
+        return SampledSplit(
             id,
             self.mark(id),
             idle_ms=dice.choice([0, 5_000, 10_000]),

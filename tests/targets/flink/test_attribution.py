@@ -3,7 +3,16 @@
 from msgspec.structs import replace
 from wmtop.engine.targets.flink.attribution import Attribution
 from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
-from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.samples import (
+    Edge,
+    Graph,
+    JobSample,
+    ListedJob,
+    SampledSplit,
+    Subtask,
+    Vertex,
+    VertexSample,
+)
 from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
 
@@ -15,14 +24,14 @@ WINDOW = Vertex("w", "Window", 2, "RUNNING", (Edge("s", forward=False),))
 SINK = Vertex("k", "Sink", 2, "RUNNING", (Edge("w", forward=False),))
 
 
-def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[Split]], **more: object) -> Sample:
+def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[SampledSplit]], **more: object) -> JobSample:
     sources = tuple(
         Subtask(i, output=out, splits=tuple(own), **more)  # type: ignore[arg-type]
         for i, (out, own) in enumerate(zip(outputs, splits, strict=True))
     )
     windows = tuple(Subtask(i, input=level, output=level, late={"w": 0}) for i in range(2))
     sinks = tuple(Subtask(i, input=level, output=level) for i in range(2))
-    return Sample(
+    return JobSample(
         at_ms, (VertexSample(SINK, sinks), VertexSample(SOURCE, sources), VertexSample(WINDOW, windows, windowed=True))
     )
 
@@ -33,7 +42,7 @@ def test_the_operator_with_windows_is_chosen_before_a_sink() -> None:
 
 
 def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
-    splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
+    splits = [[SampledSplit("a", 40), SampledSplit("b", 10)], [SampledSplit("c", 30)]]
     found = attributed(sample(0, 10, [10, 30], splits))
     assert found.watermark_ms == 10
     assert found.held_back_by is not None
@@ -41,18 +50,18 @@ def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
 
 
 def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
-    before = sample(0, 20, [15, 30], [[Split("a", 15)], [Split("c", 30)]])
-    now = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=0.0)], [Split("c", 30)]])
+    before = sample(0, 20, [15, 30], [[SampledSplit("a", 15)], [SampledSplit("c", 30)]])
+    now = sample(10_000, 30, [15, 30], [[SampledSplit("a", 15, idle_share=0.0)], [SampledSplit("c", 30)]])
     found = attributed(now, before)
     assert [one.state for one in found.subtasks] == ["catching_up", "active"]
     assert found.held_back_by is not None
     assert found.held_back_by.channel == "c"
-    idle = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=1.0)], [Split("c", 30)]])
+    idle = sample(10_000, 30, [15, 30], [[SampledSplit("a", 15, idle_share=1.0)], [SampledSplit("c", 30)]])
     assert [one.state for one in attributed(idle, before).channels] == ["idle", "active"]
 
 
 def test_the_watermark_is_the_operators_own_although_one_sample_alone_leaves_no_input_out() -> None:
-    found = attributed(sample(0, 30, [15, 30], [[Split("a", 15)], [Split("c", 30)]]))
+    found = attributed(sample(0, 30, [15, 30], [[SampledSplit("a", 15)], [SampledSplit("c", 30)]]))
     assert [one.state for one in found.subtasks] == ["active", "active"]
     assert found.watermark_ms == 30
 
@@ -61,7 +70,10 @@ def test_at_one_look_an_input_far_below_the_operator_is_not_blamed() -> None:
     """A split that was idle sends older records again; the numbers are those of a Flink 2.3.0 (minus its epoch)."""
 
     def look(level: int, other: int, **back: object) -> Attribution:
-        splits = [[Split("a", 51_115, idle_share=0.1, **back)], [Split("c", other, idle_ms=0, idle_share=0.0)]]  # type: ignore[arg-type]
+        splits = [
+            [SampledSplit("a", 51_115, idle_share=0.1, **back)],
+            [SampledSplit("c", other, idle_ms=0, idle_share=0.0)],
+        ]  # type: ignore[arg-type]
         return attributed(sample(0, level, [51_115, other], splits))
 
     for found in (look(116_115, 116_115, idle_ms=17_652), look(116_115, 116_115), look(116_115, 117_000)):
@@ -74,7 +86,7 @@ def test_at_one_look_an_input_far_below_the_operator_is_not_blamed() -> None:
 
 def test_at_one_look_an_input_that_reads_nothing_below_the_operator_is_left_out() -> None:
     def look(idle_ms: int) -> Attribution:
-        splits = [[Split("a", 15_000)], [Split("c", 30_000)]]
+        splits = [[SampledSplit("a", 15_000)], [SampledSplit("c", 30_000)]]
         return attributed(sample(0, 29_000, [15_000, 30_000], splits, source_idle_ms=idle_ms))
 
     assert (look(1_500).is_sure, look(1_500).subtasks[0].state) == (True, "catching_up")
@@ -83,18 +95,25 @@ def test_at_one_look_an_input_that_reads_nothing_below_the_operator_is_left_out(
 
 def test_a_sample_of_a_second_ago_shows_that_an_input_is_left_out() -> None:
     """The oldest of the samples was taken before the operator had passed it."""
-    facts = FlinkFacts(graph=Graph(Job("1", "orders", "RUNNING", 1), 0), answered_ms=0)
+    facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 1), 0), answered_ms=0)
     for time, level, back in ((0, 20_000, 20_000), (4_000, 90_000, 20_000), (6_000, 96_000, 60_000)):
-        splits = [[Split("a", back, idle_share=0.1)], [Split("c", level + 9_000)]]
+        splits = [[SampledSplit("a", back, idle_share=0.1)], [SampledSplit("c", level + 9_000)]]
         facts = with_sample(facts, sample(time, level, [back, level + 9_000], splits))
     found = attributed_from(facts)
     assert (found.subtasks[0].state, found.is_sure) == ("catching_up", True)
 
 
 def test_a_split_that_its_subtask_passed_without_a_record_is_idle() -> None:
-    before = sample(0, 20, [20, 20], [[Split("a", 20, offset=5), Split("b", 25)], [Split("c", 20)]])
+    before = sample(
+        0, 20, [20, 20], [[SampledSplit("a", 20, offset=5), SampledSplit("b", 25)], [SampledSplit("c", 20)]]
+    )
     for offset, state, is_sure in ((5, "idle", True), (6, "active", False)):  # it may be back by then
-        now = sample(1_000, 20, [25, 20], [[Split("a", 20, offset=offset), Split("b", 25)], [Split("c", 20)]])
+        now = sample(
+            1_000,
+            20,
+            [25, 20],
+            [[SampledSplit("a", 20, offset=offset), SampledSplit("b", 25)], [SampledSplit("c", 20)]],
+        )
         found = attributed(now, before)
         assert ([one.state for one in found.channels], found.is_sure) == ([state, "active", "active"], is_sure)
 
@@ -102,9 +121,9 @@ def test_a_split_that_its_subtask_passed_without_a_record_is_idle() -> None:
 def test_records_show_that_a_split_below_its_own_subtask_is_back() -> None:
     """One look cannot: its share of idle time sinks for a minute, and records too late for it change no watermark."""
 
-    def at(time: int, offset: int) -> Sample:
-        back = Split("back", 5, idle_ms=20_000, idle_share=0.8, offset=offset)
-        return sample(time, 90, [90, 200], [[Split("a", 90, idle_share=0.0), back], [Split("c", 200)]])
+    def at(time: int, offset: int) -> JobSample:
+        back = SampledSplit("back", 5, idle_ms=20_000, idle_share=0.8, offset=offset)
+        return sample(time, 90, [90, 200], [[SampledSplit("a", 90, idle_share=0.0), back], [SampledSplit("c", 200)]])
 
     assert (attributed(at(0, 7)).held_back_by, attributed(at(0, 7)).is_sure) == (None, False)
     found = attributed(at(2_000, 9), at(0, 7))
@@ -116,9 +135,9 @@ def test_records_show_that_a_split_below_its_own_subtask_is_back() -> None:
 def test_no_channel_is_blamed_while_an_idle_split_may_be_back() -> None:
     """Flink says up to 5 s late that it is no longer idle."""
 
-    def at(time: int, woken: int, idle_ms: int) -> Sample:
-        splits = [Split("a", 500, idle_share=0.0), Split("w", woken, idle_ms=idle_ms, idle_share=1.0)]
-        return sample(time, 90, [90, 200], [splits, [Split("c", 200)]])
+    def at(time: int, woken: int, idle_ms: int) -> JobSample:
+        splits = [SampledSplit("a", 500, idle_share=0.0), SampledSplit("w", woken, idle_ms=idle_ms, idle_share=1.0)]
+        return sample(time, 90, [90, 200], [splits, [SampledSplit("c", 200)]])
 
     found = attributed(at(6_000, 100, 60_000), at(0, 95, 55_000))
     assert (found.held_back_by, found.blockers, found.is_sure) == (None, None, False)
@@ -127,9 +146,9 @@ def test_no_channel_is_blamed_while_an_idle_split_may_be_back() -> None:
 def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> None:
     """It is active and far below what its subtask sent before: the others are not to blame."""
 
-    def at(time: int, fast: int, idle_ms: int) -> Sample:
-        old = Split("old", 5 + time // 1_000, idle_ms=idle_ms, idle_share=0.4)
-        return sample(time, 90, [90, 200], [[Split("a", fast, idle_share=0.0), old], [Split("c", 200)]])
+    def at(time: int, fast: int, idle_ms: int) -> JobSample:
+        old = SampledSplit("old", 5 + time // 1_000, idle_ms=idle_ms, idle_share=0.4)
+        return sample(time, 90, [90, 200], [[SampledSplit("a", fast, idle_share=0.0), old], [SampledSplit("c", 200)]])
 
     found = attributed(at(10_000, 300, 20_000), at(0, 250, 20_000))
     assert [one.state for one in found.channels] == ["active", "active", "active"]
@@ -144,9 +163,9 @@ def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> 
 
 def test_an_input_that_stays_where_it_was_below_the_level_is_left_out() -> None:
     """It turned idle a moment ago: what the operator has is not lowered to it, and it is not blamed."""
-    quiet = [Split("a", 20, idle_ms=5_000, idle_share=0.1)]
-    before = sample(0, 20, [20, 30], [quiet, [Split("c", 30, idle_share=0.0)]])
-    now = sample(6_000, 36, [20, 36], [quiet, [Split("c", 36, idle_share=0.0)]])
+    quiet = [SampledSplit("a", 20, idle_ms=5_000, idle_share=0.1)]
+    before = sample(0, 20, [20, 30], [quiet, [SampledSplit("c", 30, idle_share=0.0)]])
+    now = sample(6_000, 36, [20, 36], [quiet, [SampledSplit("c", 36, idle_share=0.0)]])
     found = attributed(now, before)
     assert (found.watermark_ms, [one.state for one in found.subtasks]) == (36, ["catching_up", "active"])
     assert found.held_back_by is not None
@@ -156,9 +175,9 @@ def test_an_input_that_stays_where_it_was_below_the_level_is_left_out() -> None:
 def test_an_input_that_follows_a_little_below_the_level_is_left_out_unless_a_dump_explains_it() -> None:
     """Back from idle, it is not aligned until it has caught up."""
 
-    def at(time: int, gap: int) -> Sample:
+    def at(time: int, gap: int) -> JobSample:
         level = 100_000 + time
-        splits = [[Split("a", level - gap, idle_share=0.2)], [Split("c", level, idle_share=0.0)]]
+        splits = [[SampledSplit("a", level - gap, idle_share=0.2)], [SampledSplit("c", level, idle_share=0.0)]]
         return sample(time, level, [level - gap, level], splits)
 
     for gap, holder, level in ((3_000, "c", 106_000), (400, "a", 106_000)):
@@ -169,9 +188,9 @@ def test_an_input_that_follows_a_little_below_the_level_is_left_out_unless_a_dum
 
 def test_a_split_that_its_subtask_has_passed_is_idle_however_old_its_idle_time_is() -> None:
     """Flink counts idle time in steps of 5 s."""
-    slow = Split("a", 20, idle_ms=0, idle_share=0.0)
-    before = sample(0, 20, [20, 90], [[slow, Split("b", 30, idle_share=0.0)], [Split("c", 90)]])
-    now = sample(6_000, 36, [36, 96], [[slow, Split("b", 36, idle_share=0.0)], [Split("c", 96)]])
+    slow = SampledSplit("a", 20, idle_ms=0, idle_share=0.0)
+    before = sample(0, 20, [20, 90], [[slow, SampledSplit("b", 30, idle_share=0.0)], [SampledSplit("c", 90)]])
+    now = sample(6_000, 36, [36, 96], [[slow, SampledSplit("b", 36, idle_share=0.0)], [SampledSplit("c", 96)]])
     found = attributed(now, before)
     assert [one.state for one in found.channels] == ["idle", "active", "active"]
     assert found.held_back_by is not None
@@ -180,14 +199,20 @@ def test_a_split_that_its_subtask_has_passed_is_idle_however_old_its_idle_time_i
 
 def test_a_split_that_was_never_read_does_not_hold_a_subtask_that_follows_the_others() -> None:
     """One sample: the subtask's watermark is that of the other split."""
-    found = attributed(sample(0, 30, [30, 90], [[Split("a", MIN, idle_share=0.0), Split("b", 30)], [Split("c", 90)]]))
+    found = attributed(
+        sample(
+            0, 30, [30, 90], [[SampledSplit("a", MIN, idle_share=0.0), SampledSplit("b", 30)], [SampledSplit("c", 90)]]
+        )
+    )
     assert found.held_back_by is not None
     assert (found.held_back_by.channel, found.channels[0].state) == ("b", "idle")
 
 
 def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
-    def at(time: int, idle_ms: int) -> Sample:
-        return sample(time, 20, [20, 20], [[Split("a", 20, idle_ms=idle_ms, idle_share=0.4)], [Split("c", 20)]])
+    def at(time: int, idle_ms: int) -> JobSample:
+        return sample(
+            time, 20, [20, 20], [[SampledSplit("a", 20, idle_ms=idle_ms, idle_share=0.4)], [SampledSplit("c", 20)]]
+        )
 
     assert attributed(at(4_000, 5_000), at(0, 0)).channels[0].state == "active"  # too close to tell
     assert attributed(at(6_000, 5_000), at(0, 0)).channels[0].state == "idle"
@@ -198,8 +223,8 @@ def test_a_first_look_at_splits_that_are_all_idle_blames_none() -> None:
     """Numbers of a Flink 2.3.0: silent for 45 s, idle for 40 s of it and, before, all minute."""
 
     def look(share: float, quiet_ms: int, seconds: int = 0) -> Attribution:
-        def at(time: int, more_ms: int) -> Sample:
-            splits = [[Split(name, 20, idle_ms=83_494 + more_ms, idle_share=share)] for name in "ac"]
+        def at(time: int, more_ms: int) -> JobSample:
+            splits = [[SampledSplit(name, 20, idle_ms=83_494 + more_ms, idle_share=share)] for name in "ac"]
             return sample(time, 20, [20, 20], splits, source_idle_ms=quiet_ms)
 
         return attributed(at(10_000, seconds * 1_000), at(4_000, 0) if seconds else None)
@@ -217,9 +242,9 @@ def test_a_first_look_at_splits_that_are_all_idle_blames_none() -> None:
 
 
 def test_a_split_that_is_back_from_idle_holds_where_its_subtask_is_at_it() -> None:
-    def at(time: int, back: int, idle_ms: int) -> Sample:
-        splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
-        return sample(time, 20, [20, 90], [splits, [Split("c", 90)]])
+    def at(time: int, back: int, idle_ms: int) -> JobSample:
+        splits = [SampledSplit("a", back, idle_ms=idle_ms, idle_share=0.4), SampledSplit("b", 80, idle_share=0.0)]
+        return sample(time, 20, [20, 90], [splits, [SampledSplit("c", 90)]])
 
     found = attributed(at(6_000, 20, 5_000), at(0, 20, 0))
     assert [one.state for one in found.channels] == ["active", "active", "active"]
@@ -229,7 +254,7 @@ def test_a_split_that_is_back_from_idle_holds_where_its_subtask_is_at_it() -> No
 
 
 def test_a_split_that_has_read_nothing_is_never_seen() -> None:
-    found = attributed(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]]))
+    found = attributed(sample(0, MIN, [MIN, 20], [[SampledSplit("a", MIN)], [SampledSplit("c", 20)]]))
     assert [one.state for one in found.channels] == ["never_seen", "active"]
     assert found.watermark_ms is None
     assert found.held_back_by is not None
@@ -237,8 +262,8 @@ def test_a_split_that_has_read_nothing_is_never_seen() -> None:
 
 
 def test_records_in_flight_are_nobodys_fault() -> None:
-    before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
-    now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
+    before = sample(0, 10, [50, 60], [[SampledSplit("a", 50)], [SampledSplit("c", 60)]])
+    now = sample(5_000, 10, [70, 80], [[SampledSplit("a", 70)], [SampledSplit("c", 80)]])
     held = attributed(now, before).held_back_by
     assert held is not None
     assert (held.channel, held.cause) == ("Window", "in_flight")
@@ -247,16 +272,16 @@ def test_records_in_flight_are_nobodys_fault() -> None:
 def test_a_first_look_at_an_operator_far_behind_all_its_inputs_blames_no_split() -> None:
     """Numbers of a Flink 2.3.0: all is read, and waits before a busy task on the way."""
     for level, is_sure in ((1_820_999, False), (2_998_500, True)):
-        splits = [[Split("a", 2_998_999)], [Split("c", 2_998_999)]]
+        splits = [[SampledSplit("a", 2_998_999)], [SampledSplit("c", 2_998_999)]]
         found = attributed(sample(0, level, [2_998_999] * 2, splits, source_idle_ms=35_551))
         assert (found.held_back_by is not None, found.is_sure) == (is_sure, is_sure)
 
 
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
-    def at(time: int, split: int, sent: int) -> Sample:
-        source = Subtask(0, output=split, splits=(Split("a", split),), back_pressured=1.0)
+    def at(time: int, split: int, sent: int) -> JobSample:
+        source = Subtask(0, output=split, splits=(SampledSplit("a", split),), back_pressured=1.0)
         window = replace(WINDOW, inputs=(Edge("m", forward=False),))
-        return Sample(
+        return JobSample(
             time,
             (
                 VertexSample(SOURCE, (source,)),
@@ -274,17 +299,17 @@ def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -
 
 
 def test_a_paused_split_is_paused_and_not_quiet() -> None:
-    before = sample(0, 10, [10, 60], [[Split("a", 10, paused_ms=0)], [Split("c", 60)]])
-    now = sample(5_000, 10, [10, 60], [[Split("a", 10, paused_ms=4_000)], [Split("c", 60)]])
+    before = sample(0, 10, [10, 60], [[SampledSplit("a", 10, paused_ms=0)], [SampledSplit("c", 60)]])
+    now = sample(5_000, 10, [10, 60], [[SampledSplit("a", 10, paused_ms=4_000)], [SampledSplit("c", 60)]])
     held = attributed(now, before).held_back_by
     assert held is not None
     assert held.cause == "paused"
 
 
 def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
-    def at(time: int, paused_ms: int) -> Sample:
-        fast = Split("a", 90, idle_ms=paused_ms, idle_share=0.4, paused_ms=paused_ms)
-        return sample(time, 10, [90, 10], [[fast], [Split("c", 10)]])
+    def at(time: int, paused_ms: int) -> JobSample:
+        fast = SampledSplit("a", 90, idle_ms=paused_ms, idle_share=0.4, paused_ms=paused_ms)
+        return sample(time, 10, [90, 10], [[fast], [SampledSplit("c", 10)]])
 
     found = attributed(at(10_000, 10_000), at(0, 0))
     assert [(one.state, one.held_back) for one in found.channels] == [("active", True), ("active", False)]
@@ -298,8 +323,8 @@ def test_a_first_look_shows_a_pause_that_is_longer_than_fits_before_the_last_rec
         (0.235, 14_127, 18_867, False),
         (0.0, 90_000, 90_000, False),
     ):
-        fast = Split("a", 90, idle_ms=0, idle_share=0.0, paused_ms=paused_ms, paused_share=share)
-        found = attributed(sample(0, 10, [90, 10], [[fast], [Split("c", 10)]], source_idle_ms=quiet_ms))
+        fast = SampledSplit("a", 90, idle_ms=0, idle_share=0.0, paused_ms=paused_ms, paused_share=share)
+        found = attributed(sample(0, 10, [90, 10], [[fast], [SampledSplit("c", 10)]], source_idle_ms=quiet_ms))
         assert [one.held_back for one in found.channels] == [is_paused, False]
 
 
@@ -318,8 +343,8 @@ def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
 
 def test_a_back_pressured_source_differs_from_one_that_reads_as_fast_as_it_can() -> None:
     def cause(**load: float) -> str | None:
-        before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], **load)
-        now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], **load)
+        before = sample(0, 10, [10, 60], [[SampledSplit("a", 10)], [SampledSplit("c", 60)]], **load)
+        now = sample(5_000, 12, [12, 70], [[SampledSplit("a", 12)], [SampledSplit("c", 70)]], **load)
         held = attributed(now, before).held_back_by
         assert held is not None
         return held.cause
@@ -330,8 +355,8 @@ def test_a_back_pressured_source_differs_from_one_that_reads_as_fast_as_it_can()
 
 
 def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
-    before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], busy=0.1)
-    now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], busy=0.95)
+    before = sample(0, 10, [10, 60], [[SampledSplit("a", 10)], [SampledSplit("c", 60)]], busy=0.1)
+    now = sample(5_000, 12, [12, 70], [[SampledSplit("a", 12)], [SampledSplit("c", 70)]], busy=0.95)
     for found in (attributed(now, before), attributed(now)):
         assert found.held_back_by is not None
         assert found.held_back_by.cause == "behind"
@@ -339,9 +364,9 @@ def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
 
 def test_no_data_is_said_only_where_it_is_known() -> None:
     def held(*, offset: int | None = None, source_idle_ms: int = 0) -> tuple[str, int | None]:
-        split = Split("a", 10, offset=offset)
+        split = SampledSplit("a", 10, offset=offset)
         before, now = (
-            sample(time, 10, [10, 60], [[split], [Split("c", 60)]], source_idle_ms=source_idle_ms)
+            sample(time, 10, [10, 60], [[split], [SampledSplit("c", 60)]], source_idle_ms=source_idle_ms)
             for time in (0, 5_000)
         )
         found = attributed(now, before, read_ms={} if offset is None else {("s", "a"): (offset, -2_000)})
@@ -355,11 +380,16 @@ def test_no_data_is_said_only_where_it_is_known() -> None:
 
 def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None:
     """After a rescale the JobManager keeps the metrics of the subtask that had it before."""
-    facts = FlinkFacts(graph=Graph(Job("1", "orders", "RUNNING", 1), 0), answered_ms=0)
+    facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 1), 0), answered_ms=0)
 
     def places(time: int, old: int, new: int, sent: tuple[int, int]) -> list[int]:
         nonlocal facts
-        dump = sample(time, 10, list(sent), [[Split("b", 90), Split("a", old)], [Split("a", new), Split("c", 95)]])
+        dump = sample(
+            time,
+            10,
+            list(sent),
+            [[SampledSplit("b", 90), SampledSplit("a", old)], [SampledSplit("a", new), SampledSplit("c", 95)]],
+        )
         facts = with_sample(facts, dump)
         assert facts.sample is not None
         subtasks = facts.sample.vertices[1].subtasks
@@ -376,12 +406,16 @@ def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None
 def test_a_split_that_has_moved_is_found_although_nothing_is_sent() -> None:
     """Numbers of a Flink 2.3.0 after 1 subtask became 3: all are idle at one watermark, and the former ones stay so."""
 
-    def at(time: int, idle_ms: int) -> Sample:
-        left = [Split("a", 90, idle_ms=idle_ms), Split("b", 90, idle_ms=10_000), Split("c", 60, idle_ms=10_000)]
-        return sample(time, 90, [90, 90], [left, [Split("b", 90, idle_ms=idle_ms)]])
+    def at(time: int, idle_ms: int) -> JobSample:
+        left = [
+            SampledSplit("a", 90, idle_ms=idle_ms),
+            SampledSplit("b", 90, idle_ms=10_000),
+            SampledSplit("c", 60, idle_ms=10_000),
+        ]
+        return sample(time, 90, [90, 90], [left, [SampledSplit("b", 90, idle_ms=idle_ms)]])
 
     for samples in ((at(0, 5_000),), (at(0, 5_000), at(6_000, 10_000))):
-        graph = Graph(Job("1", "orders", "RUNNING", 1), 0)
+        graph = Graph(ListedJob("1", "orders", "RUNNING", 1), 0)
         facts = FlinkFacts(graph=graph, answered_ms=0, samples=samples)
         for one in (facts.sample, facts.older_sample) if len(samples) > 1 else (facts.sample,):
             assert one is not None
@@ -389,11 +423,11 @@ def test_a_split_that_has_moved_is_found_although_nothing_is_sent() -> None:
 
 
 def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
-    job = Job("1", "orders", "RUNNING", 1)
+    job = ListedJob("1", "orders", "RUNNING", 1)
     facts = FlinkFacts(graph=Graph(job, 0), answered_ms=0)
     for time, offset in ((0, 5), (1_000, 6), (9_000, 6)):
-        facts = with_sample(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
-    assert facts.quiet_ms("s", Split("a")) == 8_000
+        facts = with_sample(facts, sample(time, 10, [10, 60], [[SampledSplit("a", 10, offset=offset)], []]))
+    assert facts.quiet_ms("s", SampledSplit("a")) == 8_000
 
 
 def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
@@ -405,41 +439,41 @@ def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
 
 
 def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
-    sources = tuple(Subtask(i, output=MIN, splits=(Split(f"p{i}", 10 + i),)) for i in range(2))
+    sources = tuple(Subtask(i, output=MIN, splits=(SampledSplit(f"p{i}", 10 + i),)) for i in range(2))
     maps = tuple(Subtask(i, input=MIN, output=10 + i) for i in range(2))
     windows = tuple(Subtask(i, input=10, late={"w": 0}) for i in range(2))
     window = Vertex("w", "Window", 2, "RUNNING", (Edge("m", forward=False),))
-    now = Sample(
+    now = JobSample(
         0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))
     )
     assert [one.channel for one in attributed(now).channels] == ["p0", "p1"]
 
 
 def test_the_staircase_below_the_fastest_input() -> None:
-    splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
+    splits = [[SampledSplit("a", 40), SampledSplit("b", 10)], [SampledSplit("c", 30)]]
     steps = attributed(sample(0, 10, [10, 30], splits)).blockers
     assert steps is not None
     assert [(step.channels, step.gain_ms, step.watermark_ms) for step in steps] == [(["b"], 20, 10), (["c"], 30, 30)]
 
 
 def test_a_split_that_has_read_nothing_is_the_first_step_without_a_gain() -> None:
-    steps = attributed(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]])).blockers
+    steps = attributed(sample(0, MIN, [MIN, 20], [[SampledSplit("a", MIN)], [SampledSplit("c", 20)]])).blockers
     assert steps is not None
     assert [(step.channels, step.gain_ms, step.cause) for step in steps] == [(["a"], None, "never_seen")]
 
 
 def test_idle_splits_and_records_in_flight_block_nothing() -> None:
-    before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
-    now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
+    before = sample(0, 20, [20, 20], [[SampledSplit("a", 20), SampledSplit("b", 25)], [SampledSplit("c", 20)]])
+    now = sample(1_000, 20, [25, 20], [[SampledSplit("a", 12), SampledSplit("b", 25)], [SampledSplit("c", 20)]])
     steps = attributed(now, before).blockers
     assert steps is not None
     assert [step.channels for step in steps] == [["c"]]
-    before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
-    now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
+    before = sample(0, 10, [50, 60], [[SampledSplit("a", 50)], [SampledSplit("c", 60)]])
+    now = sample(5_000, 10, [70, 80], [[SampledSplit("a", 70)], [SampledSplit("c", 80)]])
     assert attributed(now, before).blockers == []
 
 
 def test_no_channel_is_blamed_where_the_lowest_input_may_be_missing_from_the_dump() -> None:
-    found = attributed(sample(0, 10, [30, None], [[Split("a", 30)], []]))  # type: ignore[list-item]
+    found = attributed(sample(0, 10, [30, None], [[SampledSplit("a", 30)], []]))  # type: ignore[list-item]
     assert found.held_back_by is None
     assert found.blockers is None

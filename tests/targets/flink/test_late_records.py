@@ -7,7 +7,7 @@ from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot
 from wmtop.engine.targets.flink.facts import FlinkFacts
-from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.samples import Edge, Graph, JobSample, ListedJob, Subtask, Vertex, VertexSample
 from wmtop.tui.words.watermark import held_for
 
 from tests.snapshots import replace
@@ -146,10 +146,10 @@ def picture(
         VertexSample(window, (Subtask(0, input=10, late={"w": 4} if late is None else late),), windowed=True),
     )
     facts = FlinkFacts(
-        graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window, *below)),
+        graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window, *below)),
         answered_ms=1_000,
         operator=operator,
-        samples=(Sample(1_000, vertices),),
+        samples=(JobSample(1_000, vertices),),
         restarts=restarts,
         **known,
     )

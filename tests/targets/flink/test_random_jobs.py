@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct, field
 from wmtop.engine.targets.flink.attribution import Attribution
 from wmtop.engine.targets.flink.facts import kept
-from wmtop.engine.targets.flink.samples import Edge, Rates, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.samples import Edge, JobSample, Rates, SampledSplit, Subtask, Vertex, VertexSample
 from wmtop.engine.watermarks.times import MIN
 
 from .attributed import attributed_by
@@ -60,10 +60,10 @@ class FakeSplit(Struct):
         if now % STEP_MS == 0:
             self.reported = self.idle_ms, sum(self.last_minute) / len(self.last_minute)
 
-    def sampled(self) -> Split:
+    def sampled(self) -> SampledSplit:
         """Its metrics."""
         idle_ms, share = self.reported
-        return Split(
+        return SampledSplit(
             self.id, self.watermark, idle_ms=idle_ms, idle_share=share, paused_ms=0, paused_share=0.0,
             offset=self.offset or None,
         )  # fmt: skip
@@ -123,14 +123,16 @@ class FakeJob:
         low = [min(split.watermark for split in splits) for splits in active]
         return {one.id for splits, mark in zip(active, low, strict=True) for one in splits if one.watermark == mark}
 
-    def sample(self, now: int) -> Sample:
+    def sample(self, now: int) -> JobSample:
         """A dump of the metrics, which is not taken at one moment."""
         source = Vertex("s", "Source: in", len(self.subtasks), "RUNNING")
         window = Vertex("w", "Window", 1, "RUNNING", (Edge("s", forward=False),))
         tasks = tuple(self.dice.choice(self.lately)[1][number] for number in range(len(self.subtasks)))
         self.shown = self.dice.choice(self.lately)[0]
         reader = (Subtask(0, input=self.shown, output=self.shown, late={"w": 0}),)
-        return Sample(now, (VertexSample(source, tasks, rates=Rates(10.0, 10.0)), VertexSample(window, reader, True)))
+        return JobSample(
+            now, (VertexSample(source, tasks, rates=Rates(10.0, 10.0)), VertexSample(window, reader, True))
+        )
 
 
 def fake_split(dice: Random, id: str) -> FakeSplit:

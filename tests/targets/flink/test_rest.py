@@ -31,7 +31,7 @@ from wmtop.engine.targets.flink.rest import (
     join_delay_ms,
     windows_per_record,
 )
-from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Vertex, last_operator, sample_of, wanted
+from wmtop.engine.targets.flink.samples import Edge, Graph, ListedJob, Vertex, last_operator, sample_of, wanted
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
 
 JOBS = b'{"jobs": []}'
@@ -225,16 +225,16 @@ def test_targets(target: str, url: str, job: str | None) -> None:
 
 
 def test_which_job_is_meant() -> None:
-    old, new = Job("1", "orders", "FAILED", 1), Job("2", "orders", "RUNNING", 2)
-    other = Job("3", "clicks", "RUNNING", 3)
+    old, new = ListedJob("1", "orders", "FAILED", 1), ListedJob("2", "orders", "RUNNING", 2)
+    other = ListedJob("3", "clicks", "RUNNING", 3)
     assert chosen([new, old], None, "http://x") == new
     assert chosen([old, new, other], "orders", "http://x") == new
     assert chosen([old, new, other], "1", "http://x") == old
-    refused: list[tuple[list[Job], str | None, Callable[[str], bool]]] = [
+    refused: list[tuple[list[ListedJob], str | None, Callable[[str], bool]]] = [
         ([new, other], None, lambda said: "orders (2" in said and "clicks (3" in said),
         ([new, other], "order", lambda said: "orders" in said),
         ([], None, lambda said: "no job runs" in said),
-        ([new, Job("4", "orders", "RUNNING", 4)], "orders", lambda said: "4" in said),
+        ([new, ListedJob("4", "orders", "RUNNING", 4)], "orders", lambda said: "4" in said),
     ]
     for jobs_there, wanted_job, is_said in refused:
         with pytest.raises(UsageError) as error:
@@ -243,9 +243,9 @@ def test_which_job_is_meant() -> None:
 
 
 def test_a_job_of_the_same_name_that_ran_beside_an_ended_one_is_not_its_successor() -> None:
-    ended = Job("1", "orders", "CANCELED", 10)
-    beside, again = Job("2", "orders", "RUNNING", 20), Job("3", "orders", "INITIALIZING", 31)
-    other = Job("4", "clicks", "RUNNING", 40)
+    ended = ListedJob("1", "orders", "CANCELED", 10)
+    beside, again = ListedJob("2", "orders", "RUNNING", 20), ListedJob("3", "orders", "INITIALIZING", 31)
+    other = ListedJob("4", "clicks", "RUNNING", 40)
     assert successor([ended, beside, other], ended, alive_ms=30) is None
     assert successor([ended, beside, again, other], ended, alive_ms=30) == again
     assert successor([ended, again, replace(again, id="5")], ended, alive_ms=30) is None  # which one is not known
@@ -254,7 +254,7 @@ def test_a_job_of_the_same_name_that_ran_beside_an_ended_one_is_not_its_successo
 def test_an_operator_that_the_job_does_not_have_is_refused_with_the_list() -> None:
     source = Vertex("s", "Source: in", 1, "RUNNING")
     windows = [Vertex(id, f"per {id}", 1, "RUNNING", (Edge("s", forward=False),)) for id in ("hour", "day")]
-    graph = Graph(Job("1", "orders", "RUNNING", 1), 1, (source, *windows))
+    graph = Graph(ListedJob("1", "orders", "RUNNING", 1), 1, (source, *windows))
     refuse_unknown(graph, None)
     refuse_unknown(graph, "PER DAY")
     refuse_unknown(graph, "day")

@@ -6,10 +6,10 @@ from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.samples import (
     Edge,
     Graph,
-    Job,
+    JobSample,
+    ListedJob,
     Rates,
-    Sample,
-    Split,
+    SampledSplit,
     Subtask,
     Vertex,
     VertexSample,
@@ -27,7 +27,7 @@ def source(id: str, *outputs: int, splits: tuple[int, ...] | None = None) -> Ver
     """A source whose subtasks have one split each."""
     marks = outputs if splits is None else splits
     tasks = tuple(
-        Subtask(i, output=out, splits=(Split(f"{id}-{i}", mark, idle_share=0.0),))
+        Subtask(i, output=out, splits=(SampledSplit(f"{id}-{i}", mark, idle_share=0.0),))
         for i, (out, mark) in enumerate(zip(outputs, marks, strict=True))
     )
     return VertexSample(Vertex(id, f"Source: {id}", len(outputs), "RUNNING"), tasks)
@@ -45,7 +45,7 @@ def task(
 
 def attribution(*samples: tuple[VertexSample, ...]) -> Attribution:
     """The attribution of the last sample; they are 10 s apart."""
-    dumps = [Sample(10_000 * number, vertices) for number, vertices in enumerate(samples)]
+    dumps = [JobSample(10_000 * number, vertices) for number, vertices in enumerate(samples)]
     return attributed(dumps[-1], dumps[-2] if len(dumps) > 1 else None)
 
 
@@ -119,9 +119,11 @@ def test_a_source_whose_watermarks_are_never_assigned_is_named_after_a_minute() 
     silent = replace(plain, vertex=replace(plain.vertex, name=name), rates=Rates(taken=20.0))
     window = task("w", "ab", MIN, MIN, windowed=True)
     facts = FlinkFacts(
-        graph=Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(one.vertex for one in (silent, source("b", 9), window))),
+        graph=Graph(
+            ListedJob("1", "orders", "RUNNING", 0), 0, tuple(one.vertex for one in (silent, source("b", 9), window))
+        ),
         answered_ms=0,
-        samples=tuple(Sample(at, (silent, source("b", at), window)) for at in (10_000, 20_000)),
+        samples=tuple(JobSample(at, (silent, source("b", at), window)) for at in (10_000, 20_000)),
     )
 
     def at(now_ms: int) -> Snapshot:
@@ -246,7 +248,7 @@ def test_a_source_that_reads_records_and_sends_no_watermark_has_data() -> None:
     assert found.held_back_by is not None
     assert found.held_back_by.cause == "no_watermark"
     unknown = replace(source("s", MIN, MIN), rates=Rates(taken=7.0))  # Flink 1.20 does not report splits' watermarks
-    unknown = replace(unknown, subtasks=tuple(replace(one, splits=(Split("a"),)) for one in unknown.subtasks))
+    unknown = replace(unknown, subtasks=tuple(replace(one, splits=(SampledSplit("a"),)) for one in unknown.subtasks))
     window = task("w", "s", MIN, MIN, windowed=True)
     for vertices in (at(0.0), at(7.0, (MIN, 50)), (unknown, window)):
         found = attribution(vertices)
@@ -305,11 +307,11 @@ def test_a_chain_with_branches_sends_what_leads_to_the_operator() -> None:
 def test_of_branches_with_watermarks_of_their_own_each_operator_has_its_own() -> None:
     """SQL with mini-batches: one branch sends its watermark at intervals only."""
 
-    def at(batched: int, direct: int) -> Sample:
+    def at(batched: int, direct: int) -> JobSample:
         first = {"Source__in": MIN, "WatermarkAssigner[2]": direct + 9, "MiniBatchAssigner[3]": batched + 9}
         second = {"Source__in": MIN, "WatermarkAssigner[2]": direct, "MiniBatchAssigner[3]": batched}
         name = "Source: in -> (Calc[1] -> WatermarkAssigner[2], WatermarkAssigner[4] -> MiniBatchAssigner[3])"
-        return Sample(batched, (chain(name, first, second, splits=(MIN, MIN)), *below(batched, direct)))
+        return JobSample(batched, (chain(name, first, second, splits=(MIN, MIN)), *below(batched, direct)))
 
     old, new = at(10_000, 14_000), at(20_000, 24_000)
     for operator, level in zip(new.vertices[1:], (20_000, 24_000), strict=True):
@@ -340,9 +342,9 @@ def test_windows_chained_to_their_source_are_below_its_splits() -> None:
     assert (found.operator, found.watermark_ms, names(found)) == ("s", 20, ["s-0", "s-1"])
     assert found.held_back_by is not None
     assert found.held_back_by.channel == "s-1"
-    assert [one.vertex.id for one in operators(Sample(0, (now, other)))] == ["s", "w"]
+    assert [one.vertex.id for one in operators(JobSample(0, (now, other)))] == ["s", "w"]
     unwindowed = replace(now, windowed=False)
-    assert [one.vertex.id for one in operators(Sample(0, (unwindowed, task("m", "s", 15, 15))))] == ["m", "s"]
+    assert [one.vertex.id for one in operators(JobSample(0, (unwindowed, task("m", "s", 15, 15))))] == ["m", "s"]
 
 
 def test_a_source_is_not_without_data_where_an_operator_chained_to_it_waits() -> None:
@@ -382,7 +384,7 @@ def test_without_windows_a_join_is_chosen_before_a_task_with_one_input() -> None
     joined = task("j", "ld", 10, 10, name="TemporalJoin[2] -> out: Writer")
     sink = task("k", "lr", 10, 10, name="Sink: Writer")
     vertices = source("l", 90, 90), source("r", 10, 10), table, joined, sink
-    assert [one.vertex.id for one in operators(Sample(0, vertices))] == ["j", "d", "k"]
+    assert [one.vertex.id for one in operators(JobSample(0, vertices))] == ["j", "d", "k"]
 
 
 def test_a_subtask_without_split_watermarks_is_idle_where_it_is_left_out_and_reads_nothing() -> None:
@@ -398,10 +400,10 @@ def test_a_subtask_whose_watermark_does_not_move_is_stuck_also_without_splits() 
     """Flink 1.20: whether it gets records is not known, so it is not said to lag."""
 
     def cause(mark: int, apart: int) -> str | None:
-        def at(time: int, slow: int) -> Sample:
+        def at(time: int, slow: int) -> JobSample:
             tasks = Subtask(0, output=90), Subtask(1, output=slow)
             above = VertexSample(Vertex("s", "Source: in", 2, "RUNNING"), tasks)
-            return Sample(time, (above, task("w", "s", slow, slow, windowed=True)))
+            return JobSample(time, (above, task("w", "s", slow, slow, windowed=True)))
 
         old, new = at(0, 10), at(apart, mark)
         held = attributed(new, old).held_back_by

@@ -18,7 +18,7 @@ from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
 from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryRun, Report, StateFacts
 from wmtop.engine.targets.spark.files import SourceOffsets
-from wmtop.engine.targets.spark.open_windows import OpenWindow, OpenWindows
+from wmtop.engine.targets.spark.open_windows import OpenWindows, StoredWindow
 from wmtop.engine.targets.spark.operators import operators_of
 from wmtop.engine.targets.spark.plan import PlanFacts
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
@@ -247,9 +247,9 @@ def test_several_delays_are_nodes_and_no_lateness() -> None:
     assert picture(facts(delays=(DELAY, named))).spark.nodes == [WatermarkNode("ts", 30_000, LEVEL)]
 
 
-def window(start_s: int, records: int | None = 7) -> OpenWindow:
+def window(start_s: int, records: int | None = 7) -> StoredWindow:
     start = LEVEL + start_s * 1_000
-    return OpenWindow(start, start + 10_000, keys=3, records=records)
+    return StoredWindow(start, start + 10_000, keys=3, records=records)
 
 
 def test_windows_close_when_the_level_reaches_their_end() -> None:

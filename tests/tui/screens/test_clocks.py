@@ -17,7 +17,7 @@ def test_the_stuck_clock_is_on_the_main_screen(size: tuple[int, int], tasks: int
     async def scenario(driven: Driven) -> None:
         await driven.shows("#verdict", f"0_{last}", f"orders-{last} has no data", "12m")
         await driven.shows("#level", f"13:47:42 or later in orders-{last}")
-        await driven.shows("Clocks", "WAITING", "Sub-topology 0", "downstream")
+        await driven.shows("ClockLines", "WAITING", "Sub-topology 0", "downstream")
         assert not driven.app.screen.query_one("Barrel").display
         assert not driven.app.screen.query_one("HeatMap").display
 
@@ -26,8 +26,8 @@ def test_the_stuck_clock_is_on_the_main_screen(size: tuple[int, int], tasks: int
 
 def test_faces_give_way_to_signs_and_every_clock_has_one() -> None:
     async def scenario(driven: Driven) -> None:
-        await driven.until(lambda: driven.said("Clocks").count("·") == 37)
-        assert driven.said("Clocks").count("w") >= 3
+        await driven.until(lambda: driven.said("ClockLines").count("·") == 37)
+        assert driven.said("ClockLines").count("w") >= 3
 
     drive(scenario, *reported(streams(tasks=20, stuck=3)), size=(80, 24))
 
@@ -37,7 +37,7 @@ def test_what_is_not_known_from_commits_is_said_in_a_line(key: str) -> None:
     async def scenario(driven: Driven) -> None:
         await driven.press(key)
         await driven.until(lambda: len(driven.toasts()) == 1)
-        assert driven.app.screen.query("Clocks")
+        assert driven.app.screen.query("ClockLines")
 
     drive(scenario, *reported(streams()))
 
@@ -76,7 +76,7 @@ def test_a_partition_s_page_says_that_it_is_quiet_and_for_how_long() -> None:
 
 def test_a_click_on_a_clock_selects_its_partition() -> None:
     async def scenario(driven: Driven) -> None:
-        clocks = driven.app.screen.query_one("Clocks")
+        clocks = driven.app.screen.query_one("ClockLines")
         lines = [clocks.render_line(y).text for y in range(clocks.size.height)]
         y = next(number for number, line in enumerate(lines) if "0_1" in line)
         await driven.pilot.click(clocks, offset=(lines[y].index("0_1") + 1, y))

@@ -3,7 +3,7 @@
 import pytest
 from wmtop.engine.snapshot import Cause, FlinkJob, Note, Snapshot, SourcePosition, SparkProgress, WatermarkNode
 from wmtop.engine.verdict.history import HistoryPoint
-from wmtop.tui.words.chain import Blame, blame_of
+from wmtop.tui.words.chain import HopBlame, blame_of
 
 from tests.snapshots import replace
 
@@ -23,28 +23,28 @@ def several(unread: int | None, holds: int | None = 1, **spark: object) -> Snaps
 @pytest.mark.parametrize(
     ("snapshot", "blame"),
     [
-        (several(0), Blame("flights-1", "quiet")),
-        (several(7), Blame("flights-1", "backlog")),
-        (several(None), Blame("flights-1", None)),
-        (several(7, trigger_ms=30_000, batch_ms=900), Blame(None, "trigger")),
-        (several(0, trigger_ms=30_000, batch_ms=900), Blame("flights-1", "quiet")),
-        (several(7, trigger_ms=1_000, batch_ms=900), Blame("flights-1", "backlog")),
-        (several(7, trigger_ms=30_000), Blame("flights-1", "backlog")),
-        (several(7, frozen_ms=60_000), Blame(None, "lateness_raised")),
-        (several(7, holds=None), Blame()),
-        (several(7, holds=None, trigger_ms=30_000, batch_ms=900), Blame(None, "trigger")),
-        (several(0, holds=None, trigger_ms=30_000, batch_ms=900), Blame()),
-        (several(None, holds=None, trigger_ms=30_000, batch_ms=900), Blame()),
+        (several(0), HopBlame("flights-1", "quiet")),
+        (several(7), HopBlame("flights-1", "backlog")),
+        (several(None), HopBlame("flights-1", None)),
+        (several(7, trigger_ms=30_000, batch_ms=900), HopBlame(None, "trigger")),
+        (several(0, trigger_ms=30_000, batch_ms=900), HopBlame("flights-1", "quiet")),
+        (several(7, trigger_ms=1_000, batch_ms=900), HopBlame("flights-1", "backlog")),
+        (several(7, trigger_ms=30_000), HopBlame("flights-1", "backlog")),
+        (several(7, frozen_ms=60_000), HopBlame(None, "lateness_raised")),
+        (several(7, holds=None), HopBlame()),
+        (several(7, holds=None, trigger_ms=30_000, batch_ms=900), HopBlame(None, "trigger")),
+        (several(0, holds=None, trigger_ms=30_000, batch_ms=900), HopBlame()),
+        (several(None, holds=None, trigger_ms=30_000, batch_ms=900), HopBlame()),
     ],
 )
-def test_a_spark_query_is_held_back_by_its_delay_its_trigger_or_an_input(snapshot: Snapshot, blame: Blame) -> None:
+def test_a_spark_query_is_held_back_by_its_delay_its_trigger_or_an_input(snapshot: Snapshot, blame: HopBlame) -> None:
     assert blame_of(snapshot, []) == blame
 
 
 def test_a_trigger_that_came_twice_and_moved_nothing_is_not_blamed() -> None:
     """Seen in the demo, whose trigger is 1s: an airport without data for 10s."""
     shown = several(7, trigger_ms=30_000, batch_ms=900)
-    for ago_ms, blame in ((59_000, Blame(None, "trigger")), (61_000, Blame("flights-1", "backlog"))):
+    for ago_ms, blame in ((59_000, HopBlame(None, "trigger")), (61_000, HopBlame("flights-1", "backlog"))):
         level = replace(shown.level, moved_ms=(shown.now_ms or 0) - ago_ms)
         assert blame_of(replace(shown, level=level), []) == blame
 
@@ -52,19 +52,19 @@ def test_a_trigger_that_came_twice_and_moved_nothing_is_not_blamed() -> None:
 def test_until_the_next_batch_has_ended_no_input_is_said_to_have_no_data() -> None:
     """Seen in the demo: for a second or two an airport was named, `no data`, though its records had just come."""
     shown = several(0, trigger_ms=30_000, batch_ms=900, batches_unmoved=0)
-    assert blame_of(shown, []) == Blame(None, "trigger")
+    assert blame_of(shown, []) == HopBlame(None, "trigger")
     busy = several(0, trigger_ms=1_000, batch_ms=4_000, batches_unmoved=0)
-    assert blame_of(busy, []) == Blame("flights-1", None)
+    assert blame_of(busy, []) == HopBlame("flights-1", None)
     ended = replace(busy.spark, batches_unmoved=1)
-    assert blame_of(replace(busy, spark=ended), []) == Blame("flights-1", "quiet")
+    assert blame_of(replace(busy, spark=ended), []) == HopBlame("flights-1", "quiet")
     read = [replace(one, batches_unmoved=1) for one in busy.sources or ()]
     causes: dict[int, Cause | None] = {1: None, 2: "quiet", 9: "quiet"}
     for unmoved, cause in causes.items():
         seen = replace(busy, spark=replace(busy.spark, batches_unmoved=unmoved), sources=read)
-        assert blame_of(seen, []) == Blame("flights-1", cause)
+        assert blame_of(seen, []) == HopBlame("flights-1", cause)
     late = [replace(one, batches_unmoved=3) for one in busy.sources or ()]
     seen = replace(busy, spark=replace(busy.spark, batches_unmoved=3), sources=late)
-    assert blame_of(seen, []) == Blame("flights-1", "behind")
+    assert blame_of(seen, []) == HopBlame("flights-1", "behind")
 
 
 def held(snapshot: Snapshot) -> Snapshot:
@@ -102,10 +102,10 @@ def test_a_group_without_a_member_of_which_nothing_is_read_is_named_so() -> None
     shown = held(group())
     alone = replace(shown, notes=[Note(NOW, "no_member", {"unread": 7})])
     assert shown.level.holder is not None
-    assert blame_of(alone, []) == Blame(shown.level.holder.channel, "no_member")
+    assert blame_of(alone, []) == HopBlame(shown.level.holder.channel, "no_member")
     reads = replace(alone, channels=[replace(view, rate=2.0) for view in alone.channels])
     assert blame_of(reads, []).cause != "no_member"
-    assert blame_of(shown, []) == Blame(shown.level.holder.channel, "backlog")
+    assert blame_of(shown, []) == HopBlame(shown.level.holder.channel, "backlog")
 
 
 def test_the_only_channel_of_a_job_is_blamed_for_what_it_has_not_read_though_it_is_behind_no_other() -> None:
@@ -113,6 +113,6 @@ def test_the_only_channel_of_a_job_is_blamed_for_what_it_has_not_read_though_it_
     shown = held(replace(group(), blockers=[]))
     level = replace(shown.level, behind_fastest_ms=0)
     assert level.holder is not None
-    for cause, blame in (("backlog", Blame(level.holder.channel, "backlog")), ("quiet", Blame())):
+    for cause, blame in (("backlog", HopBlame(level.holder.channel, "backlog")), ("quiet", HopBlame())):
         alone = replace(shown, level=replace(level, holder=replace(level.holder, cause=cause)))
         assert blame_of(alone, []) == blame
