@@ -1,4 +1,4 @@
-"""`wmtop check`: a target's verdict and findings once; `wmtop watch`: at each change; `wmtop explain`: a finding."""
+"""`wmtop check`: a target's verdict and findings once; `wmtop explain`: what a finding means."""
 
 import shutil
 import sys
