@@ -10,7 +10,7 @@ from ..words.channels import reference_ms
 from ..words.columns import Column
 from ..words.presenter import presenter_of
 from ..words.spans import Span, fitted, lay, part
-from ..words.targets import held_back_by
+from ..words.targets import holder_parts
 from ..words.texts import ALL_IDLE, IN_FLIGHT, TableRecords
 from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups
 from .target_screen import DetailScreen
@@ -54,7 +54,7 @@ class BlockersScreen(DetailScreen):
     def _steps(self, snapshot: Snapshot) -> list[Item]:
         staircase = steps(snapshot)
         if not staircase:
-            holder = held_back_by(snapshot) if snapshot.blockers is None else []
+            holder = holder_parts(snapshot) if snapshot.blockers is None else []
             first = [Item((partial(lay, holder),))] if holder else []
             return [*first, paragraph(_no_blocker(snapshot, bool(holder)))]
         whole = snapshot.level.behind_fastest_ms or max(facts.step.gain_ms or 0 for facts in staircase)

@@ -29,7 +29,7 @@ from .operators import Stage, stages_of_job
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
-from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, held_back_by, needed_line
+from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, holder_parts, needed_line
 from .verdict import STALE_AFTER_MS
 from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, motion, window, without_watermark
 
@@ -70,7 +70,7 @@ class SparkQueryWords(Presenter):
     def holder(self, zone: tzinfo | None) -> list[Part]:
         """What the slowest channel would give, if it is known; else what sets the watermark."""
         barrel = self._snapshot.barrel
-        if barrel is None or self._snapshot.ended or held_back_by(self._snapshot):
+        if barrel is None or self._snapshot.ended or holder_parts(self._snapshot):
             return super().holder(zone)
         return barrel_parts(barrel, level_ms=self._snapshot.level.watermark_ms, zone=zone)
 
@@ -214,7 +214,7 @@ class FlinkJobWords(Presenter):
             return [part((f" {cause(snapshot)}", "text"))]
         if holder is not None and holder.cause == "kept_back" and snapshot.blockers == []:
             return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
-        return held_back_by(snapshot) or super().holder(zone)
+        return holder_parts(snapshot) or super().holder(zone)
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
         return stages_of_job(self._snapshot)

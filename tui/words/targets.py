@@ -96,7 +96,7 @@ class Presenter:
             return []
         none = f" {self._no_holder()}"
         shorter = (f" {none.rpartition(': ')[2].strip()}", "dim")
-        return held_back_by(self._snapshot) or [part((none, "dim"), rank=5, short=(shorter,))]
+        return holder_parts(self._snapshot) or [part((none, "dim"), rank=5, short=(shorter,))]
 
     def watermark(self, zone: tzinfo | None) -> list[Part]:
         """The watermark and how far it is behind."""
@@ -218,7 +218,7 @@ class OwnRunWords(Presenter):
         return super()._no_holder()
 
 
-def held_back_by(snapshot: Snapshot) -> list[Part]:
+def holder_parts(snapshot: Snapshot) -> list[Part]:
     """The channel that holds back the watermark, how long and why; empty if no channel does."""
     holder, behind_ms = snapshot.level.holder, snapshot.level.behind_fastest_ms
     if holder is None or holding(snapshot) is None:
