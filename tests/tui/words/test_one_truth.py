@@ -44,5 +44,9 @@ def test_no_frame_of_a_recording_contradicts_itself(path: Path) -> None:
 
 
 def test_the_random_runs_reach_every_verdict() -> None:
-    seen = {one.verdict.verdict for seed in range(12) for one in random_run(Random(seed)).published}
-    assert {"moving", "slow", "stalled", "waiting", "unknown"} <= seen
+    wanted, seen = {"moving", "slow", "stalled", "waiting", "unknown"}, set[str]()
+    for seed in range(12):
+        seen |= {one.verdict.verdict for one in random_run(Random(seed)).published}
+        if wanted <= seen:
+            return
+    assert wanted <= seen
