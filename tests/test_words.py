@@ -1,6 +1,7 @@
 """The glossary holds: no word that it replaces is in what users and developers read."""
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -63,38 +64,46 @@ INVERTED = re.compile(r"(Of|((In|By|For|Up to|At most) )?[Ss]o (many|long|much|f
 CODE = re.compile(r"```.*?```|``[^`]*``|`[^`]*`", re.DOTALL)
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def comments(path: Path) -> list[tokenize.TokenInfo]:
+    """The comments of a module; reading them takes longest."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    return [token for token in tokens if token.type == tokenize.COMMENT]
+
+
 def sentences(path: Path) -> Iterator[str]:
     """Docstrings, comments and texts of a module (names and codes are one word), or a document without its code."""
-    source = path.read_text()
     if path.suffix != ".py":
-        yield source
+        yield path.read_text()
         return
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
             yield node.value
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    for token in comments(path):
+        yield token.string
 
 
 def explanations(path: Path) -> Iterator[str]:
     """Docstrings, also those of constants and fields, and comments of a module."""
-    source = path.read_text()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
     before = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            if token.start[0] != before + 1:  # not the next line of the same comment
-                yield token.string.lstrip("# ")
-            before = token.start[0]
+    for token in comments(path):
+        if token.start[0] != before + 1:  # not the next line of the same comment
+            yield token.string.lstrip("# ")
+        before = token.start[0]
 
 
 def names(path: Path) -> Iterator[str]:
     """The names that a module defines: of modules, classes, functions, arguments, variables and attributes."""
     yield path.stem
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
@@ -112,23 +121,21 @@ def words_of(name: str) -> list[str]:
 def test_no_replaced_word_is_part_of_a_name() -> None:
     modules = [path for part in ("engine", "tui", "sample_data", "tests") for path in (ROOT / part).rglob("*.py")]
     assert modules
-    patterns = {re.compile(words): better for words, better in NAMES.items()}
-    found = {
+    any_word = re.compile("|".join(NAMES))
+    found = [
         f"{path.relative_to(ROOT)}: {name}; say {better}"
         for path in modules
-        for name in names(path)
-        if name not in ALLOWED
-        for word in words_of(name)
-        for pattern, better in patterns.items()
-        if pattern.fullmatch(word)
-    }
-    found |= {
-        f"{path.relative_to(ROOT)}: {name}; say MIN_, MAX_"
-        for path in modules
-        for name in names(path)
-        if CONSTANTS.fullmatch(name)
-    }
-    assert not found, "\n".join(sorted(found))
+        for name in sorted(set(names(path)) - ALLOWED)
+        for better in replacements(name, any_word)
+    ]
+    assert not found, "\n".join(found)
+
+
+def replacements(name: str, any_word: re.Pattern[str]) -> list[str]:
+    """What is said instead of a name or a part of it."""
+    replaced = [word for word in words_of(name) if any_word.fullmatch(word)]
+    better = [text for word in replaced for words, text in NAMES.items() if re.fullmatch(words, word)]
+    return [*better, "MIN_, MAX_"] if CONSTANTS.fullmatch(name) else better
 
 
 def test_no_replaced_word_is_used() -> None:

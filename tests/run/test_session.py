@@ -145,6 +145,7 @@ def _refused(port: int, request: bytes) -> bool:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as attacker:
         try:
             attacker.sendall(request)
+            attacker.shutdown(socket.SHUT_WR)  # else the server waits for the rest of a token
             while more := attacker.recv(4_096):
                 answer += more
         except ConnectionResetError:
