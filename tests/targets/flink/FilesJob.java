@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.ReduceFunction;
 import org.apache.flink.api.connector.source.Boundedness;
@@ -191,6 +192,7 @@ public class FilesJob {
         private final Map<String, RandomAccessFile> open = new HashMap<>();
         private final Set<String> paused = new HashSet<>();
         private final boolean ends;
+        private CompletableFuture<Void> available = CompletableFuture.completedFuture(null);
 
         Reader(boolean ends) {
             this.ends = ends;
@@ -243,7 +245,10 @@ public class FilesJob {
 
         @Override
         public CompletableFuture<Void> isAvailable() {
-            return CompletableFuture.supplyAsync(() -> null, CompletableFuture.delayedExecutor(20, java.util.concurrent.TimeUnit.MILLISECONDS));
+            if (available.isDone()) { // one timer: Flink asks often
+                available = new CompletableFuture<Void>().completeOnTimeout(null, 50, TimeUnit.MILLISECONDS);
+            }
+            return available;
         }
 
         @Override
