@@ -1,11 +1,10 @@
 """A PySpark job that knows nothing of wmtop: its queries of all kinds, and what they report of themselves.
 
 `python http_job.py DIRECTORY PORT NAME=VALUE…`: its web server is at the port, its event log and checkpoints are in the
-directory, further settings follow; `truth.json` there has the reports of its queries. The file `stop` there ends one
-query, `quit` the job.
+directory, further settings follow; `NAME.ndjson` there has the reports of a query. The file `stop` there ends one query,
+`quit` the job.
 """
 
-import json
 import sys
 import time
 from contextlib import suppress
@@ -15,6 +14,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""The same files without a fork for each."""
+
 
 def main(directory: Path, port: str, *settings: str) -> None:
     builder = (
@@ -23,6 +25,7 @@ def main(directory: Path, port: str, *settings: str) -> None:
         .config("spark.ui.port", port)
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.streaming.numRecentProgressUpdates", "5000")
+        .config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.dir", (directory / "logs").as_uri())
         .config("spark.eventLog.compress", "true")
@@ -58,10 +61,15 @@ def main(directory: Path, port: str, *settings: str) -> None:
         start("broken", rows("2 seconds").select(fails.alias("t")), "append"),
     ]
 
+    written = dict.fromkeys(queries, 0)
+
     def report() -> None:
-        reports = {query.name: [json.loads(report.json) for report in query.recentProgress] for query in queries}
-        (directory / "truth.tmp").write_text(json.dumps(reports))
-        (directory / "truth.tmp").rename(directory / "truth.json")
+        for query in queries:
+            reports = query._jsq.recentProgress()  # the new ones alone: `recentProgress` parses all again
+            new = [reports[number].json() for number in range(written[query], len(reports))]
+            with (directory / f"{query.name}.ndjson").open("a") as file:
+                file.write("".join(f"{report}\n" for report in new))
+            written[query] += len(new)
 
     while not (directory / "quit").exists():
         report()

@@ -31,6 +31,7 @@ for key, value in {
     "spark.sql.streaming.checkpointFileManagerClass": (  # the same files without a fork for each
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    "spark.sql.streaming.pollingDelay": "100ms",
     "spark.sql.session.timeZone": "America/New_York",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.dir": str(directory / "log"),

@@ -50,7 +50,9 @@ class Job:
 
     def truth(self, query: str) -> dict[int, Any]:
         """The query's own reports by batch."""
-        return {report["batchId"]: report for report in json.loads((self.directory / "truth.json").read_text())[query]}
+        lines = (self.directory / f"{query}.ndjson").read_text().splitlines(keepends=True)
+        reports = [json.loads(line) for line in lines if line.endswith("\n")]
+        return {report["batchId"]: report for report in reports}
 
     def order(self, what: str) -> None:
         (self.directory / what).touch()
