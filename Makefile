@@ -11,8 +11,8 @@ LOCKED = $(if $(HASHED),$(PIP) --require-hashes --no-deps --requirement .ci/hash
 WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </dev/null
 # Three workers for two cores: many tests wait for a JVM, a broker or a clock.
 PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
-# Tests that neither sleep nor start a process, a server or a screen; of random runs a tenth. Situations simulate hours.
-QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix" --ignore tests/doctor/test_situations.py \
+# Tests that neither sleep nor start a process, a server or a screen, nor simulate hours; of random runs a tenth.
+QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix and not hours" \
 	tests/watermarks tests/verdict tests/text tests/doctor tests/tui/words
 
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.

@@ -50,6 +50,7 @@ FIRST = (*TOGETHER, "gallery", "run", "golden")
 def pytest_configure(config: pytest.Config) -> None:
     meaning = "a further case of what another test proves; `make test` leaves it out, `make test-all` runs it"
     config.addinivalue_line("markers", f"matrix: {meaning}")
+    config.addinivalue_line("markers", "hours: simulates hours of a stream; `make quick` leaves it out")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,7 +20,6 @@ from ..tui import canned
 from ..tui.canned import MINUTE, attached, live
 from . import test_channels as channels
 from .patients import DAY, HOUR, NOW, before, found, healthy
-from .situations import SITUATIONS
 from .streams import Stream, traffic
 from .test_clocks import broken, dated, shifted, stamped
 from .test_costs import flying, losing
@@ -105,13 +104,6 @@ def test_each_has_a_cause_evidence_and_a_fix(name: str) -> None:
     assert found
     for said in found:
         check_words(said)
-
-
-@pytest.mark.parametrize("name", [name for name in SITUATIONS if "ten_thousand" not in name][::4])
-def test_so_has_each_of_a_stream(name: str) -> None:
-    stream = SITUATIONS[name].build()
-    for finding in stream.findings():
-        check_words(explain(finding, stream.published[-1], UTC))
 
 
 @pytest.mark.parametrize("name", canned.HOSTILE)

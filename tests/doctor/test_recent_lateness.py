@@ -1,10 +1,13 @@
 """Rules about lateness go by recent records where enough of them came, and say so."""
 
+import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot.recommendation import recommendation
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .streams import HOUR, MINUTE, SECOND, SETTINGS, Record, Stream, traffic
+
+pytestmark = pytest.mark.hours
 
 QUARTER = 15 * MINUTE
 

@@ -1,13 +1,18 @@
 """The scored table: in every situation what must be found is found, and nothing else; a healthy one has no findings."""
 
 import re
+from datetime import UTC
 
 import pytest
+from wmtop.engine.doctor import explain
 from wmtop.engine.text.formatting import setting
 
 from .patients import said
 from .situations import SITUATIONS
 from .streams import MINUTE, SECOND
+from .test_explanations import check_words
+
+pytestmark = pytest.mark.hours
 
 
 def test_the_table_is_large_enough() -> None:
@@ -20,9 +25,13 @@ def test_the_table_is_large_enough() -> None:
 )
 def test_situation(name: str) -> None:
     situation = SITUATIONS[name]
-    found = {finding.code for finding in situation.build().findings(**situation.reader)}
+    stream = situation.build()
+    findings = stream.findings(**situation.reader)
+    found = {finding.code for finding in findings}
     assert found >= situation.must
     assert found <= situation.must | situation.may
+    for finding in findings:
+        check_words(explain(finding, stream.published[-1], UTC))
 
 
 def test_a_lagging_channel_is_not_blamed_for_the_lag_of_a_silent_one() -> None:

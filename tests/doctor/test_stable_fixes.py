@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from wmtop.engine.doctor import Finding, Fix, Offered, diagnose, offered_by
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.preview import ProposedSetting, now_gain_ms
@@ -12,6 +13,8 @@ from wmtop.tui.words.recent import Recent
 from tests.snapshots import replace
 
 from .streams import HOUR, MINUTE, SECOND, SETTINGS, Stream, traffic
+
+pytestmark = pytest.mark.hours
 
 SETTINGS_WITHOUT_TIMEOUT = replace(SETTINGS, idle_after_ms=None)
 

@@ -14,6 +14,8 @@ from tests.snapshots import replace
 from .patients import NOW, healthy, judged
 from .streams import HOUR, KAFKA, MINUTE, SECOND, SETTINGS, Stream, traffic
 
+pytestmark = pytest.mark.hours
+
 FROZEN = re.compile(
     r"frozen|stalled|stuck|unchanged|advances again|no window fires|(do|does|has|have|can) ?(not|n't) (advance|move)",
     re.IGNORECASE,

@@ -1,8 +1,8 @@
 """A PySpark job that knows nothing of wmtop: its queries of all kinds, and what they report of themselves.
 
 `python http_job.py DIRECTORY PORT NAME=VALUE…`: its web server is at the port, its event log and checkpoints are in the
-directory, further settings follow; `NAME.ndjson` there has the reports of a query. The file `stop` there ends one query,
-`quit` the job.
+directory, further settings follow; `NAME.ndjson` there has the reports of a query. The file `stop` there ends one
+query, `quit` the job.
 """
 
 import sys
