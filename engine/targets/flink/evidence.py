@@ -138,6 +138,16 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
         return None if now is None or before is None or not self.subtask.operator.can_compare else now > before
 
     @property
+    def stays_active(self) -> bool:
+        """Whether it is not idle although nothing was read from it for longer than a minute; where no split of its
+        subtask ever was idle, in both samples.
+        """
+        if (quiet_ms := self.quiet_ms or 0) > _MINUTE_MS + IDLE_STEP_MS:
+            return self.now.idle_share == 0.0
+        is_known = self.idle_time_grows is False and not any(split.idle_ms for split in self.subtask.source.splits)
+        return is_known and quiet_ms >= self.subtask.operator.apart_ms + IDLE_STEP_MS
+
+    @property
     def is_idle_since_read(self) -> bool:
         """Whether it was idle for longer in the last minute than fits before its last record."""
         return _is_longer_than_before_a_record(self.now.idle_share, self.quiet_ms)
@@ -171,7 +181,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
     watermark = watermark_of(operator)
-    sent = (delayed(task, delay_ms).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
+    sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
         name=operator.vertex.name,
@@ -227,16 +237,17 @@ def _inputs(
     own_before = upstream.before.get(own.vertex.id)
     source = source_vertex(upstream.now, own)
     is_source = not source.vertex.inputs
+    chain_ms = source.vertex.delay_ms if is_source else 0
     source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
         before, at_source_before = subtask_at(own_before, subtask.index), None
         if own_before is not None and before is not None:
-            at_source_before = delayed(source_subtask(upstream.before, own_before, before), delay_ms)
-            before = delayed(before, delay_ms)
-        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms)
-        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms)
+            at_source_before = delayed(source_subtask(upstream.before, own_before, before), delay_ms, chain_ms)
+            before = delayed(before, delay_ms, chain_ms)
+        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms, chain_ms)
+        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms, chain_ms)
         is_held = not source_assigns and _is_held_in_chain(now, before)
         known = SubtaskEvidence(
             operator=operator,
@@ -250,7 +261,7 @@ def _inputs(
             source_before=at_source_before,
             sent=now.output,
             sent_before=None if before is None else before.output,
-            delay_ms=delay_ms,
+            delay_ms=delay_ms + chain_ms,
             is_ended=own.vertex.status == "FINISHED",
             is_kept_back=is_held or (not is_source and not assigns and _is_behind_its_input(now)),
             is_unmarked=is_silent and not (source_assigns or assigns),

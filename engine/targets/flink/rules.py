@@ -416,12 +416,28 @@ def _lowest_may_be_missing(minimum: Minimum) -> bool:
     return is_missing and or_min(lowest) != or_min(minimum.operator.watermark)
 
 
+def may_have_turned_idle(minimum: Minimum) -> bool:
+    """Whether no record comes from the suspect and it may be idle by now: nothing is ahead of it, which would then set
+    the operator's watermark.
+    """
+    lowest, suspect = minimum.lowest, minimum.suspect
+    if lowest is None or suspect is None or suspect.cause not in ("quiet", "stuck"):
+        return False
+    if suspect.channel.now.idle_ms is None or suspect.channel.stays_active:
+        return False
+    running = [input for input in minimum.inputs if input.state != "finished"]
+    heights = [each.height for input in running for each in input.channels]
+    sent = [or_min(time_of(input.subtask.sent)) for input in running]
+    return max(*heights, *sent) <= max(suspect.height, or_min(time_of(lowest.subtask.sent)))
+
+
 def _may_be_another(minimum: Minimum) -> bool:
     """Whether it is not known if the suspect, or a lower channel that seems to be idle, is idle."""
     lowest, suspect = minimum.lowest, minimum.suspect
     if lowest is None or suspect is None:
         return False
-    return not lowest.is_sure or any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
+    is_unsure = any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
+    return is_unsure or not lowest.is_sure or may_have_turned_idle(minimum)
 
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
