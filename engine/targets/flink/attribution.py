@@ -27,17 +27,7 @@ from ...watermarks.times import MAX, MIN
 from ..target import NOT_KNOWN
 from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
-from .rules import (
-    HOLDER_RULES,
-    JudgedChannel,
-    JudgedInput,
-    Minimum,
-    first_match,
-    is_behind_all,
-    judged,
-    may_have_turned_idle,
-    minimum_of,
-)
+from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, judged, minimum_of
 from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
 
 MAX_NAMED = 100
@@ -111,7 +101,7 @@ def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
         held_back_by=held_back_by,
         held_in=held_in,
         is_sure=all(input.is_sure and all(channel.is_sure for channel in input.channels) for input in inputs)
-        and not (is_behind_all(minimum) or may_have_turned_idle(minimum)),
+        and not minimum.needs_another_sample,
         blockers=[] if ended else _blockers(inputs, views, held_back_by, time_of(operator.watermark)),
     )
 

@@ -139,13 +139,11 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def stays_active(self) -> bool:
-        """Whether it is not idle although nothing was read from it for longer than a minute; where no split of its
-        subtask ever was idle, in both samples.
-        """
-        if (quiet_ms := self.quiet_ms or 0) > _MINUTE_MS + IDLE_STEP_MS:
-            return self.now.idle_share == 0.0
-        is_known = self.idle_time_grows is False and not any(split.idle_ms for split in self.subtask.source.splits)
-        return is_known and quiet_ms >= self.subtask.operator.apart_ms + IDLE_STEP_MS
+        """Whether nothing was read for so long that an idle timeout would be seen; True where none would be."""
+        was_idle = any(split.idle_ms for split in self.subtask.source.splits)
+        is_short = was_idle or self.idle_time_grows is not False
+        known_ms = (_MINUTE_MS if is_short else self.subtask.operator.apart_ms) + IDLE_STEP_MS
+        return self.now.idle_ms is None or (self.now.idle_share == 0.0 and (self.quiet_ms or 0) >= known_ms)
 
     @property
     def is_idle_since_read(self) -> bool:
@@ -280,7 +278,11 @@ def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
     quiet_ms = None if subtask.is_kept_back else subtask.source.source_idle_ms
     now, is_paused = SampledSplit(subtask.name, subtask.sent), subtask.waits_for_alignment
-    return ChannelEvidence(subtask=subtask, is_split=False, now=now, is_paused=is_paused, quiet_ms=quiet_ms)
+    is_compared = subtask.before is not None and subtask.operator.can_compare
+    before = SampledSplit(subtask.name, subtask.sent_before) if is_compared else None
+    return ChannelEvidence(
+        subtask=subtask, is_split=False, now=now, before=before, is_paused=is_paused, quiet_ms=quiet_ms
+    )
 
 
 def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidence, ...]:

@@ -288,21 +288,19 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
     return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
 
 
-def clock_columns(descriptions: Sequence[str]) -> frozenset[str]:
+def clock_columns(plan: str) -> set[str]:
     """The columns of a SQL job that have the machine's time, by the descriptions in its plan."""
-    found = {name for text in descriptions for name in _CLOCK_COLUMN.findall(text)}
-    return frozenset(found.difference(name for text in descriptions for name in _EVENT_COLUMN.findall(text)))
+    return set(_CLOCK_COLUMN.findall(plan)).difference(_EVENT_COLUMN.findall(plan))
 
 
-def is_untimed(description: str, clock_columns: frozenset[str] = frozenset()) -> bool:
+def is_untimed(description: str, clock_columns: set[str]) -> bool:
     """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
     count, by the machine's clock, or by a trigger of the job's own.
     """
-    untimed = [
-        "EventTime" not in trigger
-        and (assigner == "GlobalWindows" or "ProcessingTime" in assigner + trigger or trigger == "CountTrigger")
-        for assigner, trigger in _WINDOW.findall(description)
-    ] + [name in clock_columns for name in _SQL_WINDOW.findall(description)]
+    untimed = [name in clock_columns for name in _SQL_WINDOW.findall(description)]
+    for assigner, trigger in _WINDOW.findall(description):
+        is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
+        untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))
     return bool(untimed) and all(untimed)
 
 

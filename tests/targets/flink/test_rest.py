@@ -374,7 +374,7 @@ def test_in_how_many_windows_a_record_is_a_row_of_its_own(window: str, rows: int
 )
 def test_windows_by_the_clock_do_not_wait_for_event_time(window: str, untimed: bool) -> None:
     source = "[2]:Calc(select=[MOD(f0, 4) AS k, PROCTIME() AS pt, PROCTIME() AS ts])"
-    clocks = clock_columns([source, "[3]:WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000)])"])
+    clocks = clock_columns(f"{source}[3]:WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000)])")
     assert (is_untimed(window, clocks), clocks) == (untimed, {"pt"})
 
 
