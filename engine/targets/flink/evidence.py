@@ -98,6 +98,11 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     waits_for_alignment: bool
     """Its source reads nothing and is beyond the limit of watermark alignment; alone, the second proves nothing."""
 
+    @property
+    def was_idle(self) -> bool:
+        """Whether a split of it has ever been idle: its source has an idle timeout."""
+        return any(split.idle_ms for split in self.source.splits)
+
 
 class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """A channel in both samples: a split, or a subtask that shows no splits; watermarks as they arrive."""
@@ -140,8 +145,7 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def stays_active(self) -> bool:
         """Whether nothing was read for so long that an idle timeout would be seen; True where none would be."""
-        was_idle = any(split.idle_ms for split in self.subtask.source.splits)
-        is_short = was_idle or self.idle_time_grows is not False
+        is_short = self.subtask.was_idle or self.idle_time_grows is not False
         known_ms = (_MINUTE_MS if is_short else self.subtask.operator.apart_ms) + IDLE_STEP_MS
         return self.now.idle_ms is None or (self.now.idle_share == 0.0 and (self.quiet_ms or 0) >= known_ms)
 

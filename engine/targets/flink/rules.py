@@ -157,8 +157,7 @@ def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
 
 def _is_back_below_another(case: SubtaskCase) -> bool:
     operator = case.subtask.operator
-    was_idle = any(split.idle_ms for split in case.subtask.source.splits)
-    return was_idle and operator.watermark == operator.least_sent and not _is_a_little_below(case)
+    return case.subtask.was_idle and operator.watermark == operator.least_sent and not _is_a_little_below(case)
 
 
 def _is_a_little_below(case: SubtaskCase) -> bool:
@@ -422,7 +421,8 @@ def _may_be_another(minimum: Minimum) -> bool:
     if lowest is None or suspect is None:
         return False
     is_unsure = any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
-    return is_unsure or not lowest.is_sure or _may_have_turned_idle(minimum)
+    has_timeout = suspect.channel.subtask.was_idle
+    return is_unsure or not lowest.is_sure or (has_timeout and _may_have_turned_idle(minimum))
 
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
