@@ -258,8 +258,8 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     place = None if state is None else one_line(re.sub("^file:/+", "/", state), 4096)
     real_time = next((int(match[1]) for leaf in leaves if (match := _REAL_TIME.match(listed[leaf][1]))), None)
     read = {source for node in nodes for source in node.sources}
-    reads = len(read) + len(ends) - len(leaves) if nodes else 0
-    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), reads, real_time_ms=real_time)
+    read_count = len(read) + len(ends) - len(leaves) if nodes else 0
+    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), read_count, real_time_ms=real_time)
 
 
 class _PlanNode(Struct, rename="camel"):
