@@ -168,7 +168,8 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
     """Spark drops rows behind the watermark.
 
     Recognised by: the query reports dropped rows. Of windows Spark counts them after partial aggregation, so the number
-    is a lower bound; of dropDuplicates and joins, and in real-time mode, it counts each.
+    is a lower bound; of dropDuplicates and joins, and in real-time mode, it counts each: in a join of a source with
+    itself on both sides, so at least half of them are lost.
     What to do: set a longer delay in `withWatermark`. A tap before it counts how late the rows are.
     """
     spark, rows = facts.snapshot.spark, facts.snapshot.spark.dropped_at_least
@@ -183,6 +184,7 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
         cause = "The watermark is still the one that the shorter delay before the restart gave."
         if spark.frozen_ms:
             cause += f" Event time has to catch up by {span(spark.frozen_ms)}."
+    how = "after partial aggregation" if has_windows else "on both sides of a join"
     lost = f"{'' if spark.dropped_exact else '≥ '}{n(rows, 'row')}"
     return Finding(
         size=f.ratio(rows, facts.snapshot.totals.records) or 0.0,
@@ -190,7 +192,7 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
         impact=f"{lost} lost",
         cause=cause,
         evidence=[
-            f"Spark counts {lost} dropped" + (", after partial aggregation: a lower bound" * (not spark.dropped_exact)),
+            f"Spark counts {lost} dropped" + (f", {how}: a lower bound" * (not spark.dropped_exact)),
             None if behind_ms is None else f"The earliest was {span(behind_ms)} behind the newest event time",
             f"Watermark delay: {facts.lateness}",
         ],

@@ -114,7 +114,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "no_batch_ended": lambda args: f"The query runs{_if(args, 'silent_ms', _SILENT)}, and no batch has ended yet",
     "continuous": "Continuous processing: Spark reports neither batches nor event time of it",
-    "windows_untimed": "{operator} has count windows, or a trigger of its own: it need not wait for the watermark",
+    "windows_untimed": "{operator} fires by count, by clock or by its own trigger: it need not wait for the watermark",
     "ended_early": lambda args: (
         "The watermark is at the end of the stream, but {subtask}"
         + (" and {more} more have" if args.get("more") else " has")

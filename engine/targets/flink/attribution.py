@@ -27,7 +27,7 @@ from ...watermarks.times import MAX, MIN
 from ..target import NOT_KNOWN
 from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
-from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, is_behind_all, judged, minimum_of
+from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, judged, minimum_of
 from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
 
 MAX_NAMED = 100
@@ -101,7 +101,7 @@ def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
         held_back_by=held_back_by,
         held_in=held_in,
         is_sure=all(input.is_sure and all(channel.is_sure for channel in input.channels) for input in inputs)
-        and not is_behind_all(minimum),
+        and not minimum.needs_another_sample,
         blockers=[] if ended else _blockers(inputs, views, held_back_by, time_of(operator.watermark)),
     )
 
@@ -361,7 +361,7 @@ def _vertex(vertex: Vertex, sample: VertexSample, now_ms: int, late: Late, last:
         sent_per_second=sample.rates.sent,
         pending=sample.rates.pending,
         drift_ms=max((subtask.drift_ms for subtask in sample.subtasks if subtask.drift_ms is not None), default=None),
-        delay_ms=vertex.delay_ms,
+        delay_ms=sample.vertex.delay_ms,
         since_ms=None if input_ms is None else since_ms,
     )
 

@@ -98,6 +98,11 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     waits_for_alignment: bool
     """Its source reads nothing and is beyond the limit of watermark alignment; alone, the second proves nothing."""
 
+    @property
+    def was_idle(self) -> bool:
+        """Whether a split of it has ever been idle: its source has an idle timeout."""
+        return any(split.idle_ms for split in self.source.splits)
+
 
 class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """A channel in both samples: a split, or a subtask that shows no splits; watermarks as they arrive."""
@@ -138,6 +143,13 @@ class ChannelEvidence(Struct, frozen=True, kw_only=True, gc=False):
         return None if now is None or before is None or not self.subtask.operator.can_compare else now > before
 
     @property
+    def stays_active(self) -> bool:
+        """Whether nothing was read for so long that an idle timeout would be seen; True where none would be."""
+        is_short = self.subtask.was_idle or self.idle_time_grows is not False
+        known_ms = (_MINUTE_MS if is_short else self.subtask.operator.apart_ms) + IDLE_STEP_MS
+        return self.now.idle_ms is None or (self.now.idle_share == 0.0 and (self.quiet_ms or 0) >= known_ms)
+
+    @property
     def is_idle_since_read(self) -> bool:
         """Whether it was idle for longer in the last minute than fits before its last record."""
         return _is_longer_than_before_a_record(self.now.idle_share, self.quiet_ms)
@@ -171,7 +183,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
     watermark = watermark_of(operator)
-    sent = (delayed(task, delay_ms).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
+    sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
         name=operator.vertex.name,
@@ -227,16 +239,17 @@ def _inputs(
     own_before = upstream.before.get(own.vertex.id)
     source = source_vertex(upstream.now, own)
     is_source = not source.vertex.inputs
+    chain_ms = source.vertex.delay_ms if is_source else 0
     source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
         before, at_source_before = subtask_at(own_before, subtask.index), None
         if own_before is not None and before is not None:
-            at_source_before = delayed(source_subtask(upstream.before, own_before, before), delay_ms)
-            before = delayed(before, delay_ms)
-        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms)
-        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms)
+            at_source_before = delayed(source_subtask(upstream.before, own_before, before), delay_ms, chain_ms)
+            before = delayed(before, delay_ms, chain_ms)
+        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms, chain_ms)
+        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms, chain_ms)
         is_held = not source_assigns and _is_held_in_chain(now, before)
         known = SubtaskEvidence(
             operator=operator,
@@ -250,7 +263,7 @@ def _inputs(
             source_before=at_source_before,
             sent=now.output,
             sent_before=None if before is None else before.output,
-            delay_ms=delay_ms,
+            delay_ms=delay_ms + chain_ms,
             is_ended=own.vertex.status == "FINISHED",
             is_kept_back=is_held or (not is_source and not assigns and _is_behind_its_input(now)),
             is_unmarked=is_silent and not (source_assigns or assigns),
@@ -269,7 +282,11 @@ def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
     quiet_ms = None if subtask.is_kept_back else subtask.source.source_idle_ms
     now, is_paused = SampledSplit(subtask.name, subtask.sent), subtask.waits_for_alignment
-    return ChannelEvidence(subtask=subtask, is_split=False, now=now, is_paused=is_paused, quiet_ms=quiet_ms)
+    is_compared = subtask.before is not None and subtask.operator.can_compare
+    before = SampledSplit(subtask.name, subtask.sent_before) if is_compared else None
+    return ChannelEvidence(
+        subtask=subtask, is_split=False, now=now, before=before, is_paused=is_paused, quiet_ms=quiet_ms
+    )
 
 
 def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidence, ...]:

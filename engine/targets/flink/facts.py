@@ -127,7 +127,7 @@ def late_of(facts: FlinkFacts) -> dict[str, Late]:
     for vertex in facts.graph.vertices:
         own = counts[vertex.id]
         records = -(-max(own, default=0) // vertex.windows_per_record)
-        may_lose = _may_lose_uncounted(vertex, facts.graph, counts=bool(own))
+        may_lose = _may_lose_uncounted(vertex, facts.graph, own)
         is_bound = may_lose or sum(map(bool, own)) > 1 or vertex.windows_per_record > 1 or _TWO_PHASE in vertex.name
         known = records if records or (own and not may_lose) else None
         late[vertex.id] = Late(known, may_lose or (bool(own) and bool(facts.restarts)) or (records > 0 and is_bound))
@@ -143,14 +143,14 @@ def total_late(late: Iterable[Late]) -> int | None:
     return greatest or (None if any(one.records is None and one.at_least for one in known) else greatest)
 
 
-def _may_lose_uncounted(vertex: Vertex, graph: Graph, *, counts: bool) -> bool:
+def _may_lose_uncounted(vertex: Vertex, graph: Graph, counts: Sequence[int]) -> bool:
     """Whether late records may leave it uncounted: an operator that counts none, a join of the DataStream API under a
-    name of the user's, windows that may send late records to a side output.
+    name of the user's, windows with a second output that have counted none: they count, or use a side output.
     """
     if _SQL.search(vertex.name) or _UNCOUNTED.search(vertex.name):
         return _UNCOUNTED.search(vertex.name) is not None
-    if not counts:
-        return len(vertex.inputs) > 1
+    if not counts or all(counts):
+        return not counts and len(vertex.inputs) > 1
     readers = [reader for reader in graph.vertices for edge in reader.inputs if edge.vertex == vertex.id]
     outputs = sum(not first_operator(reader).endswith("_Committer") for reader in readers)
     return BRANCHES in vertex.name or outputs + is_sink_name(last_operator(vertex)) > 1
@@ -168,7 +168,7 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
-    facts = replace(facts, samples=kept(facts.samples, new))
+    facts = replace(facts, samples=kept(facts.samples, _with_delays(new, facts.samples[-1:])))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     for vertex, split in splits_of(facts.sample):
         if split.offset is not None:
@@ -177,6 +177,26 @@ def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
                 last = split.offset, new.at_ms
             read_ms[vertex, split.id] = last
     return replace(facts, read_ms=read_ms)
+
+
+def _with_delays(new: JobSample, last: Sequence[JobSample]) -> JobSample:
+    """The sample; its vertices have the delays that it and the last one show, and not the plan."""
+    known = {vertex.vertex.id: vertex for sample in last for vertex in sample.vertices}
+    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex)) for vertex in new.vertices)
+    return replace(new, vertices=tuple(vertices))
+
+
+def _with_delay(vertex: VertexSample, last: VertexSample) -> VertexSample:
+    """The vertex with its delay: where it sent another watermark on since the last sample, as much later than received
+    as before; else what is known of it. One that assigns watermarks passes none on.
+    """
+    delays, delays_before = (
+        {ms for task in each.subtasks if (ms := task.delay_ms) is not None} for each in (vertex, last)
+    )
+    has_moved = [task.output for task in vertex.subtasks] != [task.output for task in last.subtasks]
+    is_constant = has_moved and len(delays) == 1 and delays == delays_before and not vertex.vertex.assigns
+    delay_ms = vertex.vertex.delay_ms or (max(0, *delays) if is_constant else last.vertex.delay_ms)
+    return replace(vertex, vertex=replace(vertex.vertex, delay_ms=delay_ms))
 
 
 def kept(samples: tuple[JobSample, ...], new: JobSample) -> tuple[JobSample, ...]:

@@ -26,6 +26,7 @@ from .samples import (
     ListedJob,
     Vertex,
     VertexSample,
+    clock_columns,
     is_untimed,
     rate_names,
     rates_of,
@@ -194,17 +195,18 @@ def graph_of(rest: FlinkRest, id: str) -> Graph:
     """The job's vertices, sources first; its start is when it last began to run."""
     job = rest.get(f"/jobs/{quote(id, safe='')}", JobAnswer)
     nodes = {node.id: node for node in job.plan.nodes}
-    vertices = tuple(_planned(vertex, nodes.get(vertex.id, PlanNode(vertex.id))) for vertex in job.vertices)
+    clocks = clock_columns("".join(node.description for node in job.plan.nodes))
+    vertices = tuple(_planned(vertex, nodes.get(vertex.id, PlanNode(vertex.id)), clocks) for vertex in job.vertices)
     started_ms = (job.timestamps or {}).get("RUNNING") or job.started_ms
     return Graph(ListedJob(job.id, job.name, job.state, started_ms, job.started_ms), job.now, vertices)
 
 
-def _planned(vertex: Vertex, node: PlanNode) -> Vertex:
+def _planned(vertex: Vertex, node: PlanNode, clock_columns: set[str]) -> Vertex:
     """The vertex with what the plan says of it."""
     return replace(
         vertex,
         inputs=tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs),
-        untimed=is_untimed(node.description),
+        untimed=is_untimed(node.description, clock_columns),
         windows_per_record=windows_per_record(node.description),
         delay_ms=join_delay_ms(node.description),
     )

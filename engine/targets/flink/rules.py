@@ -157,8 +157,7 @@ def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
 
 def _is_back_below_another(case: SubtaskCase) -> bool:
     operator = case.subtask.operator
-    was_idle = any(split.idle_ms for split in case.subtask.source.splits)
-    return was_idle and operator.watermark == operator.least_sent and not _is_a_little_below(case)
+    return case.subtask.was_idle and operator.watermark == operator.least_sent and not _is_a_little_below(case)
 
 
 def _is_a_little_below(case: SubtaskCase) -> bool:
@@ -169,11 +168,6 @@ def _is_a_little_below(case: SubtaskCase) -> bool:
     own, sent = or_min(operator.watermark), or_min(subtask.sent)
     of_operator = passes_in_a_dump(own, operator.watermark_before, operator.apart_ms)
     return own - sent <= min(of_operator, passes_in_a_dump(sent, subtask.sent_before, operator.apart_ms))
-
-
-def _stays(case: SubtaskCase) -> bool:
-    """Whether it is idle, and its watermark did not move."""
-    return case.is_idle and case.subtask.sent_before in (None, case.subtask.sent)
 
 
 SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
@@ -191,7 +185,8 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "The dump of one of them at least is older, and it is not known which is the lowest (F1, F5)."),
     Rule("reads nothing below the operator", _reads_nothing_in_the_dump, "left out",
          "Its dump is not just older: no record moved it while the dump was taken (F1, F11)."),
-    Rule("stays below the operator", _stays, "left out",
+    Rule("stays below the operator",
+         lambda s: s.is_idle and s.subtask.sent_before in (None, s.subtask.sent), "left out",
          "Its dump is not just older: it is idle and did not move, and the operator is past it (F1, F5)."),
     Rule("back below another input", _is_back_below_another, "left out",
          "A split of it was idle, and the operator is exactly at what another input sends (F1)."),
@@ -240,16 +235,6 @@ def _has_more_unread_than_read(case: ChannelCase) -> bool:
     return unread is not None and unread.read is not None and unread.backlog > max(0, unread.read)
 
 
-def _is_frozen(case: ChannelCase) -> bool:
-    before, subtask = case.subtask.before, case.subtask
-    return (
-        not case.channel.is_split
-        and before is not None
-        and subtask.operator.can_compare
-        and before.output == subtask.sent
-    )
-
-
 CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = (
     Rule("idle", lambda c: c.is_idle or c.subtask_state == "idle", ("idle", None),
          "It is left out of its subtask's minimum, or its subtask out of the operator's (F1, F2)."),
@@ -285,8 +270,6 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("reads as fast as it can", _stays_busy, ("active", "slow_reader"), "Its source was busy in both samples."),
     Rule("more unread than read", _has_more_unread_than_read, ("active", "backlog"),
          "More is unread than was read between the samples; less would be gone with the next one (F10)."),
-    Rule("subtask frozen, records not visible", _is_frozen, ("active", "stuck"),
-         "Its watermark is frozen; without splits it is not known whether records come (F7)."),
     Rule("behind", _always, ("active", "behind"), "Records come; its event times are the lowest."),
 )  # fmt: skip
 
@@ -370,6 +353,11 @@ class Minimum(Struct, frozen=True):
     suspect: JudgedChannel | None
     """Its lowest channel that has a cause."""
 
+    @property
+    def needs_another_sample(self) -> bool:
+        """Whether another sample may tell what is not known of the operator or of the suspect."""
+        return _is_behind_all(self) or _may_have_turned_idle(self)
+
 
 def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Minimum:
     """The inputs in the operator's minimum and the lowest of them: of equal ones the one that was lower before, since
@@ -386,7 +374,7 @@ def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Min
     return Minimum(operator, inputs, part, lowest, min(suspects, key=lambda suspect: suspect.height, default=None))
 
 
-def is_behind_all(minimum: Minimum) -> bool:
+def _is_behind_all(minimum: Minimum) -> bool:
     """Whether one sample alone has the operator further below all its inputs than passes while a dump is taken."""
     if minimum.lowest is None or minimum.operator.apart_ms:
         return False
@@ -416,12 +404,25 @@ def _lowest_may_be_missing(minimum: Minimum) -> bool:
     return is_missing and or_min(lowest) != or_min(minimum.operator.watermark)
 
 
+def _may_have_turned_idle(minimum: Minimum) -> bool:
+    """Whether no record comes from the suspect, and no channel is ahead that would show that it is idle by now."""
+    suspect = minimum.suspect
+    if suspect is None or suspect.cause not in ("quiet", "stuck") or suspect.channel.stays_active:
+        return False
+    running = [input for input in minimum.inputs if input.state != "finished"]
+    reached = [or_min(time_of(input.subtask.sent)) for input in running]
+    heights = (each.height for input in running for each in input.channels)
+    return max(*heights, *reached) <= max(suspect.height, or_min(suspect.channel.subtask.sent))
+
+
 def _may_be_another(minimum: Minimum) -> bool:
     """Whether it is not known if the suspect, or a lower channel that seems to be idle, is idle."""
     lowest, suspect = minimum.lowest, minimum.suspect
     if lowest is None or suspect is None:
         return False
-    return not lowest.is_sure or any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
+    is_unsure = any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
+    has_timeout = suspect.channel.subtask.was_idle
+    return is_unsure or not lowest.is_sure or (has_timeout and _may_have_turned_idle(minimum))
 
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
@@ -434,7 +435,7 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",
          "An input that is missing in the dump, or whose part is not known, may be the lowest: the operator is not at"
          " the lowest other one."),
-    Rule("behind all its inputs", is_behind_all, "no channel",
+    Rule("behind all its inputs", _is_behind_all, "no channel",
          "It has records to process first, or its dump is older: a second sample will tell (F5, F12)."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),

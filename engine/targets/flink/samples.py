@@ -116,6 +116,12 @@ class Subtask(Struct, frozen=True):
     drift_ms: int | None = None
     """How far it is beyond the limit of watermark alignment; Flink waits for a few more values before it pauses it."""
 
+    @property
+    def delay_ms(self) -> int | None:
+        """How much later (ms) than received its chain sends a watermark on; None: not known, or there is none."""
+        received, sent = time_of(self.input if self.source_output is None else self.source_output), time_of(self.output)
+        return None if received is None or sent is None else received - sent
+
 
 class Rates(Struct, frozen=True):
     """Records per second that a vertex receives and sends (its windows: fire), from Flink's meters."""
@@ -210,8 +216,11 @@ _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
 _IN_RATE, _OUT_RATE = "numRecordsInPerSecond", "numRecordsOutPerSecond"
 _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped")
-_ASSIGNER = re.compile(r"Window\((\w+)")
-"""In a description: the class that assigns windows."""
+_WINDOW = re.compile(r"Window\((\w+)[^,(]*(?:\([^)]*\))?, (\w+)")
+"""In a description: the classes that assign windows and that fire them."""
+_SQL_WINDOW = re.compile(r"(?:time_col=\[|GroupWindow\('[^,]*, )([^],)]+)")
+"""The same for SQL: the column of their time."""
+_CLOCK_COLUMN, _EVENT_COLUMN = re.compile(r"PROCTIME\(\) AS ([^],)]+)"), re.compile(r"rowtime=\[([^],]+)")
 _RECEIVED = "currentInputWatermark"
 
 
@@ -279,15 +288,20 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
     return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
 
 
-def is_untimed(description: str) -> bool:
+def clock_columns(plan: str) -> set[str]:
+    """The columns of a SQL job that have the machine's time, by the descriptions in its plan."""
+    return set(_CLOCK_COLUMN.findall(plan)).difference(_EVENT_COLUMN.findall(plan))
+
+
+def is_untimed(description: str, clock_columns: set[str]) -> bool:
     """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
     count, by the machine's clock, or by a trigger of the job's own.
     """
-    assigners = _ASSIGNER.findall(description)
-    is_timed = "EventTimeTrigger" in description
-    return bool(assigners) and not is_timed and all(
-        name == "GlobalWindows" or "ProcessingTime" in name for name in assigners
-    )  # fmt: skip
+    untimed = [name in clock_columns for name in _SQL_WINDOW.findall(description)]
+    for assigner, trigger in _WINDOW.findall(description):
+        is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
+        untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))
+    return bool(untimed) and all(untimed)
 
 
 class _Values:

@@ -89,16 +89,16 @@ def upstream_of(facts: FlinkFacts) -> Upstream | None:
     return Upstream(operator, now, before, list(ends.values()), [vertex for vertex, _ in passing.values()])
 
 
-def delayed(subtask: Subtask, ms: int) -> Subtask:
-    """The subtask and its splits, with watermarks as they arrive after a delay."""
-    if not ms:
+def delayed(subtask: Subtask, ms: int, chain_ms: int) -> Subtask:
+    """The subtask and its splits, with watermarks as they arrive after a delay, and that in the chain of the source."""
+    if not ms + chain_ms:
         return subtask
     return replace(
         subtask,
         input=_later(subtask.input, ms),
         output=_later(subtask.output, ms),
-        source_output=_later(subtask.source_output, ms),
-        splits=tuple(replace(split, watermark=_later(split.watermark, ms)) for split in subtask.splits),
+        source_output=_later(subtask.source_output, ms + chain_ms),
+        splits=tuple(replace(split, watermark=_later(split.watermark, ms + chain_ms)) for split in subtask.splits),
     )
 
 

@@ -45,6 +45,8 @@ class PlanFacts(Struct, frozen=True):
     operators: tuple[StatefulOperator, ...] = ()
     leaves: int = 0
     """The number of the plan's leaves: its sources, and tables that it joins."""
+    reads: int = 0
+    """How often it reads rows with a watermark: a source that is joined with itself is read twice."""
     trigger_ms: int | None = None
     """The trigger's interval; 0: a batch begins as the last one has ended; None: not known (plans do not show it)."""
     real_time_ms: int | None = None
@@ -255,7 +257,9 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     state = next((match[1] for _, text in listed if (match := _STATE.search(text))), None)
     place = None if state is None else one_line(re.sub("^file:/+", "/", state), 4096)
     real_time = next((int(match[1]) for leaf in leaves if (match := _REAL_TIME.match(listed[leaf][1]))), None)
-    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), real_time_ms=real_time)
+    read = {source for node in nodes for source in node.sources}
+    read_count = len(read) + len(ends) - len(leaves) if nodes else 0
+    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), read_count, real_time_ms=real_time)
 
 
 class _PlanNode(Struct, rename="camel"):

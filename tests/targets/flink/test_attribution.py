@@ -241,6 +241,28 @@ def test_a_first_look_at_splits_that_are_all_idle_blames_none() -> None:
     assert {one.state for one in read.channels} == {"active"}
 
 
+def test_a_split_that_may_have_turned_idle_with_nothing_ahead_of_it_is_not_blamed() -> None:
+    """Flink reports idle time up to 5 s late. Were it idle, a split ahead of it would set the watermark."""
+
+    def look(quiet_ms: int, *, other: int = 20, idle_ms: int = 0, apart_ms: int = 0) -> Attribution:
+        def at(time: int) -> JobSample:
+            splits = [[SampledSplit(n, mark, idle_ms=idle_ms, idle_share=0.0)] for n, mark in (("a", 20), ("c", other))]
+            return sample(time, 20, [20, other], splits, source_idle_ms=quiet_ms)
+
+        return attributed(at(20_000), at(20_000 - apart_ms) if apart_ms else None)
+
+    unsure = look(30_000, idle_ms=5_000, apart_ms=6_000)
+    assert (unsure.held_back_by, unsure.blockers, unsure.is_sure) == (None, None, False)
+    assert [one.state for one in unsure.channels] == ["active", "active"]
+    for found in (look(12_000), look(9_000, apart_ms=6_000)):  # none was ever idle: a look takes another sample
+        assert found.held_back_by is not None
+        assert not found.is_sure
+    for known in (look(12_000, other=21), look(12_000, apart_ms=6_000), look(70_000, idle_ms=5_000)):
+        assert known.is_sure
+        assert known.held_back_by is not None
+        assert (known.held_back_by.channel, known.held_back_by.cause) == ("a", "quiet")
+
+
 def test_a_split_that_is_back_from_idle_holds_where_its_subtask_is_at_it() -> None:
     def at(time: int, back: int, idle_ms: int) -> JobSample:
         splits = [SampledSplit("a", back, idle_ms=idle_ms, idle_share=0.4), SampledSplit("b", 80, idle_share=0.0)]

@@ -31,7 +31,17 @@ from wmtop.engine.targets.flink.rest import (
     join_delay_ms,
     windows_per_record,
 )
-from wmtop.engine.targets.flink.samples import Edge, Graph, ListedJob, Vertex, last_operator, sample_of, wanted
+from wmtop.engine.targets.flink.samples import (
+    Edge,
+    Graph,
+    ListedJob,
+    Vertex,
+    clock_columns,
+    is_untimed,
+    last_operator,
+    sample_of,
+    wanted,
+)
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
 
 JOBS = b'{"jobs": []}'
@@ -339,6 +349,33 @@ def test_operators_chained_to_a_source_receive_what_the_task_does_not() -> None:
 )
 def test_in_how_many_windows_a_record_is_a_row_of_its_own(window: str, rows: int) -> None:
     assert windows_per_record(f"[40]:WindowRank(window=[{window}], select=[k])<br/>+- [41]:Calc") == rows
+
+
+@pytest.mark.parametrize(
+    ("window", "untimed"),
+    [
+        (
+            "Window(TumblingEventTimeWindows(60000), EventTimeTrigger, Jobs$$Lambda$1552, PassThroughWindowFunction)",
+            False,
+        ),
+        ("Window(SlidingEventTimeWindows(60000, 10000), EventTimeTrigger, CoGroupWindowFunction)", False),
+        ("Window(TumblingEventTimeWindows(60000), MyTrigger, Jobs$$Lambda$1552, PassThroughWindowFunction)", False),
+        ("Window(TumblingEventTimeWindows(60000), ContinuousProcessingTimeTrigger, Jobs$$Lambda$1532)", True),
+        ("Window(TumblingProcessingTimeWindows(2000), ProcessingTimeTrigger, Jobs$$Lambda$1527)", True),
+        ("Window(GlobalWindows(), PurgingTrigger, Jobs$$Lambda$1527, PassThroughWindowFunction)", True),
+        ("Window(GlobalWindows(), ContinuousEventTimeTrigger, Jobs$$Lambda$1527)", False),
+        ("Window(GlobalWindows(), CountTrigger)<br/>+- Window(TumblingEventTimeWindows(1), EventTimeTrigger)", False),
+        ("[4]:WindowAggregate(groupBy=[k], window=[TUMBLE(time_col=[pt], size=[2 s])], select=[k])", True),
+        ("[4]:WindowAggregate(groupBy=[k], window=[TUMBLE(time_col=[ts], size=[2 s])], select=[k])", False),
+        ("[10]:GroupWindowAggregate(groupBy=[k], window=[TumblingGroupWindow('w$, pt, 2000)], select=[k])", True),
+        ("[10]:GroupWindowAggregate(groupBy=[k], window=[TumblingGroupWindow('w$, ts, 2000)], select=[k])", False),
+        ("[30]:GroupAggregate(groupBy=[k], select=[k, COUNT(*) AS c])", False),
+    ],
+)
+def test_windows_by_the_clock_do_not_wait_for_event_time(window: str, untimed: bool) -> None:
+    source = "[2]:Calc(select=[MOD(f0, 4) AS k, PROCTIME() AS pt, PROCTIME() AS ts])"
+    clocks = clock_columns(f"{source}[3]:WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000)])")
+    assert (is_untimed(window, clocks), clocks) == (untimed, {"pt"})
 
 
 @pytest.mark.parametrize(

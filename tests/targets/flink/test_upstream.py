@@ -2,7 +2,7 @@
 
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.targets.flink.attribution import Attribution
-from wmtop.engine.targets.flink.facts import FlinkFacts
+from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
 from wmtop.engine.targets.flink.samples import (
     Edge,
     Graph,
@@ -20,7 +20,7 @@ from wmtop.engine.watermarks.times import MAX, MIN
 
 from tests.snapshots import replace
 
-from .attributed import attributed, snapshot
+from .attributed import attributed, attributed_from, snapshot
 
 
 def source(id: str, *outputs: int, splits: tuple[int, ...] | None = None) -> VertexSample:
@@ -47,6 +47,14 @@ def attribution(*samples: tuple[VertexSample, ...]) -> Attribution:
     """The attribution of the last sample; they are 10 s apart."""
     dumps = [JobSample(10_000 * number, vertices) for number, vertices in enumerate(samples)]
     return attributed(dumps[-1], dumps[-2] if len(dumps) > 1 else None)
+
+
+def watched(*samples: tuple[VertexSample, ...]) -> Attribution:
+    """The attribution of the last sample, all of which were seen; they are 10 s apart."""
+    facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 0), answered_ms=0)
+    for number, vertices in enumerate(samples):
+        facts = with_sample(facts, JobSample(10_000 * number, vertices))
+    return attributed_from(facts)
 
 
 def names(found: Attribution) -> list[str]:
@@ -212,16 +220,43 @@ def test_the_delay_of_a_join_is_carried_upstream_to_the_split() -> None:
 
 
 def test_a_difference_that_the_plan_does_not_name_is_an_end() -> None:
-    """The task may keep records back, however long the difference is the same."""
+    """The task may keep records back: its watermark does not move, or not with the one that it receives."""
+    own = {"delay_ms": 0}
     for samples in (
-        [joined(500, 100, 70, delay_ms=0)] * 3,
-        [joined(500, 100, 70, delay_ms=0), joined(600, 120, 90, delay_ms=0)],
+        [joined(500, 100, 70, **own)] * 3,
+        [joined(500, 100, 70, **own), joined(600, 120, 85, **own)],
+        [*(joined(500, n, n - 30, **own) for n in (100, 120)), *(joined(500, n, 90, **own) for n in (200, 300))],
         [joined(600, 200, 70), joined(700, 300, 70)],
     ):
-        found = attribution(*samples)
+        found = watched(*samples)
         assert names(found) == ["#0", "#1"]
         assert found.held_back_by is not None
         assert (found.held_back_by.cause, found.held_in) == ("kept_back", "j")
+
+
+def test_a_task_that_always_sends_its_watermark_later_is_not_to_blame() -> None:
+    """An operator of the job's own that subtracts a constant: once it was seen to move, the split behind it holds."""
+    old, new = joined(500, 100, 70, delay_ms=0), joined(600, 120, 90, delay_ms=0)
+    for samples in ([old, new], [old, new, new, new]):  # also when nothing moves any more
+        found = watched(*samples)
+        assert [(one.channel, one.watermark_ms, found.delays[one.channel]) for one in found.channels][2:] == [
+            ("r-0", 90, 30), ("r-1", 130, 30),
+        ]  # fmt: skip
+        assert found.held_back_by is not None
+        assert (found.held_back_by.channel, found.held_in) == ("r-0", "r")
+
+
+def test_an_operator_chained_to_the_source_may_always_send_its_watermark_later() -> None:
+    def at(first: int, second: int) -> tuple[VertexSample, ...]:
+        marks = [{"Source__in": mark, "later": mark - 30} for mark in (first, second)]
+        return chain("Source: in -> later", *marks, splits=(first, second)), *below(min(first, second) - 30)
+
+    found = watched(at(70, 40), at(90, 50), at(900, 50), at(900, 50))
+    assert [(one.channel, one.watermark_ms, found.delays[one.channel]) for one in found.channels] == [
+        ("i-0", 870, 30), ("i-1", 20, 30),
+    ]  # fmt: skip
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("i-1", "stuck")
 
 
 def test_a_watermark_that_passes_does_not_undo_a_delay() -> None:

@@ -3,13 +3,21 @@
 import json
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from wmtop.engine import tap
-from wmtop.engine.snapshot import SourceView
-from wmtop.engine.targets.spark.facts import QueryFacts, QueryProgress, QueryStarted, Report, decode_progress
+from wmtop.engine.snapshot import Snapshot, SourceView
+from wmtop.engine.targets.spark.facts import (
+    BatchProgress,
+    QueryFacts,
+    QueryProgress,
+    QueryStarted,
+    Report,
+    decode_progress,
+)
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
@@ -212,21 +220,25 @@ def test_four_rows_in_batches_of_one(spark: "SparkSession", tmp_path: Path) -> N
     assert [one.rows for one in progress if one.rows] == [1, 1, 1, 1]
     assert sum(one.dropped for one in progress) == 1
 
-    queries = Queries()
-    queries.apply(QueryStarted(progress[0].id, progress[0].run_id))
-    plan = PlanFacts((PlannedWatermark("ts", DELAY_MS, ("ts",)),))
-    queries.set_plan(progress[0].run_id, plan, "min")
-    for one in progress:
-        queries.apply(QueryProgress(one))
-    [found] = queries.facts()
-    report = Report(tap="publish", run=found, alive=True, trouble=None)
-    shown = snapshot_of_query(QueryFacts(report=report), name="q", source=SourceView("q", "q"), now_ms=0)
+    shown = shown_of(progress, PlanFacts((PlannedWatermark("ts", DELAY_MS, ("ts",)),)))
     [late] = [row.late for row in shown.whatif or () if row.lateness_ms == DELAY_MS]
     assert (late, len(shown.barrel.below if shown.barrel else ())) == (1, 3)  # all but the newest are behind it by now
 
     driver = Driver(Settings(strategy="spark", lateness_ms=DELAY_MS, future_guard_ms=None, window=Tumbling(10_000)))
     lines = [line for t in times for line in driver.apply(Batch((Record(0, "a", t * 1_000),), 0))]
     assert sum(line["records"] for line in lines if line["kind"] == "late") == 1
+
+
+def shown_of(progress: Sequence[BatchProgress], plan: PlanFacts) -> Snapshot:
+    """The snapshot of a query with these reports and this plan."""
+    queries = Queries()
+    queries.apply(QueryStarted(progress[0].id, progress[0].run_id))
+    queries.set_plan(progress[0].run_id, plan, "min")
+    for one in progress:
+        queries.apply(QueryProgress(one))
+    [found] = queries.facts()
+    report = Report(tap="publish", run=found, alive=True, trouble=None)
+    return snapshot_of_query(QueryFacts(report=report), name="q", source=SourceView("q", "q"), now_ms=0)
 
 
 def test_a_join_counts_each_late_row(spark: "SparkSession", tmp_path: Path) -> None:
@@ -242,15 +254,24 @@ def test_a_join_counts_each_late_row(spark: "SparkSession", tmp_path: Path) -> N
     (orders, left), (payments, right) = side("orders"), side("payments")
     within = "orders_id = payments_id and payments between orders and orders + interval 5 seconds"
     joined = left.join(right, F.expr(within)).writeStream.format("noop")
-    query = joined.option("checkpointLocation", f"{tmp_path}/cp").start()
+    again = left.select(F.col("orders_id").alias("again_id"), F.col("orders").alias("again"))
+    within = "orders_id = again_id and again between orders and orders + interval 5 seconds"
+    with_itself = left.join(again, F.expr(within)).writeStream.format("noop")
+    queries = [each.option("checkpointLocation", f"{tmp_path}/cp{id(each)}").start() for each in (joined, with_itself)]
     for seconds in ([50, 60], [61], [20, 20, 58]):
         orders.put([[START_S + second for second in seconds]])
         payments.put([[START_S + second for second in seconds[1:]]])
-        query.processAllAvailable()
-    states = [state for one in query.recentProgress for state in decode_progress(one.json).states]
-    query.stop()
-    assert sum(state.dropped_at_least for state in states) == 3  # of the orders two, of the payments one
-    assert all(state.counts_rows for state in states)
+        for query in queries:
+            query.processAllAvailable()
+    seen: list[tuple[int, int | None, bool]] = []
+    for query in queries:
+        progress = [decode_progress(one.json) for one in query.recentProgress]
+        query.stop()
+        plan = PlanFacts((PlannedWatermark("ts", DELAY_MS),), leaves=len(progress[-1].sources), reads=2)
+        shown = shown_of(progress, plan).spark
+        seen.append((sum(one.dropped for one in progress), shown.dropped_at_least, shown.dropped_exact))
+    # Of the orders two, of the payments one; with themselves, the orders are counted on both sides.
+    assert seen == [(3, 3, True), (4, 2, False)]
 
 
 @pytest.mark.parametrize("no_data", [True, False])

@@ -58,7 +58,8 @@ def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int
 def test_a_reused_part_of_the_plan_is_one_watermark() -> None:
     plan = facts(REUSED)
     assert [(node.column, node.sources, node.filtered) for node in plan.nodes] == [("ts", (0,), False)]
-    assert (plan.leaves, plan.operators[0].watermarks) == (1, [0])
+    assert (plan.leaves, plan.reads, plan.operators[0].watermarks) == (1, 2, [0])
+    assert facts(union("true", "true")).reads == 2
 
 
 def test_two_watermarks_of_the_same_rows_are_both_known() -> None:
