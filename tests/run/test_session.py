@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -239,6 +239,14 @@ def test_strangers_that_keep_connections_keep_the_jvm_from_nothing(spark: "Spark
             time.sleep(0.05)
     finally:
         query.stop()
+
+
+def test_strangers_do_not_fill_the_queue_in_which_the_jvm_waits_to_be_taken(spark: "SparkSession") -> None:
+    server = spark.sparkContext._gateway._callback_server  # pyright: ignore
+    with server.lock, ExitStack() as strangers:  # meanwhile none is taken
+        for _ in range(200):
+            stranger = socket.create_connection(("127.0.0.1", server.get_listening_port()), timeout=0.9)
+            strangers.enter_context(stranger)  # where the queue is full the kernel tries again after 1 s
 
 
 def test_sparks_own_ports_listen_on_loopback_and_take_only_who_knows_the_secret(spark: "SparkSession") -> None:
