@@ -119,8 +119,7 @@ _OURS = {
 }
 """Properties that wmtop sets itself: it joins no group and reads committed records."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_NO_PORT = re.compile(r":(?![0-9]{1,5}$)[^:\]]*$")
-"""What an address ends with in place of a port."""
+_NO_PORT = re.compile(r":(?![0-9]{1,5}(?:,|$))([^:,\]]*)(?:,|$)")
 
 _ANSWERS_WITHIN_MS = "20000"
 _WAITS = ("kafka.request.timeout.ms", "kafka.default.api.timeout.ms", "kafkaConsumer.pollTimeoutMs")
@@ -218,9 +217,8 @@ def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
             "--kafka-config",
             code="login",
         )
-    for server in bootstrap.split(","):
-        if _NO_PORT.search(server):
-            raise UsageError(f"{server} is not a broker's address; give HOST:PORT, e.g. localhost:9092", code="port")
+    if no_port := _NO_PORT.search(bootstrap):
+        raise UsageError(f"{bootstrap}: '{no_port[1]}' is not a port; give HOST:PORT, e.g. localhost:9092", code="port")
     settings = read_properties(file)
     keep_secret(*(value for name, value in settings.items() if name.endswith(("password", ".key"))))
     protocol = _one_of("security.protocol", settings.get("security.protocol", "PLAINTEXT"), PROTOCOLS)

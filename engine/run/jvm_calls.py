@@ -10,9 +10,7 @@ MAX_STRANGERS = 64
 """Connections at once that have not shown the token, at most: each needs a descriptor and a thread."""
 SHOWS_TOKEN_WITHIN_S = 5.0
 MAX_WAITING = 4_096
-"""Connections that may wait to be taken. py4j's 5 are full where strangers connect without a pause: the kernel ignores
-a further one, and the JVM, which tries again after 1, 2, 4 … s, starts a query half a minute late.
-"""
+"""Connections that may wait to be taken. Where py4j's 5 are full, the JVM's is tried again after 1, 2, 4 … s."""
 
 
 def take_calls(gateway: Any) -> None:
@@ -38,13 +36,11 @@ def take_calls(gateway: Any) -> None:
             try:
                 connection.settimeout(SHOWS_TOKEN_WITHIN_S)
                 known = secrets.compare_digest(stream.read(len(greeting)), greeting)
-            except OSError:
-                known = False
-            with suppress(ValueError):
                 strangers.remove(connection)
-            with suppress(OSError):
                 connection.settimeout(None)
                 connection.sendall(b"!yv\n" if known else b"!xn\n")
+            except (OSError, ValueError):  # ValueError: a newer stranger has just ended it
+                known = False
             if not known:
                 return self.close(reset=True)
             return super().run()
@@ -61,11 +57,7 @@ def take_calls(gateway: Any) -> None:
     parameters, python = gateway.java_parameters, gateway.python_parameters
     server: Any = gateway._create_callback_server(python)
     server.port, server._create_connection = 0, admit
-
-    def wait_longer(sender: object, **_: object) -> None:
-        server.server_socket.listen(MAX_WAITING)
-
-    server_started.connect(wait_longer, server)
+    server_started.connect(lambda **_: server.server_socket.listen(MAX_WAITING), server)
     gateway._create_callback_server = lambda parameters: server  # pyright: ignore[reportUnknownLambdaType]
     ensure_callback_server_started(gateway)
     java: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
