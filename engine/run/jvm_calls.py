@@ -9,8 +9,7 @@ from typing import Any, cast
 MAX_STRANGERS = 64
 """Connections at once that have not shown the token, at most: each needs a descriptor and a thread."""
 SHOWS_TOKEN_WITHIN_S = 5.0
-MAX_WAITING = 4_096
-"""Connections that may wait to be taken. Where py4j's 5 are full, the JVM's is tried again after 1, 2, 4 … s."""
+MAX_WAITING = 4_096  # to be taken; where py4j's 5 are full, the JVM tries again after 1, 2, 4 … s
 
 
 def take_calls(gateway: Any) -> None:
