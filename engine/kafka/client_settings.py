@@ -213,8 +213,7 @@ def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
     """
     if "@" in bootstrap:
         raise UsageError(
-            "a login in an address shows in process lists; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, or use "
-            "--kafka-config",
+            "a login in an address shows in process lists; set KAFKA_SASL_USERNAME, …_PASSWORD or --kafka-config",
             code="login",
         )
     if no_port := _NO_PORT.search(bootstrap):

@@ -4,12 +4,11 @@ import secrets
 import socket
 from collections import deque
 from contextlib import suppress
+from select import POLLIN, poll
 from typing import Any, cast
 
-MAX_STRANGERS = 64
-"""Connections at once that have not shown the token, at most: each needs a descriptor and a thread."""
+MAX_STRANGERS = 256  # connections at once that have not shown the token; each needs a descriptor and a thread
 SHOWS_TOKEN_WITHIN_S = 5.0
-MAX_WAITING = 4_096  # to be taken; where py4j's 5 are full, the JVM tries again after 1, 2, 4 … s
 
 
 def take_calls(gateway: Any) -> None:
@@ -34,21 +33,24 @@ def take_calls(gateway: Any) -> None:
             connection, stream = ours.socket, ours.stream
             try:
                 connection.settimeout(SHOWS_TOKEN_WITHIN_S)
-                known = secrets.compare_digest(stream.read(len(greeting)), greeting)
-                strangers.remove(connection)
+                # The token stays in the socket until this is no stranger: `admit` spares who has sent something.
+                known = secrets.compare_digest(connection.recv(len(greeting), socket.MSG_PEEK), greeting)
                 connection.settimeout(None)
                 connection.sendall(b"!yv\n" if known else b"!xn\n")
-            except (OSError, ValueError):  # ValueError: a newer stranger has just ended it
+            except OSError:
                 known = False
-            if not known:
-                return self.close(reset=True)
-            return super().run()
+            with suppress(ValueError):
+                strangers.remove(connection)
+            return super().run() if known and stream.read(len(greeting)) else self.close(reset=True)
 
     def admit(connection: socket.socket, stream: Any) -> Any:
         strangers.append(connection)
         if len(strangers) > MAX_STRANGERS:
-            with suppress(OSError, IndexError):
-                strangers.popleft().shutdown(socket.SHUT_RDWR)
+            with suppress(OSError, IndexError, ValueError):  # it ends at this moment
+                oldest, unread = strangers.popleft(), poll()
+                unread.register(oldest, POLLIN)
+                if not unread.poll(0):
+                    oldest.shutdown(socket.SHUT_RDWR)
         admitted: Any = Connection(parameters, python, gateway.gateway_property, gateway._gateway_client, server)
         admitted.init_socket_from_python_server(connection, stream)
         return admitted
@@ -56,7 +58,7 @@ def take_calls(gateway: Any) -> None:
     parameters, python = gateway.java_parameters, gateway.python_parameters
     server: Any = gateway._create_callback_server(python)
     server.port, server._create_connection = 0, admit
-    server_started.connect(lambda **_: server.server_socket.listen(MAX_WAITING), server)
+    server_started.connect(lambda **_: server.server_socket.listen(socket.SOMAXCONN), server)  # py4j's 5 are soon full
     gateway._create_callback_server = lambda parameters: server  # pyright: ignore[reportUnknownLambdaType]
     ensure_callback_server_started(gateway)
     java: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)

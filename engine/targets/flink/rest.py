@@ -17,7 +17,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...system.rest import Rest, RestError, RestSecurity, Service
-from ...watermarks.times import MAX
 from .samples import (
     Checkpoint,
     Edge,
@@ -69,7 +68,7 @@ class FlinkRest(Rest):
     def sums(self, path: str, ids: Sequence[str]) -> dict[str, float]:
         """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
         answers = self._asked(f"{path}/subtasks/metrics?agg=sum&get=", ids)
-        return {metric.id: metric.sum for metric in answers if metric.sum is not None and abs(metric.sum) < MAX}
+        return {metric.id: metric.sum for metric in answers if metric.sum is not None and abs(metric.sum) < 2**63}
 
     def _asked(self, path: str, ids: Sequence[str]) -> Iterator[RestMetric]:
         """The metrics, in as many requests as their length needs."""
@@ -327,4 +326,4 @@ def duration_ms(text: str) -> int | None:
     match = re.fullmatch(r"(?:pt)?([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-z]*)", text.strip().lower())
     if match is None or match[2] not in _UNITS:
         return None
-    return min(int(float(match[1]) * _UNITS[match[2]]), MAX)
+    return min(int(float(match[1]) * _UNITS[match[2]]), 2**63 - 1)
