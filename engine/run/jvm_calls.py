@@ -18,7 +18,7 @@ def take_calls(gateway: Any) -> None:
     py4j's server would read from strangers for ever, without a bound on how many they are or how much they send.
     """
     from py4j.clientserver import ClientServerConnection  # pyright: ignore[reportMissingTypeStubs]
-    from py4j.java_gateway import JavaObject, server_started  # pyright: ignore[reportMissingTypeStubs]
+    from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
     from pyspark.java_gateway import ensure_callback_server_started  # pyright: ignore[reportUnknownVariableType]
 
     token = secrets.token_hex(32)
@@ -44,6 +44,7 @@ def take_calls(gateway: Any) -> None:
             return super().run() if known and stream.read(len(greeting)) else self.close(reset=True)
 
     def admit(connection: socket.socket, stream: Any) -> Any:
+        server.server_socket.listen(socket.SOMAXCONN)  # that so many may wait; py4j's 5 are soon full
         strangers.append(connection)
         if len(strangers) > MAX_STRANGERS:
             with suppress(OSError, IndexError, ValueError):  # it ends at this moment
@@ -58,7 +59,6 @@ def take_calls(gateway: Any) -> None:
     parameters, python = gateway.java_parameters, gateway.python_parameters
     server: Any = gateway._create_callback_server(python)
     server.port, server._create_connection = 0, admit
-    server_started.connect(lambda **_: server.server_socket.listen(socket.SOMAXCONN), server)  # py4j's 5 are soon full
     gateway._create_callback_server = lambda parameters: server  # pyright: ignore[reportUnknownLambdaType]
     ensure_callback_server_started(gateway)
     java: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)

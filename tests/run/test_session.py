@@ -244,6 +244,7 @@ def test_strangers_that_keep_connections_keep_the_jvm_from_nothing(spark: "Spark
 
 def test_strangers_do_not_fill_the_queue_in_which_the_jvm_waits_to_be_taken(spark: "SparkSession") -> None:
     server = spark.sparkContext._gateway._callback_server  # pyright: ignore
+    assert _refused(server.get_listening_port(), b"x" * 100)  # the first that is taken makes the queue longer
     with server.lock, ExitStack() as strangers:  # meanwhile none is taken
         for _ in range(200):
             stranger = socket.create_connection(("127.0.0.1", server.get_listening_port()), timeout=0.9)
