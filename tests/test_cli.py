@@ -77,6 +77,8 @@ BAD = {
     "files empty-dir --time t --format xml": "parquet, csv or json",
     "rate --rows 5 --for 1s": "give one of them",
     "rate --channels 0": "--channels",
+    f"kafka localhost:9 orders --time t --from {'9' * 400}": "--from",
+    f"kafka localhost:9 orders --time t --from {'9' * 5_000}": "--from",
     "replay good.parquet --time scheduled --once --firings good.parquet --force": "would overwrite the input",
     "replay good.parquet --time scheduled --once --record words.csv": EXISTS,
     "replay good.parquet --time scheduled --once --firings words.csv": EXISTS,

@@ -48,11 +48,21 @@ def test_a_login_is_hidden_with_its_password_alone(monkeypatch: pytest.MonkeyPat
         "flink://[::1]:8081/job@home",
         "abfss://box@account.example/ckpt",
         "a:b@c",
+        "file:/a/b:c@d",
         "http://h:1/p@q",
     ],
 )
 def test_an_address_without_a_password_stays(text: str) -> None:
     assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize("address", ["kafka:/me:geheim@there:9/t", "s3://me:geheim@bucket/x"])
+def test_a_password_in_an_address_is_refused_and_hidden_also_behind_one_slash(address: str) -> None:
+    assert "geheim" not in without_secrets(f"there is nothing at {address}")
+    with pytest.raises(UsageError) as caught:
+        open_target(address)
+    assert "geheim" not in str(caught.value)
+    assert "password" in str(caught.value)
 
 
 @pytest.mark.parametrize("command", ["check", "attach", "serve", "export --json --once", "advise"])

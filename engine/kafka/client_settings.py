@@ -119,6 +119,7 @@ _OURS = {
 }
 """Properties that wmtop sets itself: it joins no group and reads committed records."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_NO_PORT = re.compile(r":(?![0-9]{1,5}(?:,|$))([^:,\]]*)(?:,|$)")
 
 _ANSWERS_WITHIN_MS = "20000"
 _WAITS = ("kafka.request.timeout.ms", "kafka.default.api.timeout.ms", "kafkaConsumer.pollTimeoutMs")
@@ -212,10 +213,11 @@ def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
     """
     if "@" in bootstrap:
         raise UsageError(
-            "a login in an address shows in process lists; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, or use "
-            "--kafka-config",
+            "a login in an address shows in process lists; set KAFKA_SASL_USERNAME, …_PASSWORD or --kafka-config",
             code="login",
         )
+    if no_port := _NO_PORT.search(bootstrap):
+        raise UsageError(f"{bootstrap}: '{no_port[1]}' is not a port; give HOST:PORT, e.g. localhost:9092", code="port")
     settings = read_properties(file)
     keep_secret(*(value for name, value in settings.items() if name.endswith(("password", ".key"))))
     protocol = _one_of("security.protocol", settings.get("security.protocol", "PLAINTEXT"), PROTOCOLS)

@@ -4,10 +4,10 @@ import secrets
 import socket
 from collections import deque
 from contextlib import suppress
+from select import POLLIN, poll
 from typing import Any, cast
 
-MAX_STRANGERS = 64
-"""Connections at once that have not shown the token, at most: each needs a descriptor and a thread."""
+MAX_STRANGERS = 256  # connections at once that have not shown the token; each needs a descriptor and a thread
 SHOWS_TOKEN_WITHIN_S = 5.0
 
 
@@ -33,22 +33,25 @@ def take_calls(gateway: Any) -> None:
             connection, stream = ours.socket, ours.stream
             try:
                 connection.settimeout(SHOWS_TOKEN_WITHIN_S)
-                known = secrets.compare_digest(stream.read(len(greeting)), greeting)
+                # The token stays in the socket until this is no stranger: `admit` spares who has sent something.
+                known = secrets.compare_digest(connection.recv(len(greeting), socket.MSG_PEEK), greeting)
                 connection.settimeout(None)
                 connection.sendall(b"!yv\n" if known else b"!xn\n")
             except OSError:
                 known = False
             with suppress(ValueError):
                 strangers.remove(connection)
-            if not known:
-                return self.close(reset=True)
-            return super().run()
+            return super().run() if known and stream.read(len(greeting)) else self.close(reset=True)
 
     def admit(connection: socket.socket, stream: Any) -> Any:
+        server.server_socket.listen(socket.SOMAXCONN)  # that so many may wait; py4j's 5 are soon full
         strangers.append(connection)
         if len(strangers) > MAX_STRANGERS:
-            with suppress(OSError, IndexError):
-                strangers.popleft().shutdown(socket.SHUT_RDWR)
+            with suppress(OSError, IndexError, ValueError):  # it ends at this moment
+                oldest, unread = strangers.popleft(), poll()
+                unread.register(oldest, POLLIN)
+                if not unread.poll(0):
+                    oldest.shutdown(socket.SHUT_RDWR)
         admitted: Any = Connection(parameters, python, gateway.gateway_property, gateway._gateway_client, server)
         admitted.init_socket_from_python_server(connection, stream)
         return admitted

@@ -22,8 +22,8 @@ _SECRET_VARIABLE = re.compile("PASSWORD|SECRET|TOKEN|LOGIN|JAAS|PRIVATE|SSL_KEY|
 """The names of environment variables that hold a secret, also those that `KafkaConfig` makes."""
 _LONG_SECRET = 8
 """A secret that is shorter is a word that a message may have inside another one."""
-LOGIN_IN_ADDRESS = re.compile(r"://(?![^\s@/]*:\d+/)[^\s@/]*:[^\s@]*@")
-"""`://user:password@`, and not `://host:port/name@home`."""
+LOGIN_IN_ADDRESS = re.compile(r":/{1,2}(?![^\s@/]*:\d+/)[^\s@/]*:[^\s@]*@")
+"""`://user:password@`, also with one slash, and not `://host:port/name@home`."""
 _kept: set[str] = set()
 
 

@@ -28,7 +28,7 @@ MONTH, YEAR = 30 * DAY, 365 * DAY
 _UNITS = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _NUMBER = re.compile(r" (#\d+)$")
 _SHORT_DATE = re.compile(r"\d\d-\d\d")
-_DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
+_DURATION = re.compile(r"(?:\d{1,18}(?:ms|s|m|h|d))+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NAME = 4_096
 NAME_CELLS = 24
@@ -110,7 +110,7 @@ def parse_moment(text: str, now_ms: int, zone: tzinfo | None, within: tuple[int,
     if text[:1] in ("+", "-", "−"):
         length = parse_duration(text[1:])
         return now_ms + (length if text[0] == "+" else -length)
-    if re.fullmatch(r"\d{9,}", text):
+    if re.fullmatch(r"\d{9,18}", text):
         return int(text)
     here = at(now_ms, zone)
     of_day = re.fullmatch(r"\d\d?:\d\d(:\d\d(\.\d+)?)?", text) is not None

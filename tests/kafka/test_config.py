@@ -380,6 +380,18 @@ def test_a_login_in_an_address_is_refused_and_not_repeated(bootstrap: str) -> No
     assert "geheim" not in str(caught.value)
 
 
+@pytest.mark.parametrize("port", ["²", "٣", "x", "", "-1", "9" * 400])
+def test_a_port_that_is_none_is_named(port: str) -> None:
+    for servers in (f"here:9092,there:{port}", f"there:{port},here:9092"):
+        with refused(UsageError, "port", f"'{port}'"):
+            kafka_config(servers)
+
+
+@pytest.mark.parametrize("bootstrap", ["there", "there:9092", "[::1]", "[::1]:9092", "a:1,b:2"])
+def test_a_broker_s_address_may_have_no_port(bootstrap: str) -> None:
+    assert kafka_config(bootstrap).bootstrap == bootstrap
+
+
 def test_an_error_of_another_library_shows_no_secret_in_force(file: Path) -> None:
     config_of(
         file,

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
+from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
 from wmtop.engine.run import session
 from wmtop.engine.run.jvm_calls import MAX_STRANGERS
 from wmtop.engine.run.query import STOPPING
@@ -240,6 +241,32 @@ def test_strangers_that_keep_connections_keep_the_jvm_from_nothing(spark: "Spark
             time.sleep(0.05)
     finally:
         query.stop()
+
+
+def test_strangers_do_not_fill_the_queue_in_which_the_jvm_waits_to_be_taken(spark: "SparkSession") -> None:
+    server = spark.sparkContext._gateway._callback_server  # pyright: ignore
+    assert _refused(server.get_listening_port(), b"x" * 100)  # the first that is taken makes the queue longer
+    with server.lock, ExitStack() as strangers:  # meanwhile none is taken
+        for _ in range(200):
+            stranger = socket.create_connection(("127.0.0.1", server.get_listening_port()), timeout=0.9)
+            strangers.enter_context(stranger)  # where the queue is full the kernel tries again after 1 s
+
+
+def test_who_has_shown_the_token_is_not_ended_for_newer_strangers(spark: "SparkSession") -> None:
+    gateway = spark.sparkContext._gateway  # pyright: ignore
+    server = gateway._callback_server
+    field = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    field.setAccessible(True)
+    java = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    token = field.get(java.getCallbackClient())
+    address = ("127.0.0.1", server.get_listening_port())
+    with ExitStack() as opened:
+        with server.lock:  # all of them are taken at once
+            known = opened.enter_context(socket.create_connection(address, timeout=20))
+            known.sendall(f"A\n{token}\ne\n".encode())
+            for _ in range(MAX_STRANGERS + 40):
+                opened.enter_context(socket.create_connection(address, timeout=20))
+        assert known.recv(4) == b"!yv\n"
 
 
 def test_sparks_own_ports_listen_on_loopback_and_take_only_who_knows_the_secret(spark: "SparkSession") -> None:

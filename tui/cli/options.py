@@ -84,14 +84,14 @@ def parse_share(text: str) -> float:
         share = Decimal(number) / (100 if text.endswith("%") else 1)
     except InvalidOperation:
         share = Decimal(0)
-    if not 0 < share < 1:
+    if share.is_nan() or not 0 < share < 1:
         raise ValueError(f"'{text}' is not a share above 0% and below 100%, e.g. 99.9% or 0.999")
     return float(share)
 
 
 def parse_time(text: str) -> int:
     """A time in epoch ms, from ISO 8601 (UTC without a zone) or epoch ms; ValueError with an example otherwise."""
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?\d{1,18}", text):
         return int(text)
     try:
         time = datetime.fromisoformat(text)

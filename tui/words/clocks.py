@@ -95,7 +95,7 @@ def groups(clocks: Sequence[Clock]) -> list[tuple[str, list[Clock]]]:
 
 
 def _number(text: str) -> tuple[int, str]:
-    return (int(text), "") if text.isdigit() else (0, text)
+    return (int(text), "") if text.isdecimal() and len(text) < 19 else (0, text)
 
 
 def _place(clock: Clock) -> tuple[str, tuple[int, str]]:

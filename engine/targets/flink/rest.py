@@ -6,7 +6,6 @@ So the collector reads when the present dump was taken (`end-timestamp` of a ver
 settled, reads all vertices, and reads the time again; if it has changed, the dump is discarded.
 """
 
-import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +69,7 @@ class FlinkRest(Rest):
     def sums(self, path: str, ids: Sequence[str]) -> dict[str, float]:
         """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
         answers = self._asked(f"{path}/subtasks/metrics?agg=sum&get=", ids)
-        return {metric.id: metric.sum for metric in answers if metric.sum is not None and math.isfinite(metric.sum)}
+        return {metric.id: metric.sum for metric in answers if metric.sum is not None and abs(metric.sum) < 2**63}
 
     def _asked(self, path: str, ids: Sequence[str]) -> Iterator[RestMetric]:
         """The metrics, in as many requests as their length needs."""
@@ -329,4 +328,4 @@ def duration_ms(text: str) -> int | None:
     match = re.fullmatch(r"(?:pt)?([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-z]*)", text.strip().lower())
     if match is None or match[2] not in _UNITS:
         return None
-    return int(float(match[1]) * _UNITS[match[2]])
+    return min(int(float(match[1]) * _UNITS[match[2]]), 2**63 - 1)

@@ -384,9 +384,10 @@ def _split(id: str, metrics: Mapping[str, str]) -> SampledSplit:
 
 def _number(text: str | None) -> int | None:
     try:
-        return None if text is None else int(float(text)) if "." in text or "E" in text else int(text)
+        number = None if text is None else int(float(text)) if "." in text or "E" in text else int(text)
     except (ValueError, OverflowError):  # `NaN`, or what no gauge of ours says
         return None
+    return number if number is not None and MIN <= number <= MAX else None
 
 
 def _watermark(text: str | None) -> int | None:

@@ -285,7 +285,7 @@ def _channel(seen: ChannelView | None, name: str, partition: PartitionFacts, *, 
 def _counted(partitions: dict[str, PartitionFacts]) -> dict[str, str | int | None]:
     """The arguments of a note about some partitions: how many, and the name of the first one."""
     first = next(iter(partitions))
-    return {"partitions": len(partitions), "partition": int(first) if first.isdigit() else first}
+    return {"partitions": len(partitions), "partition": int(first) if first.isdecimal() else first}
 
 
 def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:

@@ -310,6 +310,10 @@ def test_metrics_of_a_vertex() -> None:
     assert [task.drift_ms for task in found.subtasks] == [None, 2_500]
     assert not sample_of(vertex, ids, {})[1]
     assert not found.windowed
+    for number in ("9" * 400, "9" * 5_000, "1e400", "1.0E300", "²"):  # no gauge has a number that is no long
+        odd, _ = sample_of(vertex, ids, dict.fromkeys(ids, number))
+        assert [(task.output, task.drift_ms, task.busy) for task in odd.subtasks] == [(None, None, None)] * 2
+        assert [split.watermark for split in odd.subtasks[0].splits] == [None]
     for name in ("TumblingEventTimeWindows -> Sink: out", "EventTimeSessionWindows"):  # PyFlink's count no late records
         assert sample_of(replace(vertex, name=name), ids, {})[0].windowed
 
@@ -401,6 +405,7 @@ def test_how_much_later_an_interval_join_sends_its_watermark(bounds: str, ms: in
         ("1 min", 60_000),
         ("?", None),
         ("9" * 400, None),
+        ("9" * 15 + "d", 2**63 - 1),
     ],
 )
 def test_durations(text: str, ms: int | None) -> None:

@@ -41,7 +41,7 @@ def test_what_has_no_evidence_exits_with_3_and_says_how_to_get_it(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--target", "100%"], ["--at", "2001-01-01T00:00:00Z"], ["--horizon", "5m"], ["--horizon", "soon"]]
+    "arguments", [["--target", "100%"], ["--at", "2001-01-01T00:00:00Z"], ["--horizon", "5m"], ["--target", "nan"]]
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "advise", FLIGHTS, *arguments)

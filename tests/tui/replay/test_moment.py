@@ -50,7 +50,7 @@ def test_a_time_of_day_is_that_of_the_day_which_the_recording_has(
     assert parse_moment(text, NOW, UTC, within) == moment
 
 
-@pytest.mark.parametrize("text", ["", "noon", "25:00", "14", "2013-13-01", "14:30 pm"])
+@pytest.mark.parametrize("text", ["", "noon", "25:00", "14", "2013-13-01", "14:30 pm", "9" * 400, "9" * 5_000])
 def test_what_cannot_is_one_line(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(MOMENT_HOW)) as error:
         parse_moment(text, NOW, UTC)

@@ -65,6 +65,13 @@ def test_the_clocks_are_grouped_by_sub_topology_and_downstream_ones_are_apart() 
     assert [clock.task for clock in grouped[0][1]] == [f"0_{number}" for number in range(12)]
 
 
+def test_a_task_of_which_the_number_is_none_comes_after_the_others() -> None:
+    """Of another program's recording: `²` is a digit for Python, and no number; nor are 5,000 digits one."""
+    tasks = ["0_²", "9" * 5_000, "0_7"]
+    odd = [replace(clock, task=task) for clock, task in zip(streams().clocks, tasks, strict=False)]
+    assert {clock.task for _, group in groups(odd) for clock in group} == set(tasks)
+
+
 def test_every_surface_names_the_same_task_age_and_lag() -> None:
     """One truth: line, blame, check, fleet, facts, export, report's words and alert."""
     snapshot = streams()
