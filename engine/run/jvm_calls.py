@@ -7,7 +7,8 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import Any, cast
 
-MAX_STRANGERS = 256  # connections at once that have not shown the token; each needs a descriptor and a thread
+MAX_STRANGERS = 256
+"""Connections at once that have not shown the token, at most: each needs a descriptor and a thread."""
 SHOWS_TOKEN_WITHIN_S = 5.0
 
 
