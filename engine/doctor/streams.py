@@ -130,13 +130,16 @@ def stream_time_stuck(facts: DiagnosisInput) -> Finding | None:
     clock = _first(facts, stuck)
     if clock is None:
         return None
-    snapshot, now_ms = facts.snapshot, facts.now_ms
+    snapshot, now_ms, target = facts.snapshot, facts.now_ms, facts.snapshot.target
     unread = sum(view.backlog or 0 for view in inputs_of(snapshot, clock))
+    is_down = isinstance(target, KafkaStreams) and target.streams.members == 0
     others = sum(one.verdict == "moving" for one in snapshot.clocks)
     cause = "Unread records are not processed." if unread else "Only a newer record in them advances it."
     empty = [view.channel for view in inputs_of(snapshot, clock) if view.backlog == 0]
     if unread and empty and clock.reason.code != "records_come":
         cause += f" With max.task.idle.ms the task waits that long for records of {names(empty)}."
+    if is_down:
+        cause += " Its group has no members: the application does not run."
     if others:
         cause += f" {n(others, 'other task')} {'advances' if others == 1 else 'advance'}, which does not help it."
     waits, age = windows_wait(clock.waiting_count) or "Its windows wait", age_of(clock)

@@ -60,6 +60,11 @@ def test_records_that_are_not_processed_are_the_application_s_and_no_producer_is
     assert accounts_for(findings["stream-time-stuck"], "stalled")
     assert not any("producer" in fix for fix in said.fixes)
     assert "starving-partition" not in findings
+    assert "no members" not in said.cause
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    down = replace(snapshot, target=replace(target, streams=replace(target.streams, members=0)))
+    assert "no members" in explain(found(down)["stream-time-stuck"], down, None).cause
 
 
 def test_a_partition_is_starving_only_while_others_of_its_topic_or_task_have_data() -> None:
