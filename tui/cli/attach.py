@@ -49,7 +49,7 @@ def attach(
     target: Annotated[
         str | None,
         target_argument(
-            "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP[/TOPIC], flink://HOST:PORT[/JOB]",
+            "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP[/TOPIC], flink://HOST:PORT[/JOB], spark+http://HOST:PORT[/APP]",
             "[TARGET]",
         ),
     ] = None,
