@@ -9,7 +9,7 @@ from .spark.kind import SPARK
 from .target import NO_OPTIONS, Kind, NothingThereError, NotReadyError, OpenedTarget, TargetOptions
 
 READY_WITHIN_S, ASK_AGAIN_S = 15.0, 0.5
-"""How long a target that starts is waited for, and how often it is tried: a History Server looks for logs every 10 s."""
+"""Seconds for which a target that starts is waited for (a History Server looks for logs every 10 s), between tries."""
 
 
 def _flink(address: str, options: TargetOptions) -> OpenedTarget:
