@@ -214,7 +214,7 @@ def stream_time_slow(facts: DiagnosisInput) -> Finding | None:
     return Finding(
         channels=tuple(first.channels),
         title=f"{clock_name(first)} falls behind the clock",
-        impact="Its windows close later and later",
+        impact=f"Its {'windows close' if first.has_windows else 'results come'} later and later",
         cause=cause,
         evidence=[
             f"Now {span(behind_ms)} behind the clock",
@@ -312,9 +312,9 @@ def repartition_drops(facts: DiagnosisInput) -> Finding | None:
     is_sure = known and len(parts) == 1
     who, behind = names(channels), span(behind_ms)
     which = who if is_sure and len(ahead) == len(down) else f"{who} that go to {_some(ahead)}"
-    impact = f"Records of {which} are dropped if window and grace are shorter than {behind}"
+    impact = f"May drop records of {which}, if window and grace are shorter than {behind}"
     if known:
-        impact = f"Records of {which} are dropped: {behind} is more than window and grace allow"
+        impact = f"Drops records of {which}: {behind} is more than window and grace allow"
     grace = "Set a longer grace in the application (TimeWindows.ofSizeAndGrace), at least the spread"
     return Finding(
         severity="warning" if is_sure else "info",

@@ -103,9 +103,9 @@ def test_what_a_repartition_drops_of_a_lagging_partition(
 @pytest.mark.parametrize(
     ("behind", "severity", "impact"),
     [
-        ("all", "warning", "Records of orders-1 are dropped"),
-        ("one", "warning", "Records of orders-1 that go to task 1_2 are dropped"),
-        ("other sub-topology", "info", "Records of orders-1 that go to task 1_0 and 2 more are dropped"),
+        ("all", "warning", "Drops records of orders-1:"),
+        ("one", "warning", "Drops records of orders-1 that go to task 1_2:"),
+        ("other sub-topology", "info", "Drops records of orders-1 that go to task 1_0 and 2 more:"),
         ("none", None, ""),
     ],
 )
