@@ -43,7 +43,7 @@ _FASTER = {
 
 @rule("slow-batches", "Progress", accounts_for=("slow",))
 def slow_batches(facts: DiagnosisInput) -> Finding | None:
-    """Batches take long, or the backlog keeps growing. The watermark advances once a batch.
+    """Batches take long, or the backlog keeps growing. Spark's watermark advances once a batch.
 
     Recognised by: the median batch takes at least 2 seconds, 10 emit intervals and a fiftieth of the time that a result
     takes; or the backlog has grown for a minute.
@@ -68,21 +68,24 @@ def slow_batches(facts: DiagnosisInput) -> Finding | None:
     waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
     if spark.has_watermark is False:
         waits, why = "Results appear", "The results of a batch appear when it ends."
+    what = "Batches do"
+    if not took:
+        what, why = "Processing does", "More records come than are processed."
     times = f", {batch_ms // emit:,} times the emit interval" if emit else ""
     can = "" if done is None else f", {f.rate(done)} can be processed"
     unread = n(backlog, "record")
     return Finding(
         size=max(batch_ms, SECOND * (backlog or 0) / done if growth and done else 0),
-        title="Batches do not keep up" if growth else "Batches are slow",
+        title=f"{what} not keep up" if growth else "Batches are slow",
         impact=f"Backlog of {unread}, and growing" if growth else f"{waits} only every {span(batch_ms)}",
         cause=why,
         evidence=[
-            f"Median batch: {span(batch_ms)}{times}",
+            f"Median batch: {span(batch_ms)}{times}" if took else None,
             None if phase is None else f"{f.share(phase_share)} of that: {_PHASES[phase]}",
             None if come is None else f"{f.rate(come)} rows/s come{can}",
             None if growth is None else f"Backlog: {unread}, {f.rate(growth)} more each second",
         ],
-        fixes=(capacity, _LENGTHEN_TRIGGER) if facts.is_attached else (capacity,),
+        fixes=(capacity, _LENGTHEN_TRIGGER) if facts.is_attached and took else (capacity,),
     )
 
 

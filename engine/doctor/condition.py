@@ -14,6 +14,7 @@ _CHECK_ASSIGNMENT = Fix(
     "Check that a consumer of the group is assigned to the partition (kafka-consumer-groups.sh --describe)",
 )
 OLD = "Everything else on the screen is from before that."
+CHECK_SERVER = Fix("check-server", "Check that this machine reaches it, and with which credentials")
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
 
@@ -371,7 +372,8 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
     title, impact = "The query shows no progress", "No results" if ago is None else f"Nothing new for {ago}"
     why = "The query is idle, hangs, or has died: from outside these look alike."
-    causes = [why, _unreadable(facts), OLD]
+    causes = [why, unreadable := _unreadable(facts), OLD]
+    fixes = (CHECK_QUERY,) if silent is None else (CHECK_SOURCE, CHECK_QUERY)
     if (gone := note_of(facts, "application_gone")) is not None:
         silent_ms = gone.args.get("silent_ms")
         last = f"; its last report was {span(silent_ms)} ago" if isinstance(silent_ms, int) else ""
@@ -380,6 +382,9 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     elif silent is not None:
         title += "; its source does not answer"
         causes[0] = "Its source does not answer from here either: the query probably waits for it."
+    elif unreadable is not None and in_flight is None:
+        title, impact = "What shows the query does not answer", "Whether the query still runs is not known"
+        causes, fixes = [unreadable, OLD], (CHECK_SERVER,)
     last = note_of(facts, "no_new_batch")
     may_be_idle = last is not None and last.args.get("due") is None and silent is None
     return Finding(
@@ -391,7 +396,7 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
             f"{batch}{'' if ago is None else f' began {ago} ago'}{ended}",
             None if silent is None else f.clean(silent),
         ],
-        fixes=(CHECK_QUERY,) if silent is None else (CHECK_SOURCE, CHECK_QUERY),
+        fixes=fixes,
     )
 
 

@@ -130,13 +130,16 @@ def stream_time_stuck(facts: DiagnosisInput) -> Finding | None:
     clock = _first(facts, stuck)
     if clock is None:
         return None
-    snapshot, now_ms = facts.snapshot, facts.now_ms
+    snapshot, now_ms, target = facts.snapshot, facts.now_ms, facts.snapshot.target
     unread = sum(view.backlog or 0 for view in inputs_of(snapshot, clock))
+    is_down = isinstance(target, KafkaStreams) and target.streams.members == 0
     others = sum(one.verdict == "moving" for one in snapshot.clocks)
     cause = "Unread records are not processed." if unread else "Only a newer record in them advances it."
     empty = [view.channel for view in inputs_of(snapshot, clock) if view.backlog == 0]
     if unread and empty and clock.reason.code != "records_come":
         cause += f" With max.task.idle.ms the task waits that long for records of {names(empty)}."
+    if is_down:
+        cause += " Its group has no members: the application does not run."
     if others:
         cause += f" {n(others, 'other task')} {'advances' if others == 1 else 'advance'}, which does not help it."
     waits, age = windows_wait(clock.waiting_count) or "Its windows wait", age_of(clock)
@@ -211,7 +214,7 @@ def stream_time_slow(facts: DiagnosisInput) -> Finding | None:
     return Finding(
         channels=tuple(first.channels),
         title=f"{clock_name(first)} falls behind the clock",
-        impact="Its windows close later and later",
+        impact=f"Its {'windows close' if first.has_windows else 'results come'} later and later",
         cause=cause,
         evidence=[
             f"Now {span(behind_ms)} behind the clock",
@@ -309,9 +312,9 @@ def repartition_drops(facts: DiagnosisInput) -> Finding | None:
     is_sure = known and len(parts) == 1
     who, behind = names(channels), span(behind_ms)
     which = who if is_sure and len(ahead) == len(down) else f"{who} that go to {_some(ahead)}"
-    impact = f"Records of {which} are dropped if window and grace are shorter than {behind}"
+    impact = f"May drop records of {which}, if window and grace are shorter than {behind}"
     if known:
-        impact = f"Records of {which} are dropped: {behind} is more than window and grace allow"
+        impact = f"Drops records of {which}: {behind} is more than window and grace allow"
     grace = "Set a longer grace in the application (TimeWindows.ofSizeAndGrace), at least the spread"
     return Finding(
         severity="warning" if is_sure else "info",

@@ -176,13 +176,13 @@ class Rest:
             raise RestError(f"{self.base} redirects to {where}: give that address", status)
         if status in (401, 403):
             raise RestError(f"{self.base} refuses access (HTTP {status}): set {variables}", status)
-        if status != 200:
-            body = b"".join(islice(_pieces(answer), _ERROR_PIECES))
-            cause = self._service.error_in(body)
-            raise RestError(cause or f"{self.base}{path}: HTTP {status}", status)
         sent_type = answer.headers.get("Content-Type", content_type).partition(";")[0].strip().lower()
-        if sent_type != content_type:
-            raise RestError(f"{self._not_ours(path)}: it sends {sent_type[:60]}, not {content_type}", status)
+        if status != 200 or sent_type != content_type:
+            cause = self._service.error_in(b"".join(islice(_pieces(answer), _ERROR_PIECES)))
+            if status != 200:
+                raise RestError(cause or f"{self.base}{path}: HTTP {status}", status)
+            sends = f"it sends {sent_type[:60]}, not {content_type}"
+            raise RestError(f"{self._not_ours(path)}: {cause or sends}", status)
         if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise RestError(f"{self._not_ours(path)}: its answer is compressed although that was not asked for", status)
 

@@ -1,10 +1,15 @@
 """The one way from an address to a target: kinds in the order in which an address is tried, then plug-ins."""
 
+import time
+
 from ..system.errors import UsageError
 from .own import check_address, is_recording, own_run, scheme_of
 from .plugin import open_plugin, plugins
 from .spark.kind import SPARK
-from .target import NO_OPTIONS, Kind, NothingThereError, OpenedTarget, TargetOptions
+from .target import NO_OPTIONS, Kind, NothingThereError, NotReadyError, OpenedTarget, TargetOptions
+
+READY_WITHIN_S, ASK_AGAIN_S = 15.0, 0.5
+"""Seconds for which a target that starts is waited for (a History Server looks for logs every 10 s), between tries."""
 
 
 def _flink(address: str, options: TargetOptions) -> OpenedTarget:
@@ -61,8 +66,8 @@ def open_target(
 ) -> OpenedTarget:
     """What an address leads to: a running engine (with `runs`), a recording, or a target of another program.
 
-    Options that are not given are those `configured`. UsageError or RunError if there is no such target, it cannot be
-    reached, or an option has no effect on it.
+    Options that are not given are those `configured`. A target that starts is waited for. UsageError or RunError if
+    there is no such target, it cannot be reached, or an option has no effect on it.
     """
     if (own := own_run(check_address(address), runs=runs)) is not None:
         return own
@@ -74,12 +79,18 @@ def open_target(
         return open_plugin(plugin, address, options)
     kind = kind or SPARK
     options.only(kind.reads, kind.where, kind.joined)
-    try:
-        return kind.open(address, options)
-    except NothingThereError:
-        from .discover import nothing_there
+    until = time.monotonic() + READY_WITHIN_S
+    while True:
+        try:
+            return kind.open(address, options)
+        except NotReadyError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(ASK_AGAIN_S)
+        except NothingThereError:
+            from .discover import nothing_there
 
-        raise UsageError(nothing_there(address)) from None
+            raise UsageError(nothing_there(address)) from None
 
 
 def kind_at(address: str) -> str:

@@ -27,7 +27,10 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _LOCAL = ("file", "dbfs")
 
 
-WHAT = "a run, a checkpoint directory or an event log (or its URI), a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
+WHAT = (
+    "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP[/TOPIC], "
+    "flink://HOST:PORT[/JOB] or spark+http://HOST:PORT[/APP]"
+)
 _MAX_ADDRESS = 4_096
 """The longest address (characters): the longest path of a file, too."""
 

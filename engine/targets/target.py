@@ -80,6 +80,10 @@ NOT_KNOWN = Settings(
 """Settings of a target that computes its own watermarks by rules that are not visible."""
 
 
+class NotReadyError(UsageError):
+    """What the address leads to starts: it may be ready in some seconds."""
+
+
 class NothingThereError(LookupError):
     """An address leads to nothing: the caller says which ones are near."""
 

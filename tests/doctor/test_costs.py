@@ -132,6 +132,10 @@ def test_a_backlog_that_grows_and_grows() -> None:
     finding = found(snapshot, before(snapshot, backlog=lambda ago: 120_000 - 400 * ago))["slow-batches"]
     assert "Backlog: 120,000 records, 400 more each second" in said(finding)
     assert finding.size == 400 * SECOND
+    assert "Batches" in finding.title
+    unbatched = before(snapshot, backlog=lambda ago: 120_000 - 400 * ago, batch_ms=lambda ago: None)
+    words = [*said(finding := found(snapshot, unbatched)["slow-batches"]), finding.title, finding.impact, finding.cause]
+    assert [text for text in words if text and "batch" in text.lower()] == []
 
 
 @pytest.mark.parametrize(

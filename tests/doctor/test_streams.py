@@ -60,6 +60,11 @@ def test_records_that_are_not_processed_are_the_application_s_and_no_producer_is
     assert accounts_for(findings["stream-time-stuck"], "stalled")
     assert not any("producer" in fix for fix in said.fixes)
     assert "starving-partition" not in findings
+    assert "no members" not in said.cause
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    down = replace(snapshot, target=replace(target, streams=replace(target.streams, members=0)))
+    assert "no members" in explain(found(down)["stream-time-stuck"], down, None).cause
 
 
 def test_a_partition_is_starving_only_while_others_of_its_topic_or_task_have_data() -> None:
@@ -98,9 +103,9 @@ def test_what_a_repartition_drops_of_a_lagging_partition(
 @pytest.mark.parametrize(
     ("behind", "severity", "impact"),
     [
-        ("all", "warning", "Records of orders-1 are dropped"),
-        ("one", "warning", "Records of orders-1 that go to task 1_2 are dropped"),
-        ("other sub-topology", "info", "Records of orders-1 that go to task 1_0 and 2 more are dropped"),
+        ("all", "warning", "Drops records of orders-1:"),
+        ("one", "warning", "Drops records of orders-1 that go to task 1_2:"),
+        ("other sub-topology", "info", "Drops records of orders-1 that go to task 1_0 and 2 more:"),
         ("none", None, ""),
     ],
 )

@@ -15,7 +15,7 @@ from ...engine.snapshot import Snapshot
 from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
-from ...engine.targets.own import is_path, is_remote, local_path
+from ...engine.targets.own import WHAT, is_path, is_remote, local_path
 from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import DAY
 from .engines import bounds_of, run_claimed, show, stop_on_eof
@@ -46,13 +46,7 @@ if TYPE_CHECKING:  # a target's reader, or asyncio, is imported by the command t
 
 @with_target_options(*TARGET_OPTIONS)
 def attach(
-    target: Annotated[
-        str | None,
-        target_argument(
-            "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP[/TOPIC], flink://HOST:PORT[/JOB]",
-            "[TARGET]",
-        ),
-    ] = None,
+    target: Annotated[str | None, target_argument(WHAT, "[TARGET]")] = None,
     options: TargetOptions = NO_OPTIONS,
     read_only: Annotated[bool, flag("--read-only", "disable all keys that change anything")] = False,
     name: Annotated[str | None, option("NAME", "the name of this attached run")] = None,

@@ -28,7 +28,7 @@ from .watermark import worst_clock
 
 MORE_OPTIONS = "attach with --window D --grace D to see which windows wait"
 EACH_ITS_OWN = "Each task has a clock of its own: none holds back another"
-_CHECK = "check that the application runs"
+_CHECK = "Check that the application runs"
 _MAX_LINES = 20
 _NOT_HERE: dict[str, str] = {
     "Windows": f"Which windows wait is not in the commits: {MORE_OPTIONS}",
@@ -214,7 +214,7 @@ class KafkaStreamsWords(Presenter):
             record, _, rest = said[-1].partition(" frees")
             return [part((f" {record}", "holder"), rank=1), part((f"frees{rest}", "text"), rank=1, gap=" ")]
         if worst.verdict == "stalled":
-            return [part((f" {said[0]}", "holder")), part((f": {_CHECK}", "text"), rank=1, gap="")]
+            return [part((f" {_CHECK}", "text")), part((said[0], "holder"), rank=1, gap=": ")]
         newer = f" only a newer record in {named(worst.channels, 0)} advances it"
         more = [] if self.not_here("Windows") is None else [part((MORE_OPTIONS, "dim"), rank=1, gap=" · ")]
         return [part((newer, "text")), *more]

@@ -16,8 +16,9 @@ from urllib.parse import quote
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from ...system.errors import UsageError, one_line
+from ...system.errors import one_line
 from ...system.rest import Rest, RestError
+from ..target import NotReadyError
 from .checkpoint import WATERMARK_POLICY
 from .facts import (
     Application,
@@ -44,7 +45,6 @@ _FIRST_BATCHES = 20
 """Batches whose details are read, at most, at the start and in one poll."""
 _OVERLAP = 20
 """Known executions that are listed again, for their new status."""
-_ALL = 1_000_000
 _COUNT = re.compile("[0-9]{1,3}(?:[^0-9A-Za-z][0-9]{3})*|[0-9]{1,15}")
 _TOTAL, _DROPPED = "number of total state rows", "number of rows which are dropped by watermark"
 _GAPS = re.compile(r"drawTimeline\([\"']#watermark-gap-timeline[\"'], (v\d+),")
@@ -145,9 +145,9 @@ class DriverReports(Reports, RemoteFiles):
         try:
             self.refresh()
         except RemoteError as error:
-            raise UsageError(str(error)) from None
+            raise NotReadyError(str(error)) from None  # it did answer a moment ago
         if not self._runs():
-            raise UsageError(f"{self._rest.base} shows no batch of a streaming query yet; start one, or wait for it")
+            raise NotReadyError(f"{self._rest.base} shows no batch of a streaming query; start one")
         sure_of(self._runs(), self._wanted)
 
     def name(self) -> str | None:
@@ -209,9 +209,14 @@ class DriverReports(Reports, RemoteFiles):
             if found is not None and found[3].isdecimal():
                 self._add(execution, id=found[1], run_id=found[2], batch=int(found[3]))
 
-    def _executions(self, offset: int) -> list[Execution]:
-        path = f"{self._path}/sql?details=false&planDescription=false&offset={offset}&length={_ALL}"
-        return sorted(self._rest.get(path, list[Execution]), key=lambda execution: execution.id)
+    def _executions(self, offset: int, tries: int = 5) -> list[Execution]:
+        path = f"{self._path}/sql?details=false&planDescription=false&offset={offset}&length=1000000"
+        try:
+            return sorted(self._rest.get(path, list[Execution]), key=lambda execution: execution.id)
+        except RestError as error:
+            if error.status != 404 or not tries:
+                raise
+        return self._executions(offset, tries - 1)  # it forgot one while it listed them: `no such app`
 
     def _add(self, execution: Execution, *, id: str, run_id: str, batch: int) -> None:
         name = execution.description.partition("\n")[0].strip() or None
@@ -222,8 +227,7 @@ class DriverReports(Reports, RemoteFiles):
             self._queries.apply(QueryStarted(id, run_id, name))
         batches = self._batches.setdefault(run_id, {})
         known = batches.get(batch)
-        root = execution.id if execution.root_execution_id is None else execution.root_execution_id
-        if known is None and root == execution.id:
+        if known is None and execution.root_execution_id in (None, execution.id):
             batches[batch] = SqlBatch(execution, [])
         elif known is not None and known.root.id == execution.id:
             known.root = execution

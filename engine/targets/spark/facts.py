@@ -359,6 +359,11 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     """The broker's facts about the query's topics."""
 
     @property
+    def is_out_of_reach(self) -> bool:
+        """Whether what shows its state has not answered for some time."""
+        return (self.report if self.report and self.report.run else self.stored).out_of_reach
+
+    @property
     def run(self) -> QueryRun:
         """The query's last run, as it reports it; `NO_RUN`: it reports none."""
         return (self.report and self.report.run) or NO_RUN

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ...system.errors import UsageError, one_line
 from ...system.rest import Rest, RestError, Service
+from ..target import NotReadyError
 from .event_log import CODECS, IN_PROGRESS
 from .files import Int64, RemoteError
 from .reports import RemoteFiles
@@ -40,6 +41,8 @@ _INTERVAL_RATIO = 10.0
 """A fetch takes at most this fraction of the time."""
 METRICS, METRICS_TYPE = "/metrics/json/", "text/json"
 """Where a driver has its metrics, and of what type they are; a History Server has none."""
+_STARTS = "Spark is starting up"
+"""What a driver says at every address until it is ready."""
 _DIRECTORY_LIMIT = 8 * 1024 * 1024
 """Longest list of files (bytes) in a zip."""
 _PIECE = 1 << 20
@@ -108,8 +111,13 @@ def place_of(address: str) -> Place:
 
 
 def applications_of(rest: Rest) -> list[Listed]:
-    """All applications of the server, the last started first. RestError."""
-    listed = rest.get("/api/v1/applications", list[Listed])
+    """All applications of the server, the last started first. RestError, NotReadyError."""
+    try:
+        listed = rest.get("/api/v1/applications", list[Listed])
+    except RestError as error:
+        if error.status == 503 or _STARTS in str(error):
+            raise NotReadyError(str(error)) from None
+        raise
     return sorted(listed, key=lambda one: -max((each.start_time_epoch for each in one.attempts), default=0))
 
 
@@ -134,7 +142,7 @@ def chosen(listed: Sequence[Listed], place: Place) -> Listed:
         if len(running) == 1 or (not running and len(listed) == 1):
             return (running or list(listed))[0]
         if not listed:
-            raise UsageError(f"{base} lists no application; a new one is listed after some seconds")
+            raise NotReadyError(f"{base} lists no application; a new one is listed after some seconds")
         which = f"{len(running)} applications run" if running else "no application runs"
         raise UsageError(f"{which} on {base}; name one: {_words_of(running or listed)}", code="which_application")
     named = [one for one in listed if one.id == wanted] or [one for one in listed if one.name == wanted]
@@ -192,16 +200,11 @@ class LogOverHttp(RemoteFiles):
             raise RemoteError(f"cannot copy the event log to {self.local}: {error.strerror or error}") from None
 
     def first(self) -> None:
-        """The first fetch, which waits for a log whose name has just changed. UsageError."""
-        until = time.monotonic() + RENAMED_S
+        """The first fetch. UsageError."""
         try:
-            while True:
-                self.refresh()
-                if self._fetched is not None:
-                    return
-                if time.monotonic() > until:
-                    raise UsageError(f"{self._rest.base} cannot send this log: HTTP 500 for {RENAMED_S:g}s")
-                time.sleep(1)
+            self.refresh()
+            if self._fetched is None:
+                raise NotReadyError(f"{self._rest.base} cannot send this log now: HTTP 500")
         except BaseException as error:
             self.close()
             if isinstance(error, RemoteError):

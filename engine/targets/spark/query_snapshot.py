@@ -73,12 +73,12 @@ class QueryState(Struct, frozen=True):
 def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
     """The query's state at `now_ms` (epoch ms): by its own reports, else by its checkpoint."""
     report, run = facts.report, facts.run
+    if facts.is_out_of_reach:
+        return QueryState("stale")
     if report is None or report.run is None:
         if facts.checkpoint is not None:
             return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
         return _with_note("stale", "not_started") if report is None or not report.trouble else QueryState("stale")
-    if report.out_of_reach:
-        return QueryState("stale")
     if run.ended:
         return QueryState("failed") if run.error else _with_note("ended", "stopped")
     if report.alive is False:
@@ -121,8 +121,6 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
     """The state by the checkpoint alone, and what that leaves unknown."""
-    if checkpoint.out_of_reach:
-        return QueryState("stale")
     if checkpoint.batch is None:
         return _with_note("stale", "no_batch") if checkpoint.trouble is None else QueryState("stale")
     if checkpoint.batch_timestamp_ms is None:
@@ -270,8 +268,8 @@ def _progress(
 
 
 def _in_flight(facts: QueryFacts) -> bool | None:
-    """Whether the last batch has not ended."""
-    if facts.batch is None:
+    """Whether the last batch has not ended; None: not known, also where it was so when it was last seen."""
+    if facts.batch is None or facts.is_out_of_reach:
         return None
     if facts.run.ended:
         return False

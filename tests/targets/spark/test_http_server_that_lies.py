@@ -14,12 +14,13 @@ import pytest
 from wmtop.engine.system import rest
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.rest import Rest, RestError, RestSecurity
+from wmtop.engine.targets import open as opening
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark import history_server
 from wmtop.engine.targets.spark.driver import ListedRun, statuses_in, watermarks_in
 from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Place, place_of
 from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
-from wmtop.engine.targets.target import AttachedTarget
+from wmtop.engine.targets.target import AttachedTarget, NotReadyError
 
 from ...refusals import refused
 
@@ -39,6 +40,8 @@ EVENTS = (
     )
     + "\n"
 )
+RUN = "6ccdfc29-bf79-4400-80f9-22d62c9a70f8"
+EXECUTIONS = "/api/v1/applications/app-1/sql?details=false&planDescription=false&offset=0&length=1000000"
 Answer = tuple[int, str, bytes] | Callable[[BaseHTTPRequestHandler], None]
 
 
@@ -78,9 +81,33 @@ class Server:
     def logs(self, answer: Answer) -> None:
         self.answers["/api/v1/applications/app-1/logs"] = answer
 
+    def first(self, path: str, answer: Answer) -> None:
+        """The next answer at a path, before the present one."""
+        later = self.answers[path]
+
+        def once(handler: BaseHTTPRequestHandler) -> None:
+            self.answers[path] = answer
+            handler.do_GET()  # type: ignore[attr-defined]
+            self.answers[path] = later
+
+        self.answers[path] = once
+
+    def be_driver(self) -> None:
+        """Answer as a driver with a batch of one query."""
+        batch = {"id": 0, "status": "COMPLETED", "description": f"orders\nid = {RUN}\nrunId = {RUN}\nbatch = 0"}
+        self.answers |= {
+            "/api/v1/applications": (200, JSON, json.dumps([{**APP, "attempts": [{"completed": False}]}]).encode()),
+            "/metrics/json/": (200, "text/json", b"{}"),
+            EXECUTIONS: (200, JSON, json.dumps([batch]).encode()),
+            "/api/v1/applications/app-1/sql/0": (200, JSON, json.dumps(batch).encode()),
+        }
+
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Nobody waits until it is ready, unless a test says so."""
+    monkeypatch.setattr(opening, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(opening, "READY_WITHIN_S", 0.0)
     made = Server()
     yield made
     made.http.shutdown()
@@ -203,10 +230,10 @@ def test_a_zip_that_is_no_log(server: Server, body: bytes, named: str, tmp_path:
 
 
 def test_bounds_in_bytes_and_seconds(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest, "ANSWER_S", 1.0)
     server.answers["/api/v1/applications"] = dripping(b" " * 65_536)
     with refused(UsageError, "", "32 MB"):
         open_target(f"{server.address}/app-1")
+    monkeypatch.setattr(rest, "ANSWER_S", 1.0)
     for answer in (dripping_slowly, endless_header):
         server.answers["/api/v1/applications"] = answer
         with refused(UsageError, "", "1s"):
@@ -228,23 +255,45 @@ def dripping_slowly(handler: BaseHTTPRequestHandler) -> None:
         pass
 
 
-def test_a_log_whose_name_has_just_changed_is_asked_for_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+STARTS = (200, "text/html", b"Spark is starting up. Please wait a while until it's ready.")
 
-    def once(handler: BaseHTTPRequestHandler) -> None:
-        asked.append(handler.path)
-        handler.send_response(500)
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-        server.logs((200, ZIP, zipped({"app-1": EVENTS})))
 
-    server.logs(once)
-    assert open_target(f"{server.address}/app-1").name == "orders"
-    assert len(asked) == 1
-    monkeypatch.setattr(history_server, "RENAMED_S", 0.0)
-    server.logs((500, "text/html", b""))
-    with refused(UsageError, "", "500"):
-        open_target(f"{server.address}/app-1")
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/api/v1/applications", STARTS),
+        ("/api/v1/applications", (503, "text/html", b"<html>")),
+        ("/api/v1/applications", (200, JSON, b"[]")),
+        ("/api/v1/applications/app-1/logs", (500, "text/html", b"")),  # its name has just changed
+        (EXECUTIONS, (404, "text/plain", b"no such app: app-1")),
+        (EXECUTIONS, (503, "text/plain", b"")),
+        (EXECUTIONS, (200, JSON, b"[]")),
+    ],
+)
+def test_a_server_that_is_not_ready_is_asked_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch, path: str, answer: tuple[int, str, bytes]
+) -> None:
+    if path not in server.answers:
+        server.be_driver()
+    server.first(path, answer)
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "READY_WITHIN_S", 60.0)
+        assert open_target(server.address).name == "orders"
+    server.answers[path] = answer
+    with refused(NotReadyError, "", server.address.removeprefix("spark+") if answer[0] != 404 else "no such app"):
+        open_target(server.address)
+
+
+def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(server: Server) -> None:
+    server.be_driver()
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        server.first(EXECUTIONS, (404, "text/plain", b"no such app: app-1"))
+        assert watch.poll().report.trouble is None
+        server.answers[EXECUTIONS] = (404, "text/plain", b"no such app: app-1")
+        assert "no such app" in watch.poll().report.trouble
 
 
 def test_the_newest_attempt_is_read_or_the_wanted_one(server: Server) -> None:
@@ -331,10 +380,9 @@ def test_pages_that_are_not_as_expected_say_nothing() -> None:
     for points in ("{}", '{"x": "1", "y": 2}', '{"x": 1, "y": 1e999}', "x", '{"x": 1, "y": null}', "[" * 9_999):
         assert watermarks_in(page.replace("{}", points)) == []
     assert watermarks_in("") == watermarks_in(page.replace("v7,", "v8,")) == []
-    run = "6ccdfc29-bf79-4400-80f9-22d62c9a70f8"
-    link = f'<a href="/StreamingQuery/statistics?id={run}">{run}</a>'
+    link = f'<a href="/StreamingQuery/statistics?id={RUN}">{RUN}</a>'
     row = f"<tr><td>n</td><td>FAILED</td><td>i</td><td>{link}</td><td>a &lt; b</td></tr>"
-    assert statuses_in(f"Active Streaming Queries (1){row}") == {run: ListedRun("i", "n", "FAILED", None, "a < b")}
+    assert statuses_in(f"Active Streaming Queries (1){row}") == {RUN: ListedRun("i", "n", "FAILED", None, "a < b")}
     for other in (row.replace("FAILED", "SLEEPS"), row.replace("<td>n</td>", "")):
         assert statuses_in(f"Active Streaming Queries (1){other}") is None
     assert statuses_in("<html>") is None

@@ -72,8 +72,12 @@ def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
 
 
 def test_a_store_out_of_reach_and_a_newer_format_are_said() -> None:
-    lost = picture(facts(trouble="s3://lake/orders: access denied", out_of_reach=True))
+    lost = picture(facts(trouble="s3://lake/orders: access denied", out_of_reach=True, in_flight=True))
     assert (lost.state, lost.notes[0].code) == ("stale", "unreadable")
+    later = replace(lost, wall_ms=NOW + 3_600_000, now_ms=NOW + 3_600_000)
+    assert "hung-batch" not in [finding.code for finding in diagnose(later, [])]
+    [finding] = [finding for finding in diagnose(later, []) if finding.code == "query-stale"]
+    assert ("access denied" in finding.cause, "hangs" in finding.cause) == (True, False)
     assert picture(facts(newer_format="v3")).notes[0] == Note(NOW, "newer_format", {"version": "v3"})
 
 
