@@ -247,7 +247,9 @@ def _progress(
         batch_ms=progress and progress.duration_ms,
         phases_ms=progress.phases_ms if progress is not None else {},
         dropped_at_least=None if run.dropped_at_least is None else -(-run.dropped_at_least // counts),
-        dropped_exact=bool(states) and counts == 1 and all(state.counts_rows for state in states),
+        dropped_exact=bool(states)
+        and (counts == 1 or not run.dropped_at_least)
+        and all(state.counts_rows for state in states),
         dropped_at_watermark=run.dropped_at_watermark if delays == [0] else None,
         dropped_behind_ms=run.dropped_behind_ms,
         batch_timestamp_ms=_batch_began_ms(facts),
