@@ -1,6 +1,7 @@
 """The one way from an address to a target: kinds in the order in which an address is tried, then plug-ins."""
 
 import time
+from collections.abc import Callable
 
 from ..system.errors import UsageError
 from .own import check_address, is_recording, own_run, scheme_of
@@ -62,12 +63,17 @@ KINDS = (
 
 
 def open_target(
-    address: str, options: TargetOptions = NO_OPTIONS, configured: TargetOptions = NO_OPTIONS, *, runs: bool = True
+    address: str,
+    options: TargetOptions = NO_OPTIONS,
+    configured: TargetOptions = NO_OPTIONS,
+    *,
+    runs: bool = True,
+    say: Callable[[str], object] = lambda line: None,
 ) -> OpenedTarget:
     """What an address leads to: a running engine (with `runs`), a recording, or a target of another program.
 
-    Options that are not given are those `configured`. A target that starts is waited for. UsageError or RunError if
-    there is no such target, it cannot be reached, or an option has no effect on it.
+    Options that are not given are those `configured`. A target that starts is waited for, and `say` gets a line
+    about it. UsageError or RunError if there is no such target, it cannot be reached, or an option has no effect on it.
     """
     if (own := own_run(check_address(address), runs=runs)) is not None:
         return own
@@ -79,13 +85,16 @@ def open_target(
         return open_plugin(plugin, address, options)
     kind = kind or SPARK
     options.only(kind.reads, kind.where, kind.joined)
-    until = time.monotonic() + READY_WITHIN_S
+    until, has_said = time.monotonic() + READY_WITHIN_S, False
     while True:
         try:
             return kind.open(address, options)
-        except NotReadyError:
+        except NotReadyError as error:
             if time.monotonic() >= until:
                 raise
+            if not has_said:
+                say(f"{error}; waiting up to {READY_WITHIN_S:g}s")
+            has_said = True
             time.sleep(ASK_AGAIN_S)
         except NothingThereError:
             from .discover import nothing_there

@@ -34,7 +34,7 @@ from .options import (
     with_target_options,
 )
 from .output import SnapshotPrinter
-from .process import launched
+from .process import inform, launched
 from .replay import progress_bar, show_post_mortem
 from .running import has_terminal, list_all, list_inside, open_screen
 from .targets import free_name, member_of
@@ -83,7 +83,7 @@ def attach(
         spark_reader=partial(spark_windows, waits=once),
         log_progress=None if headless else progress_bar,
     )
-    opened = open_target(member.target, options, runs=launched() is None)
+    opened = open_target(member.target, options, runs=launched() is None, say=inform)
     if isinstance(opened, RunningEngine):
         options.only((), "for a running engine")
         _refuse("for a running engine", alone)

@@ -181,10 +181,15 @@ def end_output(code: int, failed: int) -> int:
 
 def say(line: str, code: int) -> int:
     """Print the line of an error, without secrets; returns its exit code."""
-    line = printable(without_secrets(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"))
-    log.error("exit %d: %s", code, line)
-    print(f"wmtop: {line}", file=sys.stderr)
+    log.error("exit %d: %s", code, inform(line))
     return code
+
+
+def inform(line: str) -> str:
+    """Print a line for the user on standard error; returns it as printed, without secrets and control characters."""
+    line = printable(without_secrets(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"))
+    print(f"wmtop: {line}", file=sys.stderr, flush=True)
+    return line
 
 
 @contextmanager

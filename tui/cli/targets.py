@@ -30,7 +30,7 @@ from ..words.check import CheckInput, check_input
 from ..words.recent import Recent
 from .config import appearance, config
 from .options import target_options
-from .process import launched
+from .process import inform, launched
 
 ANSWERS_WITHIN_MS = 30_000
 """How long a target is read where more time adds nothing to a verdict."""
@@ -245,7 +245,7 @@ def look_at(
         raise UsageError(f"--at is for a recording, and {clean(member.target)} is not one")
     from ...engine.targets.open import open_target
 
-    opened = member.made or open_target(member.target, options, member.options)
+    opened = member.made or open_target(member.target, options, member.options, say=inform)
     if isinstance(opened, Recording):
         with recording_at(opened.path, at) as (reader, number):
             points = [point for point in reader.points[: number + 1] if point is not None]

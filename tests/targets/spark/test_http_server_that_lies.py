@@ -278,7 +278,9 @@ def test_a_server_that_is_not_ready_is_asked_again(
     server.first(path, answer)
     with monkeypatch.context() as patch:
         patch.setattr(opening, "READY_WITHIN_S", 60.0)
-        assert open_target(server.address).name == "orders"
+        said = list[str]()
+        assert open_target(server.address, say=said.append).name == "orders"
+        assert len(said) == (answer[0] != 404)  # an execution that is forgotten is asked for at once
     server.answers[path] = answer
     with refused(NotReadyError, "", server.address.removeprefix("spark+") if answer[0] != 404 else "no such app"):
         open_target(server.address)
