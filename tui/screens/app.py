@@ -219,6 +219,7 @@ class WmtopApp(BaseApp[Answer]):
         if self._recorder.path is not None:
             with suppress(RunError):  # a full disk: what was written before is there
                 await asyncio.to_thread(self._recorder.take())
+        self._minutes.close()
 
     async def _follow(self) -> None:
         """Pass on the engine's messages until it goes away."""

@@ -114,6 +114,10 @@ class LastMinutes:
             self._newest.result()  # raises what keeping it raised
         self._newest = self._worker.submit(self._keep, snapshot, snapshot.wall_ms)
 
+    def close(self) -> None:
+        """End the thread: while it lives, it keeps the app in which it was started."""
+        self._worker.shutdown(wait=False)
+
     def until(self, snapshot: Snapshot) -> list[Snapshot]:
         """The snapshots up to and including the given one; thread-safe, as decoding them takes a while."""
         kept = self._worker.submit(list, self._lines).result()  # after all that were added

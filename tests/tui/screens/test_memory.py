@@ -6,6 +6,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from wmtop.engine.snapshot import Snapshot
+from wmtop.tui.screens.app import WmtopApp
 from wmtop.tui.words.keys import LINKS
 
 from ..canned import WALL, live, reported
@@ -29,6 +30,18 @@ def test_past_snapshots_are_not_kept_as_objects() -> None:
         assert alive(Snapshot) <= before + 3
 
     drive(scenario, *reported(live()))
+
+
+def test_an_app_that_ended_is_gone() -> None:
+    """The fleet opens one for each target that is looked at."""
+
+    async def scenario(it: Driven) -> None:
+        await it.press("l")
+
+    before = alive(WmtopApp)
+    for _ in range(2):
+        drive(scenario, *reported(live()))
+    assert alive(WmtopApp) <= before
 
 
 def test_closed_screens_are_gone() -> None:
