@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,11 @@ def children_of(pid: int) -> list[int]:
 
 
 def jvm_of(pid: int) -> int | None:
-    return next((pid for pid in children_of(pid) if Path(f"/proc/{pid}/comm").read_text().strip() == "java"), None)
+    for child in children_of(pid):
+        with suppress(FileNotFoundError):  # one that looks for a Java has ended
+            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+                return child
+    return None
 
 
 def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subprocess.Popen[bytes]") -> None:
