@@ -44,7 +44,7 @@ class AlertCommand:
     When a command first fails, `say` gets one line, and `note` is set for the snapshots that follow.
     """
 
-    def __init__(self, argv: list[str], target: str, say: Callable[[str], None], *, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, argv: list[str], target: str, say: Callable[[str], object], *, limit_s: float = LIMIT_S) -> None:
         self._argv, self._target, self._say, self._limit_s = argv, target, say, limit_s
         self._rule = AlertRule()
         self._waiting: deque[bytes] = deque(maxlen=MAX_WAITING)

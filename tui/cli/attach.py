@@ -1,6 +1,5 @@
 """`wmtop attach`: attach to an existing query, topic or engine, or list what can be attached to."""
 
-import sys
 from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
@@ -186,7 +185,7 @@ def _watch_alerts(engine: "RunningEngine", name: str, command: list[str] | None)
     from ...engine.feed.alert_command import AlertCommand
     from .engines import watch_alerts
 
-    alerts = AlertCommand(command, name, lambda line: print(f"wmtop: {line}", file=sys.stderr, flush=True))
+    alerts = AlertCommand(command, name, inform)
 
     async def follow() -> None:
         async with aclosing(engine.client(read_only=True).messages()) as messages:

@@ -1,7 +1,6 @@
 """`wmtop check`: a target's verdict and findings once; `wmtop explain`: what a finding means."""
 
 import shutil
-import sys
 import textwrap
 import threading
 import time as clock
@@ -53,7 +52,7 @@ from .options import (
     target_argument,
     with_target_options,
 )
-from .process import log
+from .process import inform, log
 from .targets import ANSWERS_WITHIN_MS, Look, Member, look_at, some_members
 
 NO_ANSWER = "no answer within"
@@ -129,7 +128,7 @@ def check(
         columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
         print("\n".join(table(results, columns) if every else [line for result in results for line in lines(result)]))
     for error in refused:  # what is wrong with one target hides nothing of the others
-        print(f"wmtop: {error}", file=sys.stderr)
+        inform(str(error))
     codes = [result.exit for result in results] + [UNUSABLE] * len(refused)
     raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
 

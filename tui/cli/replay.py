@@ -16,6 +16,7 @@ from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import counted, stamp
 from .options import Force, checked_moment, flag, option, parse_speed, target_argument
+from .process import inform
 from .running import has_terminal, show_app
 from .targets import member_of, moment_in, number_at, recording_path
 
@@ -99,7 +100,7 @@ def _say_truncated(reader: RecordingReader, path: Path) -> None:
         last = next((point for point in reversed(reader.points) if point is not None), None)
         end = "" if last is None else f", {stamp(last.now_ms, None)}"
         why = "was not closed (its writer was killed or is still writing)"
-        print(f"wmtop: {path} {why}; its last complete snapshot is {len(reader):,}{end}", file=sys.stderr)
+        inform(f"{path} {why}; its last complete snapshot is {len(reader):,}{end}")
 
 
 def show_post_mortem(
