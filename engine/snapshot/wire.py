@@ -3,6 +3,7 @@
 The converters share all values, so that a snapshot of 10,000 channels costs no more than one of none.
 """
 
+import re
 from operator import attrgetter
 from typing import Any
 
@@ -51,6 +52,7 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
     """The recommended lateness for 99.9 % on time; it follows from the rest of the snapshot."""
 
 
+_C1 = re.compile(b"\xc2([\x80-\x9f])")
 _COMMON = tuple(name for name in Snapshot.__struct_fields__ if name != "target")
 _common = attrgetter(*_COMMON)
 
@@ -78,7 +80,12 @@ def snapshot_of_line(line: SnapshotLine) -> Snapshot:
 
 def encode(snapshot: Snapshot) -> bytes:
     """The snapshot as JSON."""
-    return msgspec.json.encode(line_of(snapshot))
+    return json_of(line_of(snapshot))
+
+
+def json_of(value: object) -> bytes:
+    """The value as JSON that can be printed: also the C1 control characters, which terminals obey, are escaped."""
+    return _C1.sub(lambda found: b"\\u00%x" % found[1][0], msgspec.json.encode(value))
 
 
 def _common_parts(either: Snapshot | SnapshotLine) -> dict[str, Any]:

@@ -103,6 +103,14 @@ def test_the_lateness_of_a_channel_is_a_histogram_over_the_edges_of_the_what_if(
     assert found == {1: 2, 2: 1, 7: 1}  # W0 is 99
 
 
+def test_json_has_no_control_character_that_a_terminal_obeys() -> None:
+    name = "\x1b]0;x\x07\x9b\x80é·"
+    driver = Driver(Settings())
+    driver.apply(batch(1, (name, 5)))
+    assert not {letter for letter in encode(driver.snapshot()).decode() if letter < " " or "\x7f" <= letter < "\xa0"}
+    assert as_json(driver)["channels"][0]["channel"] == name
+
+
 def test_the_longest_quiet_time_is_between_two_records() -> None:
     driver = Driver(Settings(window=Tumbling(10)))
     for now, names in ((100, "ab"), (140, "a"), (150, "a"), (200, "b")):

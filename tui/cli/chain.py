@@ -16,6 +16,7 @@ from ... import sample_data
 from ...engine.feed.alert_command import parse_command
 from ...engine.feed.run_directory import run_dir
 from ...engine.snapshot import Chain, Holder, Level, Snapshot, SourceView, Windows
+from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import UsageError
 from ...engine.targets.fleet import TargetWatch, Watcher
 from ...engine.targets.target import NOT_KNOWN, AttachedTarget, Target
@@ -177,7 +178,7 @@ def chain(
         watcher.wait(was_looked_at_twice, look_for / 1_000)
         shown, at_ms = chain_now(watcher, {member.name: member for member in found})
     if json:
-        print(msgspec.json.encode({"version": 1, "wall_ms": at_ms, **msgspec.to_builtins(shown)}).decode())
+        print(json_of({"version": 1, "wall_ms": at_ms, **msgspec.to_builtins(shown)}).decode())
         return
     for line in text_lines(shown, shown_zone()):
         print(line)

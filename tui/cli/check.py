@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec import Struct
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
 from ...engine.snapshot.recommendation import recommendation
+from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
@@ -121,7 +121,7 @@ def check(
             continue
         results.append(result)
         if json:
-            print(msgspec.json.encode(result).decode(), flush=True)
+            print(json_of(result).decode(), flush=True)
     if refused and not results:
         raise refused[0]
     if not json:

@@ -8,12 +8,12 @@ from functools import partial
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from ...engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
 from ...engine.targets.open import kind_at, open_target
@@ -109,7 +109,7 @@ def print_lines(watcher: Watcher, once_within_s: float | None, stopping: threadi
     watcher.wait(lambda watch: watch.status.snapshot is not None, once_within_s or 0)
     while once_within_s is not None or not stopping.wait(appearance().refresh_ms / 1_000):
         line = {"version": 1, "wall_ms": time_ns() // 1_000_000, "targets": ordered(rows.rows())}
-        print(msgspec.json.encode(line).decode(), flush=True)
+        print(json_of(line).decode(), flush=True)
         if once_within_s is not None:
             return
 

@@ -1,6 +1,5 @@
 """The targets of a command: which there are, and reading one once, or at a moment of a recording."""
 
-import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
 from datetime import UTC, tzinfo
@@ -177,7 +176,7 @@ def number_at(reader: RecordingReader, path: Path, at: str | None) -> int:
     number = reader.seek(at_ms)
     if at_ms > last and not reader.at(number).ended:
         end = f"the recording ends at {stamp(last, zone)}; this is its last snapshot"
-        print(f"wmtop: --at {stamp(at_ms, zone)}: {end}", file=sys.stderr)
+        inform(f"--at {stamp(at_ms, zone)}: {end}")
     return number
 
 

@@ -1,6 +1,5 @@
 """`wmtop watch`: plain lines for screen readers, logs and pipes; nothing is drawn or overwritten."""
 
-import sys
 import threading
 import time as clock
 from typing import Annotated
@@ -19,6 +18,7 @@ from ..words.recent import Recent
 from ..words.verdict import verdict_line
 from .check import CANNOT_TELL, FINE, MET
 from .options import OF_CHECKS, duration_option, target_argument, with_target_options
+from .process import say
 from .targets import Look, look_at, member_of, recording_at
 
 FOR_EVER_MS = 3_650 * DAY
@@ -101,8 +101,7 @@ def watch(
         finally:
             over.set()
     if look.lost is not None:
-        print(f"wmtop: {clean(target)} is lost: {look.lost}", file=sys.stderr)
-        raise typer.Exit(CANNOT_TELL)
+        raise typer.Exit(say(f"{target} is lost: {look.lost}", CANNOT_TELL))
     verdict = look.given().verdict
     raise typer.Exit(MET if verdict in BAD else CANNOT_TELL if verdict == "unknown" else FINE)
 
