@@ -337,13 +337,17 @@ TARGET_OPTIONS: dict[str, Any] = {
     "window": Annotated[int | None, duration_option("Kafka Streams: its tumbling windows, to show which wait")],
     "grace": Annotated[int | None, duration_option("Kafka Streams: the grace of its windows")],
     "kafka_config": Annotated[Path | None, option("FILE", "kafka: client properties, for example for TLS and SASL")],
-    "query": Annotated[str | None, option("NAME", "event log, published query: the query to show, by name or id")],
+    "query": Annotated[
+        str | None, option("NAME", "event log, spark+http, published query: the query to show, by name or id")
+    ],
     "operator": Annotated[
         str | None, option("NAME", "flink: the operator whose inputs are shown (the windows nearest the sources)")
     ],
-    "ca_file": Annotated[Path | None, option("FILE", "flink: certificate authorities, PEM")],
-    "client_cert": Annotated[Path | None, option("FILE", "flink: a client certificate with its key, PEM")],
-    "auth_file": Annotated[Path | None, option("FILE", "flink: a file with a bearer token or user:password")],
+    "ca_file": Annotated[Path | None, option("FILE", "flink, spark+http: certificate authorities, PEM")],
+    "client_cert": Annotated[Path | None, option("FILE", "flink, spark+http: a client certificate with its key, PEM")],
+    "auth_file": Annotated[
+        Path | None, option("FILE", "flink, spark+http: a file with a bearer token or user:password")
+    ],
     "state_reader": Annotated[str | None, option("none|files|spark", "query: how to read its state (files)")],
 }
 """The options of commands that look at a target by parameter, in the order of `--help`."""
