@@ -13,6 +13,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    CorruptRecordError,
     IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
@@ -29,6 +30,7 @@ from ..system.json_path import JsonPath, near_paths
 from ..watermarks.observation import WhyNoTime
 from .admission import enter
 from .client_settings import KafkaConfig
+from .compression import bound_codecs
 
 if TYPE_CHECKING:
 
@@ -280,6 +282,7 @@ class Cluster:
 
 def consumer_of(config: KafkaConfig, **options: Any) -> Any:
     """A consumer that reads committed records without a group, and commits nothing."""
+    bound_codecs()
     settings: dict[str, Any] = {
         "client_id": "wmtop",
         "enable_auto_commit": False,
@@ -359,6 +362,10 @@ class Peek:
             return {}
         try:
             return self._before(with_records, first, back)
+        except CorruptRecordError as error:
+            self.close()
+            topics = ", ".join(sorted({partition.topic for partition in with_records}))
+            raise RunError(f"cannot read the last records of {topics}: {error.args[0]}") from None
         except (KafkaError, OSError, ValueError) as error:
             self.close()
             raise RunError(

@@ -8,9 +8,8 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from lz4 import block as lz4  # pyright: ignore[reportMissingTypeStubs]
+import cramjam
 from msgspec import Struct
 
 from ...system import zstd
@@ -235,14 +234,14 @@ def _lz4_block(method: int, block: bytes, size: int) -> bytes:
         return block
     if method != _LZ4_COMPRESSED:
         raise UnreadableError("it is damaged: an LZ4 frame of an unknown method")
-    codec: Any = lz4  # without types
+    content = bytearray(size)
     try:
-        content: bytes = codec.decompress(block, uncompressed_size=size)
-    except codec.LZ4BlockError:
-        content = b""
-    if len(content) != size:
+        length = cramjam.lz4.decompress_block_into(block, content)
+    except cramjam.DecompressionError:
+        length = -1
+    if length != size:
         raise UnreadableError("it is damaged: an LZ4 frame does not decompress to its length")
-    return content
+    return bytes(content)
 
 
 def _zstd(content: bytes, limit: int) -> bytes:
