@@ -325,6 +325,9 @@ def look_for_times(
     records = [record for partition in partitions for record in tails.get(partition, ())]
     values = [value for record in records if (value := _decoded(record)) is not None]
     times = [field for value in values if (field := path.of(value)) is not None]
+    if not values and (filled := sum(bool(record.value) for record in records)):
+        instead = "leave out --time to see the records' own timestamps"
+        raise UsageError(f"--time {path}: none of the last {filled} records is JSON; {instead}")
     if values and not times:
         near = near_paths(path, values)
         hint = f"; near ones: {', '.join(near)}" if near else ""

@@ -153,7 +153,7 @@ NoteCode = Literal[
     "sibling_failed",  # name, why, more: number of other queries that failed
     "windows_untimed",  # operator: its windows are not known to wait for event time
     "ended_early",  # subtask: an input that has not ended below an operator with the last watermark, more: their number
-    "partitions_unseen", "partitions_uncommitted", "no_member",  # partitions, partition: the first; records, unread
+    "partitions_unseen", "partitions_uncommitted", "no_member",  # partitions, partition: the first, records, …
 ]  # fmt: skip
 
 

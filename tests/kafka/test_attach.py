@@ -151,6 +151,25 @@ def test_a_topic_s_partitions_are_at_their_greatest_timestamps(
     assert {view.backlog for view in picture.channels} == {None}
 
 
+def test_a_partition_whose_records_have_no_event_time_is_not_called_empty(
+    create_topic: CreateTopic, produce: Produce, look: Callable[..., Look]
+) -> None:
+    topic = create_topic(3)
+    produce(topic, [Record(b'{"at": 1700000000000}'), Record(b'{"at": null}', 1), Record(None, 1, key=b"k")])
+    assert [(note.code, note.args) for note in look(topic, path="at").picture().notes] == [
+        ("partitions_unseen", {"partitions": 2, "partition": 1, "records": 2})
+    ]
+
+
+def test_times_in_records_that_are_not_json_are_refused(
+    create_topic: CreateTopic, produce: Produce, look: Callable[..., Look]
+) -> None:
+    topic = create_topic()
+    produce(topic, [Record(b"\0\0\0\0\7\6abc"), Record(None, key=b"k")])
+    with pytest.raises(UsageError, match="none of the last 1 records is JSON; leave out --time"):
+        look(topic, path="at")
+
+
 def test_what_a_look_cannot_know_is_null(
     create_topic: CreateTopic, produce: Produce, look: Callable[..., Look]
 ) -> None:

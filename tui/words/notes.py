@@ -178,7 +178,9 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "partitions_unseen": lambda args: (
         ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
-        + (" no usable event time so far, {unread} unread" if args.get("unread") else " no records")
-        + ": a job without an idle timeout waits for one; the watermark here does not"
+        + (" {records} records, but no usable event time so far" if args.get("records") else " no records")
+        + (", {unread} unread" if args.get("unread") else "")
+        + ": a job without an idle timeout waits for one"
+        + ("" if args.get("all") else "; the watermark here does not")
     ),
 }

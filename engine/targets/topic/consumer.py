@@ -297,9 +297,11 @@ def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
         records = sum(p.end - p.first for p in left_out.values())
         notes.append(Note(now_ms, "partitions_uncommitted", _counted(left_out) | {"records": records}))
     unseen = {name: p for name, p in no_times.items() if name not in left_out}
-    if unseen and len(no_times) < len(facts.partitions):
-        unread = sum(p.unread or 0 for p in unseen.values())
-        notes.append(Note(now_ms, "partitions_unseen", _counted(unseen) | ({"unread": unread} if unread else {})))
+    records, is_all = sum(p.end - p.first for p in unseen.values()), len(no_times) == len(facts.partitions)
+    if unseen and (records or not is_all):
+        numbers = {"records": records, "unread": sum(p.unread or 0 for p in unseen.values()), "all": int(is_all)}
+        known = {name: number for name, number in numbers.items() if number}
+        notes.append(Note(now_ms, "partitions_unseen", _counted(unseen) | known))
     if facts.members == 0 and (unread := sum(p.unread or 0 for p in facts.partitions)):
         notes.append(Note(now_ms, "no_member", {"unread": unread}))
     return notes

@@ -36,8 +36,11 @@ def test_the_arguments_are_said() -> None:
 def test_a_partition_of_which_nothing_was_read_is_not_called_empty() -> None:
     one = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2}))
     assert one.startswith("Partition 2 has no records: ")
-    unread = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2, "unread": 47}))
-    assert unread.startswith("Partition 2 has no usable event time so far, 47 unread: ")
+    unread = note_text(Note(0, "partitions_unseen", {"partitions": 1, "partition": 2, "records": 60, "unread": 47}))
+    assert unread.startswith("Partition 2 has 60 records, but no usable event time so far, 47 unread: ")
+    assert unread.endswith("the watermark here does not")
+    every = note_text(Note(0, "partitions_unseen", {"partitions": 3, "partition": 0, "records": 60, "all": 1}))
+    assert every.endswith("a job without an idle timeout waits for one")
     left_out = note_text(Note(0, "partitions_uncommitted", {"partitions": 3, "partition": 2, "records": 1_200}))
     assert left_out.startswith("3 partitions have 1,200 records, but no commit of the group: ")
 
