@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN
 
@@ -52,6 +53,8 @@ class Vertex(Struct, frozen=True):
     """In how many windows a record may be where SQL makes a row for each of them (`HOP`, `CUMULATE`)."""
     delay_ms: int = 0
     """How much later than it receives its watermark it sends it on: SQL's interval join does, by its bounds."""
+    tasks: dict[str, int] = {}
+    """How many of its subtasks are in each state."""
 
     @property
     def receives(self) -> bool:
@@ -218,8 +221,13 @@ _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped")
 _WINDOW = re.compile(r"Window\((\w+)[^,(]*(?:\([^)]*\))?, (\w+)")
 """In a description: the classes that assign windows and that fire them."""
-_SQL_WINDOW = re.compile(r"(?:time_col=\[|GroupWindow\('[^,]*, )([^],)]+)")
-"""The same for SQL: the column of their time."""
+_SQL_TIME = re.compile(
+    r"(?:time_col=\[|GroupWindow\('[^,]*, |(?:OverAggregate|Match)\((?:partitionBy=\[[^]]*\], )?orderBy=\[)"
+    r"([^],)]+?)(?: ASC)?[],)]"
+)
+"""The same for SQL: the column of the time of windows, `OVER` and `MATCH_RECOGNIZE`."""
+_JOIN_TIME = re.compile(r"isRowTime=(true|false)")
+"""In a description of SQL: whether an interval join is by event time."""
 _CLOCK_COLUMN, _EVENT_COLUMN = re.compile(r"PROCTIME\(\) AS ([^],)]+)"), re.compile(r"rowtime=\[([^],]+)")
 _RECEIVED = "currentInputWatermark"
 
@@ -281,8 +289,15 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
     for id, value in values.items():
         if metric := _METRIC.fullmatch(id):
             by_subtask.setdefault(int(metric["subtask"]), _Values()).put(metric, value)
-    subtasks = tuple(by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism))
-    whole = len(values) == len(ids) and all(index in by_subtask for index in range(vertex.parallelism))
+    missing = [index for index in range(vertex.parallelism) if index not in by_subtask]
+    # Of a subtask that has ended no metrics are left.
+    have_ended = len(missing) <= vertex.tasks.get("FINISHED", 0)
+    absent = Subtask(0, input=MAX, output=MAX) if have_ended else Subtask(0)
+    subtasks = tuple(
+        by_subtask[index].subtask(index, vertex) if index in by_subtask else replace(absent, index=index)
+        for index in range(vertex.parallelism)
+    )
+    whole = len(values) == len(ids) and have_ended
     waits = _HOLDS.search(vertex.name) is not None or COMPACTS in vertex.name
     windowed = waits or any(task.late for task in subtasks)
     return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
@@ -295,9 +310,11 @@ def clock_columns(plan: str) -> set[str]:
 
 def is_untimed(description: str, clock_columns: set[str]) -> bool:
     """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
-    count, by the machine's clock, or by a trigger of the job's own.
+    count, by the machine's clock (in SQL also `OVER`, `MATCH_RECOGNIZE` and interval joins), or by a trigger of the
+    job's own.
     """
-    untimed = [name in clock_columns for name in _SQL_WINDOW.findall(description)]
+    untimed = [name in clock_columns for name in _SQL_TIME.findall(description)]
+    untimed += [join == "false" for join in _JOIN_TIME.findall(description)]
     for assigner, trigger in _WINDOW.findall(description):
         is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
         untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from msgspec.json import decode
 from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.rest import RestError, RestSecurity
@@ -43,6 +44,7 @@ from wmtop.engine.targets.flink.samples import (
     wanted,
 )
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
+from wmtop.engine.watermarks.times import MAX
 
 JOBS = b'{"jobs": []}'
 
@@ -340,6 +342,16 @@ def test_operators_chained_to_a_source_receive_what_the_task_does_not() -> None:
     assert task.input == 4, "the last operator"
 
 
+def test_a_subtask_that_has_ended_while_others_run_is_at_the_end() -> None:
+    """Flink 2.3.0, a bounded source: the metrics of a subtask without more splits are gone, the vertex is RUNNING."""
+    answer = b'{"id": "s", "name": "Source: in", "parallelism": 2, "status": "RUNNING", "tasks": %s}'
+    values = {"1.Source__in.currentOutputWatermark": "7"}
+    found, whole = sample_of(decode(answer % b'{"FINISHED": 1, "RUNNING": 1}', type=Vertex), list(values), values)
+    assert ([task.output for task in found.subtasks], whole) == ([MAX, 7], True)
+    found, whole = sample_of(decode(answer % b'{"FINISHED": 0, "RUNNING": 2}', type=Vertex), list(values), values)
+    assert ([task.output for task in found.subtasks], whole) == ([None, 7], False)
+
+
 @pytest.mark.parametrize(
     ("window", "rows"),
     [
@@ -374,6 +386,12 @@ def test_in_how_many_windows_a_record_is_a_row_of_its_own(window: str, rows: int
         ("[10]:GroupWindowAggregate(groupBy=[k], window=[TumblingGroupWindow('w$, pt, 2000)], select=[k])", True),
         ("[10]:GroupWindowAggregate(groupBy=[k], window=[TumblingGroupWindow('w$, ts, 2000)], select=[k])", False),
         ("[30]:GroupAggregate(groupBy=[k], select=[k, COUNT(*) AS c])", False),
+        ("[70]:OverAggregate(partitionBy=[k], orderBy=[pt ASC], window=[ ROWS BETWEEN 3 PRECEDING AND NOW])", True),
+        ("[64]:OverAggregate(partitionBy=[k], orderBy=[ts ASC], window=[ RANGE BETWEEN 9 PRECEDING AND NOW])", False),
+        ("[64]:OverAggregate(orderBy=[pt ASC], window=[ ROWS BETWEEN 3 PRECEDING AND CURRENT ROW], select=[k])", True),
+        ("[76]:Match(partitionBy=[k], orderBy=[ts ASC], measures=[FINAL(B.f0) AS c], rowsPerMatch=[ONE ROW])", False),
+        ("[39]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=false, leftLowerBound=-9], where=[])", True),
+        ("[30]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=true, leftLowerBound=-9], where=[])", False),
     ],
 )
 def test_windows_by_the_clock_do_not_wait_for_event_time(window: str, untimed: bool) -> None:
