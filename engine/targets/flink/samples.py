@@ -7,11 +7,10 @@ for a space and for `.` `:` `,`, and cuts operators at 80 characters.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
-from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN
 
@@ -131,6 +130,8 @@ class Rates(Struct, frozen=True):
 
     taken: float | None = None
     sent: float | None = None
+    read: int | None = None
+    """Records that a source has read since the job last began to run."""
     pending: int | None = None
     """Unread records that a source reports; 0 proves nothing."""
 
@@ -222,12 +223,11 @@ _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped"
 _WINDOW = re.compile(r"Window\((\w+)[^,(]*(?:\([^)]*\))?, (\w+)")
 """In a description: the classes that assign windows and that fire them."""
 _SQL_TIME = re.compile(
-    r"(?:time_col=\[|GroupWindow\('[^,]*, |(?:OverAggregate|Match)\((?:partitionBy=\[[^]]*\], )?orderBy=\[)"
-    r"([^],)]+?)(?: ASC)?[],)]"
+    r"(?:time_col=\[|GroupWindow\('[^,]*, |(?:OverAggregate|Match)\((?:partitionBy=\[[^]]*\], )?orderBy=\["
+    r"|isRowTime=|order=\[)([^],)]+?)(?: ASC)?[],)]"
 )
-"""The same for SQL: the column of the time of windows, `OVER` and `MATCH_RECOGNIZE`."""
-_JOIN_TIME = re.compile(r"isRowTime=(true|false)")
-"""In a description of SQL: whether an interval join is by event time."""
+"""The same for SQL: the column of their time, or which time it is."""
+_BY_CLOCK = {"false", "PROCTIME"}
 _CLOCK_COLUMN, _EVENT_COLUMN = re.compile(r"PROCTIME\(\) AS ([^],)]+)"), re.compile(r"rowtime=\[([^],]+)")
 _RECEIVED = "currentInputWatermark"
 
@@ -283,21 +283,19 @@ def _is_end(operator: str, chain: str) -> bool:
     return any(_NEXT not in rest if is_cut else not rest.startswith(_NEXT) for rest in rests)
 
 
-def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> tuple[VertexSample, bool]:
-    """The facts about the vertex from the values, and whether every subtask is present."""
+def sample_of(
+    vertex: Vertex, ids: Sequence[str], values: Mapping[str, str], ended: Collection[int] = ()
+) -> tuple[VertexSample, bool]:
+    """The facts about the vertex from the values, and whether every subtask is present; those that have `ended` have
+    sent Flink's last watermark, whatever the JobManager has kept of them.
+    """
     by_subtask: dict[int, _Values] = {}
     for id, value in values.items():
         if metric := _METRIC.fullmatch(id):
             by_subtask.setdefault(int(metric["subtask"]), _Values()).put(metric, value)
-    missing = [index for index in range(vertex.parallelism) if index not in by_subtask]
-    # Of a subtask that has ended no metrics are left.
-    have_ended = len(missing) <= vertex.tasks.get("FINISHED", 0)
-    absent = Subtask(0, input=MAX, output=MAX) if have_ended else Subtask(0)
-    subtasks = tuple(
-        by_subtask[index].subtask(index, vertex) if index in by_subtask else replace(absent, index=index)
-        for index in range(vertex.parallelism)
-    )
-    whole = len(values) == len(ids) and have_ended
+    seen = [by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism)]
+    subtasks = tuple(Subtask(task.index, MAX, MAX, late=task.late) if task.index in ended else task for task in seen)
+    whole = len(values) == len(ids) and all(task.index in by_subtask or task.index in ended for task in seen)
     waits = _HOLDS.search(vertex.name) is not None or COMPACTS in vertex.name
     windowed = waits or any(task.late for task in subtasks)
     return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
@@ -310,11 +308,9 @@ def clock_columns(plan: str) -> set[str]:
 
 def is_untimed(description: str, clock_columns: set[str]) -> bool:
     """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
-    count, by the machine's clock (in SQL also `OVER`, `MATCH_RECOGNIZE` and interval joins), or by a trigger of the
-    job's own.
+    count, by the machine's clock (in SQL also `OVER`, interval joins and the like), or by a trigger of the job's own.
     """
-    untimed = [name in clock_columns for name in _SQL_TIME.findall(description)]
-    untimed += [join == "false" for join in _JOIN_TIME.findall(description)]
+    untimed = [time in clock_columns | _BY_CLOCK for time in _SQL_TIME.findall(description)]
     for assigner, trigger in _WINDOW.findall(description):
         is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
         untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))
@@ -438,6 +434,7 @@ def rate_names(vertex: Vertex, listed: Iterable[str]) -> dict[str, list[str]]:
     names = {
         "taken": [f"{source}.{_IN_RATE}", f"{source}.{_OUT_RATE}"] if not vertex.inputs else [_IN_RATE],
         "sent": [f"{windows[-1]}.{_OUT_RATE}"] if windows else [_OUT_RATE],
+        "read": [f"{source}.numRecordsIn", f"{source}.numRecordsOut"] if not vertex.inputs else [],
         "pending": [f"{source}.{_PENDING}"] if not vertex.inputs else [],
     }
     return {rate: [name for name in group if name in known] for rate, group in names.items()}
@@ -448,5 +445,5 @@ def rates_of(names: Mapping[str, Sequence[str]], sums: Mapping[str, float]) -> R
     greatest = {
         rate: max((sums[name] for name in group if name in sums), default=None) for rate, group in names.items()
     }
-    pending = greatest.get("pending")
-    return Rates(greatest.get("taken"), greatest.get("sent"), None if pending is None else int(pending))
+    read, pending = (None if (count := greatest.get(name)) is None else int(count) for name in ("read", "pending"))
+    return Rates(greatest.get("taken"), greatest.get("sent"), read, pending)
