@@ -314,7 +314,7 @@ class Collector:
         return tuple(vertices), all_whole
 
     def _ended(self, vertex: Vertex, path: str) -> Collection[int]:
-        """Its subtasks that have ended: the JobManager keeps their last metrics while others run."""
+        """Its subtasks that have ended: the JobManager keeps their last metrics until the whole task has."""
         if vertex.status == "FINISHED":
             return range(vertex.parallelism)
         tasks = self._rest.get(path, VertexAnswer).subtasks if vertex.tasks.get("FINISHED") else []

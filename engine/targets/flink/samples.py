@@ -308,7 +308,7 @@ def clock_columns(plan: str) -> set[str]:
 
 def is_untimed(description: str, clock_columns: set[str]) -> bool:
     """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
-    count, by the machine's clock (in SQL also `OVER`, interval joins and the like), or by a trigger of the job's own.
+    count, by the machine's clock (in SQL also `OVER` and interval joins), or by a trigger of the job's own.
     """
     untimed = [time in clock_columns | _BY_CLOCK for time in _SQL_TIME.findall(description)]
     for assigner, trigger in _WINDOW.findall(description):
