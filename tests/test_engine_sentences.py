@@ -52,7 +52,7 @@ SHOWN_BY = {
         "Redirects are never\n  followed": f"{FLINK}proxied.py::a_redirect_carries_no",
         "windows, also those chained to their source": f"{FLINK}sql_jobs.py::a_job_of_one_task_has_a",
         "in SQL also `ORDER BY`": f"{FLINK}sql_jobs.py::an_operator_that_holds_rows",
-        "the machine's clock: a job with no others": f"{FLINK}rest.py::windows_by_the_clock",
+        "interval joins by processing time: a job with no others": f"{FLINK}rest.py::windows_by_the_clock",
         "its window shows Flink's count, 0": f"{FLINK}late_records.py::windows_with_a_second",
         "`DO DEDUPLICATE` does not wait": f"{FLINK}sql_jobs.py::an_upsert_sink_waits_if_it",
         "two-phase aggregate": f"{FLINK}late_records.py::a_two_phase_sql_aggregate",

@@ -45,6 +45,8 @@ class FlinkVertex(Struct, frozen=True):
     """A source with watermark alignment: how far its fastest subtask is beyond the limit (> 0 proves no pause)."""
     delay_ms: int = 0
     """How much later the watermark it sends is than the one it receives: by the bound of an interval join of SQL."""
+    read: int | None = None
+    """Records that a source has read since the job last began to run."""
     since_ms: int | None = None
     """When `input_ms` was seen to change, or first seen, by this machine's clock (epoch ms)."""
 
@@ -100,14 +102,17 @@ class FlinkJob(Struct, frozen=True):
         """Whether the job's late records are a lower bound: several tasks may drop the same one or others."""
         return any(task.late_at_least for task in self.vertices) or sum(bool(task.late) for task in self.vertices) > 1
 
-    def sent_upstream(self) -> dict[str, int]:
-        """The greatest watermark (ms) that each task above the chosen operator sends, by the task's id."""
+    def reached_upstream(self) -> dict[str, int]:
+        """How far each task above the chosen operator has come, by the task's id: the greatest watermark (ms) that it
+        sends, and, as `ID read`, the records that a source has read.
+        """
         tasks = {vertex.id: vertex for vertex in self.vertices}
         above = [] if self.operator is None else [self.operator]
         for id in above:
             above += [input for input in (tasks[id].inputs if id in tasks else []) if input not in above]
-        sent = ((tasks[id], tasks[id].output_ms) for id in above[1:] if id in tasks)
-        return {task.id: ms + (task.spread_ms or 0) for task, ms in sent if ms is not None}
+        known = [tasks[id] for id in above if id in tasks]
+        sent = {task.id: task.output_ms + (task.spread_ms or 0) for task in known[1:] if task.output_ms is not None}
+        return sent | {f"{task.id} read": task.read for task in known if task.read is not None}
 
     @property
     def read_per_second(self) -> float | None:

@@ -308,7 +308,7 @@ class SnapshotJudge:
             f"channel {view.channel}": view.watermark_ms if view.max_event_ms is None else view.max_event_ms
             for view in snapshot.channels
         }
-        reached |= {f"task {id}": sent_ms for id, sent_ms in snapshot.job.sent_upstream().items()}
+        reached |= {f"task {id}": far for id, far in snapshot.job.reached_upstream().items()}
         if snapshot.has_several_inputs:
             reached |= {f"input {place}": node.reached_ms for place, node in enumerate(snapshot.spark.nodes or ())}
         known = {name: at_ms for name, at_ms in reached.items() if at_ms is not None}

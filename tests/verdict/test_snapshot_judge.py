@@ -308,6 +308,19 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
     assert verdict("x") == "unknown"  # another part of the job
 
 
+@pytest.mark.parametrize(("reads", "verdict"), [("s", "stalled"), ("x", "waiting"), ("", "waiting")])
+def test_records_that_a_source_reads_show_that_a_frozen_watermark_is_stalled(reads: str, verdict: str) -> None:
+    """One record from the future, or a key without data: all else is read, and no watermark in the job moves."""
+    judge, found = SnapshotJudge(MINUTE), Verdict("unknown")
+    for second in range(0, 91, 5):
+        of = {"s": [], "w": ["s"], "x": []}
+        tasks = [FlinkVertex(id, id, 1, "RUNNING", of[id], read=second * (id == reads), output_ms=NOW) for id in of]
+        channels = [ChannelView("in-0", NOW, None, "active", records=None, backlog=0)]
+        seen = flink_snapshot(NOW + second * SECOND, {}, tasks, level=Level(watermark_ms=NOW))
+        found = judge.judge(replace(seen, channels=channels)).verdict
+    assert found.verdict == verdict
+
+
 def test_a_channel_is_stuck_once_the_watermark_s_patience_is_over_and_not_before() -> None:
     """Flink's samples call a split stuck if it is the same in two of them, 35 ms after the watermark reached it."""
     judge, seen = SnapshotJudge(10 * SECOND), list[Snapshot]()

@@ -359,6 +359,7 @@ def _vertex(vertex: Vertex, sample: VertexSample, now_ms: int, late: Late, last:
         windowed=sample.windowed,
         taken_per_second=sample.rates.taken,
         sent_per_second=sample.rates.sent,
+        read=sample.rates.read,
         pending=sample.rates.pending,
         drift_ms=max((subtask.drift_ms for subtask in sample.subtasks if subtask.drift_ms is not None), default=None),
         delay_ms=sample.vertex.delay_ms,

@@ -81,8 +81,6 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """The watermark that it had sent in the older sample."""
     delay_ms: int
     """How much later (ms) tasks on the way to the operator send its watermark."""
-    is_ended: bool
-    """Its vertex is FINISHED."""
     is_kept_back: bool
     """Its watermark is behind the one it receives, or the one that its own source sends, by no join's bound."""
     is_unmarked: bool
@@ -264,7 +262,6 @@ def _inputs(
             sent=now.output,
             sent_before=None if before is None else before.output,
             delay_ms=delay_ms + chain_ms,
-            is_ended=own.vertex.status == "FINISHED",
             is_kept_back=is_held or (not is_source and not assigns and _is_behind_its_input(now)),
             is_unmarked=is_silent and not (source_assigns or assigns),
             is_not_assigned=is_silent and (source_assigns or assigns),

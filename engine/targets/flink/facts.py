@@ -148,7 +148,7 @@ def _may_lose_uncounted(vertex: Vertex, graph: Graph, counts: Sequence[int]) -> 
     name of the user's, windows with a second output that have counted none: they count, or use a side output.
     """
     if _SQL.search(vertex.name) or _UNCOUNTED.search(vertex.name):
-        return _UNCOUNTED.search(vertex.name) is not None
+        return _UNCOUNTED.search(vertex.name) is not None and not vertex.untimed
     if not counts or all(counts):
         return not counts and len(vertex.inputs) > 1
     readers = [reader for reader in graph.vertices for edge in reader.inputs if edge.vertex == vertex.id]

@@ -8,7 +8,7 @@ settled, reads all vertices, and reads the time again; if it has changed, the du
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -160,6 +160,19 @@ class JobAnswer(ListedJob, frozen=True, kw_only=True):
     plan: Plan = field(default_factory=Plan)
 
 
+class Task(Struct):
+    """A subtask and the state that it is in."""
+
+    subtask: int
+    status: str
+
+
+class VertexAnswer(Struct):
+    """`/jobs/J/vertices/V`."""
+
+    subtasks: list[Task] = []
+
+
 class BackPressure(Struct, rename={"taken": "end-timestamp"}):
     """`/jobs/J/vertices/V/backpressure`: when the present dump of metrics was requested (epoch ms)."""
 
@@ -292,13 +305,20 @@ class Collector:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
             listing = self._listing(vertex, f"{path}/metrics")
             values = self._rest.metrics(f"{path}/metrics", listing.ids)
-            sample, whole = sample_of(vertex, listing.ids, values)
+            sample, whole = sample_of(vertex, listing.ids, values, self._ended(vertex, path))
             sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
             vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
             if not whole:
                 del self._listings[vertex.id]  # a split has ended, or the task was restarted
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
         return tuple(vertices), all_whole
+
+    def _ended(self, vertex: Vertex, path: str) -> Collection[int]:
+        """Its subtasks that have ended: the JobManager keeps their last metrics until the whole task has."""
+        if vertex.status == "FINISHED":
+            return range(vertex.parallelism)
+        tasks = self._rest.get(path, VertexAnswer).subtasks if vertex.tasks.get("FINISHED") else []
+        return [task.subtask for task in tasks if task.status == "FINISHED"]
 
     def _listing(self, vertex: Vertex, path: str) -> _Listing:
         now = time.monotonic()

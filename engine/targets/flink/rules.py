@@ -171,8 +171,8 @@ def _is_a_little_below(case: SubtaskCase) -> bool:
 
 
 SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
-    Rule("end of the stream", lambda s: s.subtask.sent == MAX or (s.subtask.is_ended and s.subtask.sent is None),
-         "finished", "It sends Flink's last watermark, or its vertex is FINISHED and has no metrics left (F9)."),
+    Rule("end of the stream", lambda s: s.subtask.sent == MAX, "finished",
+         "It has sent Flink's last watermark: it sends it, or is FINISHED (F9)."),
     Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
          "What is not reported is not left out: it may be the lowest."),
     Rule("below what the operator had reached", _was_passed, "left out",

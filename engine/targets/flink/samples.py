@@ -7,7 +7,7 @@ for a space and for `.` `:` `,`, and cuts operators at 80 characters.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -52,6 +52,8 @@ class Vertex(Struct, frozen=True):
     """In how many windows a record may be where SQL makes a row for each of them (`HOP`, `CUMULATE`)."""
     delay_ms: int = 0
     """How much later than it receives its watermark it sends it on: SQL's interval join does, by its bounds."""
+    tasks: dict[str, int] = {}
+    """How many of its subtasks are in each state."""
 
     @property
     def receives(self) -> bool:
@@ -128,6 +130,8 @@ class Rates(Struct, frozen=True):
 
     taken: float | None = None
     sent: float | None = None
+    read: int | None = None
+    """Records that a source has read since the job last began to run."""
     pending: int | None = None
     """Unread records that a source reports; 0 proves nothing."""
 
@@ -218,8 +222,12 @@ _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped")
 _WINDOW = re.compile(r"Window\((\w+)[^,(]*(?:\([^)]*\))?, (\w+)")
 """In a description: the classes that assign windows and that fire them."""
-_SQL_WINDOW = re.compile(r"(?:time_col=\[|GroupWindow\('[^,]*, )([^],)]+)")
-"""The same for SQL: the column of their time."""
+_SQL_TIME = re.compile(
+    r"(?:time_col=\[|GroupWindow\('[^,]*, |(?:OverAggregate|Match)\((?:partitionBy=\[[^]]*\], )?orderBy=\["
+    r"|isRowTime=|order=\[)([^],)]+?)(?: ASC)?[],)]"
+)
+"""The same for SQL: the column of their time, or which time it is."""
+_BY_CLOCK = {"false", "PROCTIME"}
 _CLOCK_COLUMN, _EVENT_COLUMN = re.compile(r"PROCTIME\(\) AS ([^],)]+)"), re.compile(r"rowtime=\[([^],]+)")
 _RECEIVED = "currentInputWatermark"
 
@@ -275,14 +283,19 @@ def _is_end(operator: str, chain: str) -> bool:
     return any(_NEXT not in rest if is_cut else not rest.startswith(_NEXT) for rest in rests)
 
 
-def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> tuple[VertexSample, bool]:
-    """The facts about the vertex from the values, and whether every subtask is present."""
+def sample_of(
+    vertex: Vertex, ids: Sequence[str], values: Mapping[str, str], ended: Collection[int] = ()
+) -> tuple[VertexSample, bool]:
+    """The facts about the vertex from the values, and whether every subtask is present; those that have `ended` have
+    sent Flink's last watermark, whatever the JobManager has kept of them.
+    """
     by_subtask: dict[int, _Values] = {}
     for id, value in values.items():
         if metric := _METRIC.fullmatch(id):
             by_subtask.setdefault(int(metric["subtask"]), _Values()).put(metric, value)
-    subtasks = tuple(by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism))
-    whole = len(values) == len(ids) and all(index in by_subtask for index in range(vertex.parallelism))
+    seen = [by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism)]
+    subtasks = tuple(Subtask(task.index, MAX, MAX, late=task.late) if task.index in ended else task for task in seen)
+    whole = len(values) == len(ids) and all(task.index in by_subtask or task.index in ended for task in seen)
     waits = _HOLDS.search(vertex.name) is not None or COMPACTS in vertex.name
     windowed = waits or any(task.late for task in subtasks)
     return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
@@ -295,9 +308,9 @@ def clock_columns(plan: str) -> set[str]:
 
 def is_untimed(description: str, clock_columns: set[str]) -> bool:
     """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
-    count, by the machine's clock, or by a trigger of the job's own.
+    count, by the machine's clock (in SQL also `OVER` and interval joins), or by a trigger of the job's own.
     """
-    untimed = [name in clock_columns for name in _SQL_WINDOW.findall(description)]
+    untimed = [time in clock_columns | _BY_CLOCK for time in _SQL_TIME.findall(description)]
     for assigner, trigger in _WINDOW.findall(description):
         is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
         untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))
@@ -421,6 +434,7 @@ def rate_names(vertex: Vertex, listed: Iterable[str]) -> dict[str, list[str]]:
     names = {
         "taken": [f"{source}.{_IN_RATE}", f"{source}.{_OUT_RATE}"] if not vertex.inputs else [_IN_RATE],
         "sent": [f"{windows[-1]}.{_OUT_RATE}"] if windows else [_OUT_RATE],
+        "read": [f"{source}.numRecordsIn", f"{source}.numRecordsOut"] if not vertex.inputs else [],
         "pending": [f"{source}.{_PENDING}"] if not vertex.inputs else [],
     }
     return {rate: [name for name in group if name in known] for rate, group in names.items()}
@@ -431,5 +445,5 @@ def rates_of(names: Mapping[str, Sequence[str]], sums: Mapping[str, float]) -> R
     greatest = {
         rate: max((sums[name] for name in group if name in sums), default=None) for rate, group in names.items()
     }
-    pending = greatest.get("pending")
-    return Rates(greatest.get("taken"), greatest.get("sent"), None if pending is None else int(pending))
+    read, pending = (None if (count := greatest.get(name)) is None else int(count) for name in ("read", "pending"))
+    return Rates(greatest.get("taken"), greatest.get("sent"), read, pending)

@@ -6,7 +6,7 @@ import pytest
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot
-from wmtop.engine.targets.flink.facts import FlinkFacts
+from wmtop.engine.targets.flink.facts import FlinkFacts, Late, late_of
 from wmtop.engine.targets.flink.samples import Edge, Graph, JobSample, ListedJob, Subtask, Vertex, VertexSample
 from wmtop.tui.words.watermark import held_for
 
@@ -132,6 +132,13 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
         assert "another --operator" in said.cause
     silent = picture("per hour", operator="day", trouble="no answer from http://jobmanager:8081")
     assert silent.error == "no answer from http://jobmanager:8081"
+
+
+def test_an_interval_join_by_the_clock_drops_no_late_record() -> None:
+    for by_clock in (False, True):
+        join = Vertex("j", "IntervalJoin[39] -> Calc[40]", 1, "RUNNING", untimed=by_clock)
+        facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 0, (join,)), answered_ms=0)
+        assert late_of(facts) == {"j": Late(None, at_least=not by_clock)}
 
 
 def picture(

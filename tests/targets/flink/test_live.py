@@ -168,6 +168,7 @@ def test_the_last_watermark_beside_idle_subtasks_is_not_the_end(flink: Flink) ->
     seen = watching.see(lambda s: bool(s.notes), "it is named")
     assert (seen.ended, seen.job.state, [one.code for one in seen.notes]) == (False, "RUNNING", ["ended_early"])
     assert seen.verdict.verdict == "unknown"
+    assert [one.state for one in seen.channels].count("finished") == 1
 
 
 @pytest.mark.matrix

@@ -18,12 +18,14 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from msgspec.json import encode
 from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.rest import RestError, RestSecurity
 from wmtop.engine.targets.flink.rest import (
     LOGIN_VARIABLE,
     TOKEN_VARIABLE,
+    Collector,
     FlinkRest,
     JobsOverview,
     batches,
@@ -43,6 +45,7 @@ from wmtop.engine.targets.flink.samples import (
     wanted,
 )
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
+from wmtop.engine.watermarks.times import MAX
 
 JOBS = b'{"jobs": []}'
 
@@ -340,6 +343,35 @@ def test_operators_chained_to_a_source_receive_what_the_task_does_not() -> None:
     assert task.input == 4, "the last operator"
 
 
+def test_a_subtask_that_has_ended_while_others_run_is_at_the_end() -> None:
+    """Flink 2.3.0, a bounded source: the JobManager keeps its last metrics, or has none, and the vertex is RUNNING."""
+    vertex = Vertex("s", "Source: in", 3, "RUNNING")
+    values = {f"{index}.Source__in.currentOutputWatermark": "7" for index in (0, 2)}
+    found, whole = sample_of(vertex, list(values), values, [0, 1])
+    assert ([task.output for task in found.subtasks], whole) == ([MAX, MAX, 7], True)
+    found, whole = sample_of(vertex, list(values), values)
+    assert ([task.output for task in found.subtasks], whole) == ([7, None, 7], False)
+
+
+def test_which_subtasks_have_ended_is_asked_where_some_have() -> None:
+    vertex = Vertex("v", "Source: in", 2, "RUNNING", tasks={"FINISHED": 1, "RUNNING": 1})
+    kept = [{"id": f"{index}.Source__in.currentOutputWatermark", "value": "7"} for index in (0, 1)]
+    answers: dict[str, object] = {
+        "/jobs/j/vertices/v/backpressure": {"end-timestamp": 5},
+        "/jobs/j/vertices/v": {"subtasks": [{"subtask": 0, "status": "FINISHED"}, {"subtask": 1, "status": "RUNNING"}]},
+        "/jobs/j/vertices/v/metrics": kept,
+    }
+
+    class Frozen(FlinkRest):
+        def read(self, path: str, content_type: str = "application/json") -> bytes:
+            return encode(answers[path.partition("?")[0]])
+
+    graph = Graph(ListedJob("j", "orders", "RUNNING", 0), 0, (vertex,))
+    found = Collector(Frozen("http://jobmanager:8081", RestSecurity()), lambda _: None).sample(graph, 1_000)
+    assert found is not None
+    assert ([task.output for task in found.vertices[0].subtasks], found.whole) == ([MAX, 7], True)
+
+
 @pytest.mark.parametrize(
     ("window", "rows"),
     [
@@ -374,6 +406,14 @@ def test_in_how_many_windows_a_record_is_a_row_of_its_own(window: str, rows: int
         ("[10]:GroupWindowAggregate(groupBy=[k], window=[TumblingGroupWindow('w$, pt, 2000)], select=[k])", True),
         ("[10]:GroupWindowAggregate(groupBy=[k], window=[TumblingGroupWindow('w$, ts, 2000)], select=[k])", False),
         ("[30]:GroupAggregate(groupBy=[k], select=[k, COUNT(*) AS c])", False),
+        ("[70]:OverAggregate(partitionBy=[k], orderBy=[pt ASC], window=[ ROWS BETWEEN 3 PRECEDING AND NOW])", True),
+        ("[64]:OverAggregate(partitionBy=[k], orderBy=[ts ASC], window=[ RANGE BETWEEN 9 PRECEDING AND NOW])", False),
+        ("[64]:OverAggregate(orderBy=[pt ASC], window=[ ROWS BETWEEN 3 PRECEDING AND CURRENT ROW], select=[k])", True),
+        ("[76]:Match(partitionBy=[k], orderBy=[ts ASC], measures=[FINAL(B.f0) AS c], rowsPerMatch=[ONE ROW])", False),
+        ("[10]:Deduplicate(keep=[FirstRow], key=[k], order=[PROCTIME], outputInsertOnly=[true])", True),
+        ("[7]:Deduplicate(keep=[LastRow], key=[k], order=[ROWTIME], outputInsertOnly=[false])", False),
+        ("[39]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=false, leftLowerBound=-9], where=[])", True),
+        ("[30]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=true, leftLowerBound=-9], where=[])", False),
     ],
 )
 def test_windows_by_the_clock_do_not_wait_for_event_time(window: str, untimed: bool) -> None:
