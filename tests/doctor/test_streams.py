@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, accounts_for, diagnose, explain
-from wmtop.engine.snapshot import Clock, KafkaStreams, Reprocessed, Snapshot
+from wmtop.engine.snapshot import Clock, KafkaStreams, Reprocessed, Snapshot, VerdictName
 
 from ..tui.attached import MINUTE, NOW, streams
 
@@ -208,8 +208,25 @@ def test_nothing_is_judged_of_an_application_that_is_lost() -> None:
     assert "stream-time-stuck" not in found(streams(state="stale"))
 
 
+def all_quiet(verdict: VerdictName) -> Snapshot:
+    """No partition of any task has had a record for twelve minutes."""
+    snapshot = streams(stuck=3)
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    clocks = [replace(clock, verdict=verdict) for clock in target.clocks]
+    views = [replace(view, quiet_ms=12 * MINUTE) for view in snapshot.channels]
+    found = replace(snapshot.verdict, verdict=verdict)
+    return replace(snapshot, channels=views, target=replace(target, clocks=clocks), verdict=found)
+
+
+def test_an_application_without_any_data_has_one_finding() -> None:
+    assert set(found(all_quiet("unknown"))) == {"no-data"}  # not watched long enough for a verdict
+    assert set(found(all_quiet("waiting"))) == {"stream-time-stuck"}
+
+
 def test_no_finding_speaks_of_a_watermark() -> None:
-    for snapshot in (streams(), streams(unread=7), lagging(60_000), streams(stuck=3, window_ms=None)):
+    quiet = all_quiet("unknown")
+    for snapshot in (streams(), streams(unread=7), lagging(60_000), streams(stuck=3, window_ms=None), quiet):
         for finding in diagnose(snapshot, ()):
             said = explain(finding, snapshot, None)
             text = " ".join([said.title, said.impact, said.cause, *said.evidence, *said.fixes])
