@@ -307,13 +307,13 @@ class Restarts:
                 begins = {p: at for p, at in places.items() if at is not None}
                 self._open[task] = Reprocessed(now_ms, time_ms, 0, []), begins
             if task in self._open:
-                self._read(task, inputs, now.times, times_between)
+                self._read(task, inputs, now, times_between)
         return {at: self._seen[task] for task, inputs in tasks.items() if task in self._seen for at in inputs}
 
     def _read(
-        self, task: _Task, inputs: dict[TopicPartition, PartitionFacts], times: Times, times_between: _TimesBetween
+        self, task: _Task, inputs: dict[TopicPartition, PartitionFacts], now: GroupFacts, times_between: _TimesBetween
     ) -> None:
-        seen, begins = self._open[task]
+        (seen, begins), times = self._open[task], now.times
         if _forgotten(times, inputs) != seen.time_ms:
             del self._open[task]
             if task in self._seen:
@@ -325,7 +325,10 @@ class Restarts:
             count = len(found) if is_whole else ends[p] - begins[p]  # markers of transactions are no records
             if not count:
                 continue
-            is_known = is_whole and (self._timed or (p in times and inputs[p].event_ms == times[p].time_ms))
+            # Streams stamps the records of a repartition topic with their event time.
+            is_stamped = p.topic in now.members.topology.repartitions
+            is_stamped |= p in times and inputs[p].event_ms == times[p].time_ms
+            is_known = is_whole and (self._timed or is_stamped)
             least = [*found, *([seen.earliest_ms] if seen.records else [])] if is_known else [None]
             known = [ms for ms in least if ms is not None]
             self._seen[task] = seen = replace(

@@ -26,6 +26,7 @@ class Polls:
     own_ms: int = 0
     """How far the records' own timestamps are ahead of the application's event times."""
     member: str | None = "a"
+    topology: Topology = TOPOLOGY
 
     def __post_init__(self) -> None:
         self._restarts = Restarts(timed=self.timed)
@@ -52,7 +53,7 @@ class Polls:
         now = GroupFacts(
             topics=TopicFacts(partitions=partitions),
             times={p: CommittedTime(ms, self.closed) for p, ms in self.reached.items()},
-            members=Members(topology=TOPOLOGY, owners=owners, members=len(owners)),
+            members=Members(topology=self.topology, owners=owners, members=len(owners)),
         )
         found = self._restarts.note(self._before, now, self.now_ms, self._between)
         self._before = now
@@ -162,11 +163,14 @@ def test_records_that_are_gone_are_counted_by_their_offsets_without_times() -> N
     assert (seen.records, seen.earliest_ms) == (3, None)
 
 
-@pytest.mark.parametrize(("timed", "earliest_ms"), [(False, None), (True, BASE + 12_000)])
-def test_the_records_own_times_count_where_the_user_or_the_stream_time_says_so(
-    timed: bool, earliest_ms: int | None
+@pytest.mark.parametrize(
+    ("timed", "repartitions", "earliest_ms"),
+    [(False, (), None), (True, (), BASE + 12_000), (False, ("orders",), BASE + 12_000)],
+)
+def test_the_records_own_times_count_where_they_are_known_to_be_event_times(
+    timed: bool, repartitions: tuple[str, ...], earliest_ms: int | None
 ) -> None:
-    polls = Polls(timed=timed, own_ms=90_000)
+    polls = Polls(timed=timed, own_ms=90_000, topology=Topology(TOPOLOGY.subtopologies, frozenset(repartitions)))
     restarted(polls)
     seen = polls.read(12)
     assert seen is not None
