@@ -62,7 +62,9 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
         cause=cause,
         evidence=[
             f"Newest record of all {n(len(views), 'channel')}: {span(quiet_ms)} ago",
-            f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}",
+            None
+            if snapshot.clocks
+            else f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}",
             f"The slowest channel is {span(gain_ms)} behind the fastest" if gain_ms and not all_idle else None,
             _missing(max(window.end_ms for window in stranded), level) if stranded else None,
         ],
