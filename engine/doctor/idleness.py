@@ -17,7 +17,7 @@ LOST = 0.001
 SEND_HEARTBEATS = Fix("send-heartbeats", "Let producers send a heartbeat record while they have no data")
 
 
-@rule("no-data", "Windows", "Time", accounts_for=("stalled", "slow", "unknown"))
+@rule("no-data", "Windows", "Time", suppressed_by=("stream-time-stuck",), accounts_for=("stalled", "slow", "unknown"))
 def no_data(facts: DiagnosisInput) -> Finding | None:
     """No channel receives data. The watermark waits until new data arrives.
 
@@ -45,7 +45,8 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
     # Windows that only new data can close.
     stranded = [window for window in opened if reach_ms is None or window.end_ms - 1 > reach_ms]
     all_idle = all(view.state == "idle" for view in views)
-    impact, cause = "The watermark waits until new data arrives", "A watermark advances only with records."
+    what = "stream time" if snapshot.clocks else "watermark"
+    impact, cause = f"The {what} waits until new data arrives", f"A {what} advances only with records."
     if stranded:
         records = n(sum(window.records or 0 for window in stranded), "record")
         impact = f"{n(len(stranded), 'window')} ({records}) cannot fire until new data arrives"
@@ -61,7 +62,9 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
         cause=cause,
         evidence=[
             f"Newest record of all {n(len(views), 'channel')}: {span(quiet_ms)} ago",
-            f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}",
+            None
+            if snapshot.clocks
+            else f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}",
             f"The slowest channel is {span(gain_ms)} behind the fastest" if gain_ms and not all_idle else None,
             _missing(max(window.end_ms for window in stranded), level) if stranded else None,
         ],

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 
-from ..snapshot import ChannelView, Clock, KafkaStreams, Snapshot, WaitingWindow
+from ..snapshot import ChannelView, Clock, KafkaStreams, Reprocessed, Snapshot, WaitingWindow
 from ..text import formatting as f
 from .finding import MAX_NAMED, Finding, Fix, check_channels, n, names, span, stamped, verb
-from .rules import MINUTE, DiagnosisInput, rule
+from .rules import HOUR, MINUTE, DiagnosisInput, rule
 
 FAR_AHEAD_MS = 5 * MINUTE
 """Clocks of machines differ; a stream time further ahead of the clock than this comes from a wrong timestamp."""
@@ -17,6 +17,11 @@ CHECK_KEYS = Fix(
     "check-keys", "Check the keys before the repartition: none of the new records has one that belongs to this task"
 )
 CHECK_TIMES = Fix("check-event-time", "Look at the event times of its new records, and at the TimestampExtractor")
+COMPARE_RESULTS = Fix(
+    "compare-results",
+    "Compare the results of these windows; let readers of the output keep a window's last result, "
+    "or emit with EmitStrategy.onWindowClose()",
+)
 CHECK_RECORD = Fix("check-record", "Find the record and its producer, or reject such times in the TimestampExtractor")
 
 
@@ -364,4 +369,58 @@ def future_stream_time(facts: DiagnosisInput) -> Finding | None:
         cause="A record with a future timestamp set its stream time, which never goes back.",
         evidence=[stamped("Stream time ", first.time_ms)],
         fixes=(CHECK_RECORD,),
+    )
+
+
+@rule("reemitted-windows", "Windows")
+def reemitted_windows(facts: DiagnosisInput) -> Finding | None:
+    """After a restart windows of a Kafka Streams task may come out a second time, with other counts. The commits keep
+    the stream time, but the operators forget it: until a newer record comes they accept records of closed windows.
+
+    Recognised by: another member of the group reads the task's partitions than before, and since then it has processed
+    records while its stream time stayed what it was. A warning where --window and --grace are given and the event times
+    of these records are known: one of them belongs to a window that had been emitted. Not where all belong to windows
+    that were open, nor with EmitStrategy.onWindowClose(), whose commits keep what was emitted. A restart before the
+    first look is not seen. Shown for an hour, and until the stream time advances.
+    What to do: compare the results of these windows. Let the readers of the output keep the last result of a window, or
+    emit with EmitStrategy.onWindowClose().
+    """
+    target = facts.snapshot.target
+    if not isinstance(target, KafkaStreams):
+        return None
+    window_ms, grace_ms = target.streams.window_ms, target.streams.grace_ms or 0
+    anywhere = any(clock.has_windows for clock in target.clocks)
+    found: list[tuple[bool, Clock, Reprocessed]] = []
+    for clock in target.clocks:
+        seen = clock.reprocessed
+        if seen is None or (anywhere and not clock.has_windows):
+            continue
+        if seen.is_over and (facts.now_ms or 0) - seen.since_ms > HOUR:
+            continue
+        first_ms = seen.earliest_ms
+        end_ms = None if window_ms is None or first_ms is None else (first_ms // window_ms + 1) * window_ms
+        if end_ms is None or end_ms <= seen.time_ms - grace_ms:
+            found.append((end_ms is not None, clock, seen))
+    if not found:
+        return None
+    found.sort(key=lambda one: (one[0], one[2].records), reverse=True)
+    is_sure, _, seen = found[0]
+    up_to, records = seen.time_ms - grace_ms, f"{n(seen.records, 'record')} of {names(seen.channels)}"
+    come = "may have come out twice" if seen.is_over else "may come out a second time"
+    known = stamped("The oldest of them is of ", seen.earliest_ms) or "Their event times are not known"
+    return Finding(
+        severity="warning" if is_sure else "info",
+        size=seen.records,
+        channels=tuple(seen.channels),
+        title=f"{_some([clock for _, clock, _ in found])}: windows {come} after a restart",
+        impact=f"{'Second' if anywhere else 'If it has windows, second'} results with other counts, from {records}",
+        cause="The task was restarted or moved to another member. Its operators then know no stream time until a newer "
+        "record comes: they accept records of windows that they have emitted.",
+        evidence=[
+            stamped("Another member since ", seen.since_ms),
+            f"At most {n(seen.records, 'record')} since then without one newer than the stream time",
+            known,
+            stamped("Windows had been emitted up to " if grace_ms else "The stream time was ", up_to),
+        ],
+        fixes=(COMPARE_RESULTS,),
     )

@@ -18,7 +18,7 @@ from ..watermarks.whatif import ChannelLateness, WhatIfIdle
 from ..watermarks.window_operator import FiredWindow
 from .chain import Chain
 from .flink_job import FlinkJob, FlinkVertex
-from .kafka_streams import Clock, KafkaStreams, StreamsApplication, WaitingWindow
+from .kafka_streams import Clock, KafkaStreams, Reprocessed, StreamsApplication, WaitingWindow
 from .spark_query import (
     STATE_SCHEMA,
     BarrelRule,
@@ -61,6 +61,7 @@ __all__ = [
     "Reason",
     "ReasonCode",
     "RecentRow",
+    "Reprocessed",
     "StatefulOperator",
     "StreamsApplication",
     "UnmovedReason",

@@ -21,6 +21,24 @@ class WaitingWindow(Struct, frozen=True):
     channels: list[str]
 
 
+class Reprocessed(Struct, frozen=True):
+    """Records that a task processed after a restart before one was newer than its stream time before it. Its operators
+    forget the stream time at a restart, so they accept records of windows that they have emitted.
+    """
+
+    since_ms: int
+    """When the restart was seen (wall clock, epoch ms)."""
+    time_ms: int
+    """The stream time before the restart."""
+    records: int
+    """How many, at most."""
+    channels: list[str]
+    earliest_ms: int | None = None
+    """The least of their event times; None: not known."""
+    is_over: bool = False
+    """The stream time has advanced since: what was accepted again has come out."""
+
+
 class Clock(Struct, frozen=True):
     """The clock of a task: the greatest event time processed from any of its input partitions."""
 
@@ -45,6 +63,8 @@ class Clock(Struct, frozen=True):
     """None: none waits, or not known without `--window` and `--grace`."""
     waiting_count: int | None = None
     """How many windows may have records and wait."""
+    reprocessed: Reprocessed | None = None
+    """None: nothing of the kind was seen; a restart before the first look is not."""
 
 
 class StreamsApplication(Struct, frozen=True):

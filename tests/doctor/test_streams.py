@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, accounts_for, diagnose, explain
-from wmtop.engine.snapshot import Clock, KafkaStreams, Snapshot
+from wmtop.engine.snapshot import Clock, KafkaStreams, Reprocessed, Snapshot, VerdictName
 
 from ..tui.attached import MINUTE, NOW, streams
 
@@ -155,13 +155,78 @@ def test_a_stream_time_far_ahead_of_the_clock_closed_windows_early(ahead_ms: int
         assert (finding.severity, finding.channels) == ("critical", ("orders-1",))
 
 
+def reprocessed(ago_ms: int = MINUTE, **known: Any) -> Reprocessed:
+    """Three records after a restart at which the stream time was four seconds before now."""
+    return Reprocessed(
+        **{"since_ms": NOW - ago_ms, "time_ms": NOW - 4_000, "records": 3, "channels": ["orders-1"]} | known
+    )
+
+
+@pytest.mark.parametrize(
+    ("window_ms", "earliest_ms", "severity"),
+    [
+        (10_000, NOW - 60_000, "warning"),
+        (10_000, NOW - 5_000, None),  # its window was open
+        (10_000, None, "info"),
+        (None, NOW - 60_000, "info"),
+    ],
+)
+def test_records_of_emitted_windows_after_a_restart_may_bring_them_out_again(
+    window_ms: int | None, earliest_ms: int | None, severity: str | None
+) -> None:
+    seen = reprocessed(earliest_ms=earliest_ms)
+    snapshot = changed(streams(stuck=0, window_ms=window_ms), "0_1", reprocessed=seen)
+    finding = found(snapshot).get("reemitted-windows")
+    assert (finding and finding.severity) == severity
+    if finding is not None:
+        said = explain(finding, snapshot, None)
+        assert "task 0_1" in said.title
+        assert "may" in said.title
+        assert "3 records of orders-1" in said.impact
+        assert said.impact.startswith("If it has windows")
+
+
+def test_only_tasks_with_windows_are_named_where_some_are_known_to_have_them() -> None:
+    snapshot = changed(streams(stuck=0), "0_1", reprocessed=reprocessed())
+    assert "reemitted-windows" in found(changed(snapshot, "0_1", has_windows=True))
+    assert "reemitted-windows" not in found(changed(snapshot, "1_0", has_windows=True))
+
+
+@pytest.mark.parametrize(
+    ("is_over", "ago_ms", "is_found"),
+    [(True, 59 * MINUTE, True), (True, 61 * MINUTE, False), (False, 300 * MINUTE, True)],
+)
+def test_windows_that_came_out_again_are_reported_for_an_hour(is_over: bool, ago_ms: int, is_found: bool) -> None:
+    snapshot = changed(streams(stuck=0), "0_1", reprocessed=reprocessed(ago_ms, is_over=is_over))
+    finding = found(snapshot).get("reemitted-windows")
+    assert (finding is not None) is is_found
+    assert finding is None or ("come out twice" in finding.title) is is_over
+
+
 def test_nothing_is_judged_of_an_application_that_is_lost() -> None:
     assert "stream-time-stuck" not in found(streams(), lost="the broker is gone")
     assert "stream-time-stuck" not in found(streams(state="stale"))
 
 
+def all_quiet(verdict: VerdictName) -> Snapshot:
+    """No partition of any task has had a record for twelve minutes."""
+    snapshot = streams(stuck=3)
+    target = snapshot.target
+    assert isinstance(target, KafkaStreams)
+    clocks = [replace(clock, verdict=verdict) for clock in target.clocks]
+    views = [replace(view, quiet_ms=12 * MINUTE) for view in snapshot.channels]
+    found = replace(snapshot.verdict, verdict=verdict)
+    return replace(snapshot, channels=views, target=replace(target, clocks=clocks), verdict=found)
+
+
+def test_an_application_without_any_data_has_one_finding() -> None:
+    assert set(found(all_quiet("unknown"))) == {"no-data"}  # not watched long enough for a verdict
+    assert set(found(all_quiet("waiting"))) == {"stream-time-stuck"}
+
+
 def test_no_finding_speaks_of_a_watermark() -> None:
-    for snapshot in (streams(), streams(unread=7), lagging(60_000), streams(stuck=3, window_ms=None)):
+    quiet = all_quiet("unknown")
+    for snapshot in (streams(), streams(unread=7), lagging(60_000), streams(stuck=3, window_ms=None), quiet):
         for finding in diagnose(snapshot, ()):
             said = explain(finding, snapshot, None)
             text = " ".join([said.title, said.impact, said.cause, *said.evidence, *said.fixes])

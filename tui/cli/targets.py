@@ -10,7 +10,7 @@ from msgspec import Struct
 from ...engine.feed import run_directory
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
-from ...engine.snapshot import Snapshot
+from ...engine.snapshot import KafkaStreams, Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets.own import (
     Recording,
@@ -200,8 +200,9 @@ def what_was_read(opened: OpenedTarget, snapshot: Snapshot, reader: RecordingRea
         return f"recording{moment}, ends {stamp(reader.span_ms[1], shown_zone())}"
     if isinstance(opened, RunningEngine):
         return "running engine"
-    source = snapshot.source
-    kind = "" if source is None else source.kind
+    if isinstance(snapshot.target, KafkaStreams):
+        return "Kafka Streams application"
+    kind = "" if snapshot.source is None else snapshot.source.kind
     return {"flink": "Flink job", "topic": "Kafka topic", "group": "consumer group"}.get(kind, kind)
 
 

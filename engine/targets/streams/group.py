@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from kafka.protocol.admin import DescribeGroupsRequest  # pyright: ignore[reportMissingTypeStubs]
@@ -11,18 +11,22 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Commit, TopicPartition
+from ...kafka.cluster import Cluster, Commit, Positions, TopicPartition
+from ...snapshot import Reprocessed
 from ...system.errors import RunError, UsageError
 from ...system.json_path import JsonPath
-from ..topic import TopicFacts
-from ..topic.broker import TOPIC_EVERY_S, TopicTap
-from .clocks import CommittedTime, Topology, assigned_tasks, decode_metadata
+from ..topic import PartitionFacts, TopicFacts
+from ..topic.broker import MAX_BACK, TOPIC_EVERY_S, TopicTap
+from .clocks import CommittedTime, Times, Topology, assigned_tasks, channel_of, decode_metadata
 
 _HERE = sys.modules[__package__ or ""]
 NAMES_EVERY_S = 60.0
 """Seconds between two looks at the names of all topics, for changelogs."""
 _SUPPRESS = "KTABLE-SUPPRESS-STATE-STORE"
 _REPARTITION, _CHANGELOG = "-repartition", "-changelog"
+_Task = tuple[str, int]
+_TimesBetween = Callable[[Positions, Positions], dict[TopicPartition, list[int | None]]]
+"""The event times of the records from one offset up to another."""
 
 
 class StreamsGroupDescribeRequest(ApiMessage, load_json=_HERE):
@@ -42,6 +46,8 @@ class Members(Struct, frozen=True):
     is_streams: bool = False
     """The protocol itself says that it is a Kafka Streams application."""
     topology: Topology = Topology()
+    owners: dict[TopicPartition, str] = {}
+    """The id of the member that reads a partition; while the group rebalances, the one before."""
     stores: frozenset[str] = frozenset()
     """The stores that changelogs name."""
 
@@ -56,6 +62,8 @@ class GroupFacts(Struct, frozen=True, kw_only=True):
     is_streams: bool = False
     """It is, or has been since it is watched, a Kafka Streams application."""
     members: Members = Members()
+    reprocessed: dict[TopicPartition, Reprocessed] = {}
+    """What its task processed again after a restart, by partition."""
 
 
 class GroupTap:
@@ -69,6 +77,8 @@ class GroupTap:
         self._looked_s = self._named_s = float("-inf")
         self._changelogs: frozenset[str] = frozenset()
         self._last = GroupFacts()
+        self._positions: Positions = {}
+        self._restarts = Restarts(timed=path is not None)
 
     @property
     def facts(self) -> GroupFacts:
@@ -110,14 +120,21 @@ class GroupTap:
         commits = cluster.commits(self._group)
         topics = {partition.topic for partition in commits}
         watched = {partition.topic for partition in self._last.topics.partitions}
-        if time.monotonic() - self._looked_s > TOPIC_EVERY_S or not topics <= watched:
+        positions = {partition: commit.offset for partition, commit in commits.items()}
+        # Whoever committed must be known at once: a new owner's clock begins with its first record.
+        is_due = time.monotonic() - self._looked_s > TOPIC_EVERY_S or positions != self._positions
+        if is_due or not topics <= watched:
             self._tap.watch(self._look(cluster, commits))
-        found = self._tap.poll({partition: commit.offset for partition, commit in commits.items()})
+        self._positions = positions
+        found = self._tap.poll(positions)
         if found.trouble is not None:  # its positions are not of these commits
             raise RunError(found.trouble)
         found = replace(found, members=self._last.members.members)
         times = _times(commits)
-        return replace(self._last, topics=found, times=times, is_streams=self._last.is_streams or bool(times))
+        is_streams = self._last.is_streams or bool(times)
+        facts = replace(self._last, topics=found, times=times, is_streams=is_streams)
+        now_ms = time.time_ns() // 1_000_000
+        return replace(facts, reprocessed=self._restarts.note(self._last, facts, now_ms, self._tap.times_between))
 
     def _look(self, cluster: Cluster, commits: dict[TopicPartition, Commit]) -> list[str]:
         """Look up members, tasks and topics; the group's topics that exist."""
@@ -161,6 +178,7 @@ class GroupTap:
             members=len(found.members) if found.protocol_type else None,  # it never had any: something else commits
             is_streams=is_streams,
             topology=topology if topology.subtopologies else before.topology,
+            owners=_owners(found.members) or before.owners,
         )
 
     def _topology(self, members: Iterable[Any]) -> Topology:
@@ -198,6 +216,7 @@ class GroupTap:
             members=len(found.members),
             is_streams=True,
             topology=topology,
+            owners=_owners_of_tasks(found.members, topology) or before.owners,
             stores=frozenset(map(self._store, changelogs)) if parts else before.stores,
         )
 
@@ -235,5 +254,96 @@ def _times(commits: dict[TopicPartition, Commit]) -> dict[TopicPartition, Commit
     return {partition: time for partition, time in decoded.items() if time is not None}
 
 
+def _owners(members: Iterable[Any]) -> dict[TopicPartition, str]:
+    return {at: str(member.member_id) for member in members for at in assigned_tasks(member.member_assignment)}
+
+
+def _owners_of_tasks(members: Iterable[Any], topology: Topology) -> dict[TopicPartition, str]:
+    owners = {
+        (str(task.subtopology_id), number): str(member.member_id)
+        for member in members
+        for task in member.assignment.active_tasks
+        for number in task.partitions
+    }
+    return {
+        TopicPartition(topic, number): owner
+        for (part, number), owner in owners.items()
+        for topic, read_by in topology.subtopologies.items()
+        if read_by == part
+    }
+
+
 def _read_by(part: Any) -> list[str]:
     return [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
+
+
+class Restarts:
+    """Which tasks were restarted or moved to another member while they were watched, and what they read then."""
+
+    def __init__(self, *, timed: bool) -> None:
+        """`timed`: the user says where in a record its event time is."""
+        self._timed = timed
+        self._owners: dict[_Task, str] = {}
+        self._open: dict[_Task, tuple[Reprocessed, Positions]] = {}
+        """Those whose operators have seen nothing newer since, and up to where their records were looked at."""
+        self._seen: dict[_Task, Reprocessed] = {}
+
+    def note(
+        self, before: GroupFacts, now: GroupFacts, now_ms: int, times_between: _TimesBetween
+    ) -> dict[TopicPartition, Reprocessed]:
+        """What each partition's task reprocessed, as of the facts of two polls, the later at `now_ms` (epoch ms)."""
+        tasks: dict[_Task, dict[TopicPartition, PartitionFacts]] = {}
+        for one in now.topics.partitions:
+            at = TopicPartition(one.topic, one.partition)
+            tasks.setdefault((now.members.topology.place(at), at.partition), {})[at] = one
+        owners = now.members.owners
+        for task, inputs in tasks.items():
+            owner = next((owners[p] for p in inputs if p in owners), None) if now.members.members != 0 else ""
+            last = self._owners.get(task)
+            if owner is not None:
+                self._owners[task] = owner
+            if owner and last not in (None, owner) and (time_ms := _forgotten(before.times, inputs)) is not None:
+                places = {TopicPartition(p.topic, p.partition): p.position for p in before.topics.partitions}
+                begins = {p: at for p, at in places.items() if at is not None}
+                self._open[task] = Reprocessed(now_ms, time_ms, 0, []), begins
+            if task in self._open:
+                self._read(task, inputs, now, times_between)
+        return {at: self._seen[task] for task, inputs in tasks.items() if task in self._seen for at in inputs}
+
+    def _read(
+        self, task: _Task, inputs: dict[TopicPartition, PartitionFacts], now: GroupFacts, times_between: _TimesBetween
+    ) -> None:
+        (seen, begins), times = self._open[task], now.times
+        if _forgotten(times, inputs) != seen.time_ms:
+            del self._open[task]
+            if task in self._seen:
+                self._seen[task] = replace(self._seen[task], is_over=True)
+            return
+        ends = {p: at for p, one in inputs.items() if (at := one.position) is not None and at > begins.get(p, at)}
+        for p, found in times_between(begins, ends).items():
+            is_whole = inputs[p].first <= begins[p] and ends[p] - begins[p] <= MAX_BACK
+            count = len(found) if is_whole else ends[p] - begins[p]  # markers of transactions are no records
+            if not count:
+                continue
+            # Streams stamps the records of a repartition topic with their event time.
+            is_stamped = p.topic in now.members.topology.repartitions
+            is_stamped |= p in times and inputs[p].event_ms == times[p].time_ms
+            is_known = is_whole and (self._timed or is_stamped)
+            least = [*found, *([seen.earliest_ms] if seen.records else [])] if is_known else [None]
+            known = [ms for ms in least if ms is not None]
+            self._seen[task] = seen = replace(
+                seen,
+                records=seen.records + count,
+                channels=sorted({*seen.channels, channel_of(p)}),
+                earliest_ms=min(known) if len(known) == len(least) else None,
+            )
+        self._open[task] = seen, begins | ends
+
+
+def _forgotten(times: Times, partitions: Iterable[TopicPartition]) -> int | None:
+    """The stream time that the operators of a task forget at a restart; None: not known, or its commits also say what
+    has been emitted (onWindowClose), which is not forgotten.
+    """
+    known = [times[p] for p in partitions if p in times]
+    reached = [each.time_ms for each in known if each.time_ms is not None]
+    return None if any(each.closed_to_ms for each in known) else max(reached, default=None)

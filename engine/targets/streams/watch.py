@@ -123,6 +123,8 @@ class GroupWatch(Target[GroupFacts]):
         state: EngineState = "live" if trouble is None else "stale"
         partitions = [TopicPartition(p.topic, p.partition) for p in topics.partitions]
         empty = {TopicPartition(p.topic, p.partition) for p in topics.partitions if p.end == 0}
+        again = {channel_of(partition): seen for partition, seen in facts.reprocessed.items()}
+        clocks = clocks_of(partitions, facts.times, members.topology, self._rule, empty)
         stores = members.stores | {store for each in facts.times.values() for store in each.closed_to_ms}
         return Snapshot(
             name=name,
@@ -135,7 +137,7 @@ class GroupWatch(Target[GroupFacts]):
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
             target=KafkaStreams(
-                clocks=clocks_of(partitions, facts.times, members.topology, self._rule, empty),
+                clocks=[replace(clock, reprocessed=again.get(clock.channels[0])) for clock in clocks],
                 streams=StreamsApplication(
                     id=self._group,
                     protocol=members.protocol,

@@ -90,6 +90,12 @@ class TopicTap:
             self._last = replace(self._last, trouble=str(error))
         return self._last
 
+    def times_between(self, begins: Positions, ends: Positions) -> dict[TopicPartition, list[int | None]]:
+        """The event times (ms) of the records from one offset up to another, by partition: of the last `MAX_BACK`."""
+        back = {p: min(MAX_BACK, end - begins[p]) for p, end in ends.items()}
+        tails = self._peek.tails(ends, begins, back)
+        return {p: [self._time_of(record) for record in tails.get(p, ())] for p in ends}
+
     def close(self) -> None:
         """Disconnect."""
         self._peek.close()

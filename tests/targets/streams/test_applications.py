@@ -174,6 +174,40 @@ def test_an_application_is_recognised_before_its_first_commit(
     app.until(lambda seen: seen.clocks[1].time_ms == BASE_MS)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+@matrix
+def test_a_window_that_comes_out_twice_after_a_restart_is_found(
+    cluster: Cluster, start: StartApplication, protocol: str
+) -> None:
+    topic, now_ms = cluster.topic(1), time.time_ns() // 1_000_000
+    begin = now_ms - now_ms % WINDOW_MS - 60_000  # old records would expire in the application's own topics
+    app = start([topic], mode="suppress", **({} if protocol == "classic" else {"protocol": protocol}))
+    sent = Record(topic, 0, begin + 30_000, "k")
+    cluster.send(Record(topic, 0, begin, "k"), sent)
+    app.all_read(sent)
+    first = Emitted("k", begin + WINDOW_MS)
+    assert cluster.emitted(app.out) == [first]
+    app.stop()
+    app.start()
+    cluster.send(Record(topic, 0, begin + 1_000, "k"))
+    seen = app.until(lambda seen: seen.clocks[0].reprocessed)
+    [finding] = [finding for finding in diagnose(seen, []) if finding.code == "reemitted-windows"]
+    assert (finding.severity, finding.channels) == ("warning", (f"{topic}-0",))
+    cluster.send(Record(topic, 0, begin + 31_000, "k"))
+    seen = app.until(lambda seen: seen.clocks[0].time_ms == begin + 31_000)
+    assert cluster.emitted(app.out) == [first, first]
+    [finding] = [finding for finding in diagnose(seen, []) if finding.code == "reemitted-windows"]
+
+    # A restart after which only newer records come brings nothing out again.
+    app.stop()
+    app.start()
+    reported = seen.clocks[0].reprocessed
+    cluster.send(Record(topic, 0, begin + 32_000, "k"))
+    seen = app.until(lambda seen: seen.clocks[0].time_ms == begin + 32_000)
+    assert seen.clocks[0].reprocessed == reported
+    assert cluster.emitted(app.out) == [first, first]
+
+
 @matrix
 def test_the_offered_command_frees_the_window(
     cluster: Cluster, start: StartApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
