@@ -49,12 +49,16 @@ _T = TypeVar("_T")
 
 
 class RestError(Exception):
-    """The server gave no usable answer: one line says why; `status` is None without an HTTP answer."""
+    """The server gave no usable answer: one line says why; `status` is None without an HTTP answer.
 
-    def __init__(self, text: str, status: int | None = None) -> None:
+    `is_slow`: it is there, and did not answer in time.
+    """
+
+    def __init__(self, text: str, status: int | None = None, *, is_slow: bool = False) -> None:
         # A proxy's redirect may contain control characters that a terminal would obey.
         super().__init__(printable(text))
         self.status = status
+        self.is_slow = is_slow
 
 
 class RestSecurity(Struct, frozen=True):
@@ -163,7 +167,9 @@ class Rest:
         except (urllib3.exceptions.HTTPError, HTTPException) as error:
             if time.monotonic() >= until:
                 raise RestError(f"{self.base}{path} is not complete after {within_s:g}s: this is not read") from None
-            raise RestError(f"no answer from {self.base}: {self._with_hint(_reason(error))}") from None
+            is_slow = isinstance(error, urllib3.exceptions.ReadTimeoutError)
+            text = f"no answer from {self.base}: {self._with_hint(_reason(error))}"
+            raise RestError(text, is_slow=is_slow) from None
         finally:
             if answer is not None:
                 answer.close()

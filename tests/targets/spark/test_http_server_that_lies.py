@@ -286,6 +286,28 @@ def test_a_server_that_is_not_ready_is_asked_again(
         open_target(server.address)
 
 
+def test_a_server_whose_first_answer_takes_long_is_asked_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applications, may_answer = "/api/v1/applications", threading.Event()
+
+    def hangs(handler: BaseHTTPRequestHandler) -> None:
+        may_answer.wait(60.0)
+        handler.close_connection = True
+
+    monkeypatch.setattr(rest, "TIMEOUT_S", 0.2)
+    usual, server.answers[applications] = server.answers[applications], hangs
+    with refused(NotReadyError, "", server.address.removeprefix("spark+")):
+        open_target(server.address)
+
+    def is_up(line: str) -> None:
+        server.answers[applications] = usual
+
+    monkeypatch.setattr(opening, "READY_WITHIN_S", 60.0)
+    assert open_target(server.address, say=is_up).name == "orders"
+    may_answer.set()
+
+
 def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(server: Server) -> None:
     server.be_driver()
     opened = open_target(server.address)
