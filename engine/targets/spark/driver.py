@@ -11,6 +11,7 @@ import json
 import re
 import time
 from datetime import UTC, datetime
+from itertools import takewhile
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
@@ -221,10 +222,10 @@ class DriverReports(Reports, RemoteFiles):
     def _add(self, execution: Execution, *, id: str, run_id: str, batch: int) -> None:
         name = execution.description.partition("\n")[0].strip() or None
         if run_id not in self._batches:
-            for other in self._queries.facts():
-                if other.id == id and other.run_id != run_id and not other.ended:  # a query runs once at a time
-                    self._queries.apply(QueryTerminated(id, other.run_id))
             self._queries.apply(QueryStarted(id, run_id, name))
+            for other in takewhile(lambda one: one.run_id != run_id, self._queries.facts()):
+                if other.id == id and not other.ended:  # a query runs once at a time
+                    self._queries.apply(QueryTerminated(id, other.run_id))
         batches = self._batches.setdefault(run_id, {})
         known = batches.get(batch)
         if known is None and execution.root_execution_id in (None, execution.id):

@@ -286,9 +286,7 @@ def test_a_server_that_is_not_ready_is_asked_again(
         open_target(server.address)
 
 
-def test_a_server_whose_first_answer_takes_long_is_asked_again(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_whose_first_answer_takes_long_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     applications, may_answer = "/api/v1/applications", threading.Event()
 
     def hangs(handler: BaseHTTPRequestHandler) -> None:
@@ -318,6 +316,29 @@ def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(
         assert watch.poll().report.trouble is None
         server.answers[EXECUTIONS] = (404, "text/plain", b"no such app: app-1")
         assert "no such app" in watch.poll().report.trouble
+
+
+def test_a_query_that_was_started_again_runs(server: Server) -> None:
+    server.be_driver()
+    later = "9f7b7aca-04c7-4614-b999-3f15ac27b764"
+    rows = (
+        f'<tr><td>orders</td><td>{status}</td><td>{RUN}</td><td><a href="/StreamingQuery/statistics?id={run}">{run}</a>'
+        f"</td></tr>"
+        for run, status in ((later, "RUNNING"), (RUN, "FINISHED"))
+    )
+    server.answers["/StreamingQuery/"] = (200, "text/html", f"Active Streaming Queries (1){''.join(rows)}".encode())
+    batches = [
+        {"id": n, "status": "COMPLETED", "description": f"orders\nid = {RUN}\nrunId = {run}\nbatch = {n}"}
+        for n, run in enumerate((RUN, later))
+    ]
+    server.answers[EXECUTIONS] = (200, JSON, json.dumps(batches).encode())
+    server.answers["/api/v1/applications/app-1/sql/1"] = (200, JSON, json.dumps(batches[1]).encode())
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        run = watch.poll().run
+        assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
 
 
 def test_the_newest_attempt_is_read_or_the_wanted_one(server: Server) -> None:
