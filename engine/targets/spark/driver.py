@@ -257,7 +257,14 @@ class DriverReports(Reports, RemoteFiles):
         if run.progress is None and not ended:
             self._read_forgotten(run)
         if newest >= 0 and batches[newest].root.status == "RUNNING" and (began_ms := batches[newest].root.began_ms):
-            self._queries.began(run.run_id, RunningBatch(newest, began_ms))
+            running = RunningBatch(newest, began_ms, self._in_force(run, newest, batches[newest].root.id))
+            self._queries.began(run.run_id, running)
+
+    def _in_force(self, run: QueryRun, batch: int, id: int) -> int | None:
+        """The watermark in force in the batch that runs, by the plan of its execution; None: not shown."""
+        if run.running is not None and run.running.batch == batch:
+            return run.running.watermark_ms  # a plan is the same from the batch's start
+        return in_force_of(lines_of_formatted(self._execution(id).plan_description)) or None
 
     def _progress(
         self, run: QueryRun, number: int, batch: SqlBatch, root: Execution, watermark: "int | UnsetType"

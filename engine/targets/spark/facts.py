@@ -237,6 +237,8 @@ class RunningBatch(Struct, frozen=True):
 
     batch: int
     since_ms: int
+    watermark_ms: int | None = None
+    """The watermark in force in it (epoch ms), where its plan shows that."""
 
 
 class QueryRun(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wmtop.engine.system import rest
@@ -339,6 +340,34 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
         watch.open()
         run = watch.poll().run
         assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
+
+
+@pytest.mark.parametrize("in_force_ms", [30_000, None])
+def test_the_watermark_in_force_in_a_batch_that_runs_is_its_own(server: Server, in_force_ms: int | None) -> None:
+    server.be_driver()
+
+    def batch(number: int, status: str, operator: str, in_force_ms: int | None) -> dict[str, Any]:
+        return {
+            "id": number, "status": status, "submissionTime": "2026-01-01T00:00:00.000GMT",
+            "description": f"orders\nid = {RUN}\nrunId = {RUN}\nbatch = {number}",
+            "planDescription": f"== Physical Plan ==\nWrite (2)\n+- {operator} (1)\n\n\n"
+            f"(1) {operator}\nArguments: [a], state info [ checkpoint = x, runId = 1, opId = 0, ver = 1], "
+            f"Append, 1, {in_force_ms}, 2\n\n(2) Write\nArguments: x\n\n",
+        }  # fmt: skip
+
+    operator = "StateStoreSave" if in_force_ms else "Project"
+    batches = [batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, "RUNNING", operator, in_force_ms)]
+    server.answers[EXECUTIONS] = (200, JSON, json.dumps(batches).encode())
+    for one in batches:
+        server.answers[f"/api/v1/applications/app-1/sql/{one['id']}"] = (200, JSON, json.dumps(one).encode())
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        for _ in range(2):
+            seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
+            assert (seen.batch, seen.spark.batch_watermark_ms) == (1, in_force_ms)
+            assert seen.level.watermark_ms == (in_force_ms or 15_000)
 
 
 def test_the_newest_attempt_is_read_or_the_wanted_one(server: Server) -> None:
