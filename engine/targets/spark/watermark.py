@@ -35,9 +35,8 @@ def watermark_of(
     never_moved = _never_moved(facts, nodes, watermark_ms)
     progress = facts.progress
     reported_ms = facts.begun.watermark_ms if facts.begun else progress and progress.watermark_ms
-    in_force_ms = reported_ms
-    if facts.running is not None:  # what a driver shows of the batch that runs, it shows in that batch's plan
-        in_force_ms = facts.running.watermark_ms if facts.is_by_driver else watermark_ms
+    running_ms = facts.running.watermark_ms if facts.running is not None and facts.is_by_driver else watermark_ms
+    in_force_ms = reported_ms if facts.running is None else running_ms
     max_event_ms = facts.run.max_event_ms if nodes.only is not None else None
     # Only where the last reported batch is the last committed one, the reports and the watermark agree.
     is_settled = progress is not None and (facts.checkpoint is None or facts.checkpoint.committed == progress.batch)
