@@ -256,10 +256,8 @@ class DriverReports(Reports, RemoteFiles):
             self._read_forgotten(run)
         is_new = newest >= 0 and (run.running is None or run.running.batch != newest)
         if is_new and batches[newest].root.status == "RUNNING" and (began_ms := batches[newest].root.began_ms):
-            text = self._execution(batches[newest].root.id).plan_description
-            self._queries.began(
-                run.run_id, RunningBatch(newest, began_ms, in_force_of(lines_of_formatted(text)) or None)
-            )
+            lines = lines_of_formatted(self._execution(batches[newest].root.id).plan_description)
+            self._queries.began(run.run_id, RunningBatch(newest, began_ms, in_force_of(lines) or None))
 
     def _progress(
         self, run: QueryRun, number: int, batch: SqlBatch, root: Execution, watermark: "int | UnsetType"

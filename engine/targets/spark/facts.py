@@ -401,7 +401,7 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def running(self) -> RunningBatch | None:
-        """The batch that the query reports to be running, if the checkpoint does not have it yet (real-time: never)."""
+        """The batch that the query reports to be running, not yet in the checkpoint; in real-time mode any."""
         running, shown = self.run.running, self.stored.batch
         is_new = running is not None and not self.run.ended and (shown is None or running.batch > shown)
         return running if is_new else None
