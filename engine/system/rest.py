@@ -49,12 +49,12 @@ _T = TypeVar("_T")
 
 
 class RestError(Exception):
-    """The server gave no usable answer: one line says why; `status` is None without an HTTP answer."""
+    """No usable answer: one line says why; `status` is None without an HTTP answer, `is_slow`: not given in time."""
 
-    def __init__(self, text: str, status: int | None = None) -> None:
+    def __init__(self, text: str, status: int | None = None, *, is_slow: bool = False) -> None:
         # A proxy's redirect may contain control characters that a terminal would obey.
         super().__init__(printable(text))
-        self.status = status
+        self.status, self.is_slow = status, is_slow
 
 
 class RestSecurity(Struct, frozen=True):
@@ -163,7 +163,8 @@ class Rest:
         except (urllib3.exceptions.HTTPError, HTTPException) as error:
             if time.monotonic() >= until:
                 raise RestError(f"{self.base}{path} is not complete after {within_s:g}s: this is not read") from None
-            raise RestError(f"no answer from {self.base}: {self._with_hint(_reason(error))}") from None
+            text = f"no answer from {self.base}: {self._with_hint(_reason(error))}"
+            raise RestError(text, is_slow=isinstance(error, urllib3.exceptions.ReadTimeoutError)) from None
         finally:
             if answer is not None:
                 answer.close()

@@ -263,11 +263,12 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
     what = "of the query, for the next batch"
     if spark.frozen_ms is not None:
         what = f"frozen after a restart: {f.duration(spark.frozen_ms)} of event time to go"
-    if spark.watermark_ms is None and spark.batch_watermark_ms is not None:
-        return f"of the query, in {'the last batch' if batch is None else f'batch {batch:,}'}; the next {f.ELSEWHERE}"
+    number = "the last batch" if batch is None else f"batch {batch:,}"
+    if spark.watermark_ms is None and snapshot.level.watermark_ms is not None:
+        used_in = "an earlier batch" if spark.batch_watermark_ms is None else number
+        return f"of the query, in {used_in}; the next {f.ELSEWHERE}"
     if spark.batch_watermark_ms is None or spark.batch_watermark_ms == spark.watermark_ms:
         return what
-    number = "the last batch" if batch is None else f"batch {batch:,}"
     return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, reference_ms(snapshot))}"
 
 

@@ -38,7 +38,6 @@ from .plan import STATEFUL, in_force_of, lines_of_formatted, read_plan
 from .queries import BATCH_OF, Queries
 from .reports import RemoteFiles, Reports, choose, name_in, report_of, sure_of
 
-EVERY_S = 1.0
 _STATUS_EVERY_S = 10.0
 """Seconds between two looks at the page that says which queries run."""
 _FIRST_BATCHES = 20
@@ -123,7 +122,7 @@ class SqlBatch(Struct):
 class DriverReports(Reports, RemoteFiles):
     """What a driver shows of its queries; `wanted` is the name or id of one. Also the `RemoteFiles` of its watch."""
 
-    every_s = EVERY_S
+    every_s = 1.0
 
     def __init__(self, rest: Rest, app: str, app_id: str, wanted: str | None = None) -> None:
         self._rest = rest
@@ -221,8 +220,8 @@ class DriverReports(Reports, RemoteFiles):
     def _add(self, execution: Execution, *, id: str, run_id: str, batch: int) -> None:
         name = execution.description.partition("\n")[0].strip() or None
         if run_id not in self._batches:
-            for other in self._queries.facts():
-                if other.id == id and other.run_id != run_id and not other.ended:  # a query runs once at a time
+            for other in self._queries.facts():  # a query runs once at a time, and older executions are added first
+                if other.id == id and other.run_id in self._batches and not other.ended:
                     self._queries.apply(QueryTerminated(id, other.run_id))
             self._queries.apply(QueryStarted(id, run_id, name))
         batches = self._batches.setdefault(run_id, {})
@@ -255,8 +254,10 @@ class DriverReports(Reports, RemoteFiles):
             del batches[number]
         if run.progress is None and not ended:
             self._read_forgotten(run)
-        if newest >= 0 and batches[newest].root.status == "RUNNING" and (began_ms := batches[newest].root.began_ms):
-            self._queries.began(run.run_id, RunningBatch(newest, began_ms))
+        is_new = newest >= 0 and (run.running is None or run.running.batch != newest)
+        if is_new and batches[newest].root.status == "RUNNING" and (began_ms := batches[newest].root.began_ms):
+            lines = lines_of_formatted(self._execution(batches[newest].root.id).plan_description)
+            self._queries.began(run.run_id, RunningBatch(newest, began_ms, in_force_of(lines) or None))
 
     def _progress(
         self, run: QueryRun, number: int, batch: SqlBatch, root: Execution, watermark: "int | UnsetType"
@@ -266,7 +267,6 @@ class DriverReports(Reports, RemoteFiles):
         has_state = not root.plan_description or STATEFUL in root.plan_description
         if states is None or (has_state and not states):
             self._uncounted.add(run.run_id)
-        at_ms = None if watermark is UNSET else watermark
         return BatchProgress(
             id=run.id,
             run_id=run.run_id,
@@ -274,7 +274,7 @@ class DriverReports(Reports, RemoteFiles):
             name=run.name,
             timestamp=batch.root.submission_time.replace("GMT", "+00:00"),
             durations_ms={"triggerExecution": batch.root.duration},
-            event_time={} if at_ms is None else {"watermark": _iso(at_ms)},
+            event_time={"watermark": _iso(watermark)} if isinstance(watermark, int) else {},
             states=states or (),
         )
 

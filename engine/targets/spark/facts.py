@@ -233,10 +233,11 @@ class EventMax(Struct, frozen=True):
 
 
 class RunningBatch(Struct, frozen=True):
-    """A batch that has begun and is not reported yet."""
+    """A batch that has begun and is not reported yet, and the watermark in force in it, where its plan shows that."""
 
     batch: int
     since_ms: int
+    watermark_ms: int | None = None
 
 
 class QueryRun(Struct, frozen=True, kw_only=True):
@@ -400,10 +401,7 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def running(self) -> RunningBatch | None:
-        """The batch that the query reports to be running, if the checkpoint does not have it yet.
-
-        In real-time mode that is every batch: its offsets are written at its end.
-        """
+        """The batch that the query reports to be running, not yet in the checkpoint; in real-time mode any."""
         running, shown = self.run.running, self.stored.batch
         is_new = running is not None and not self.run.ended and (shown is None or running.batch > shown)
         return running if is_new else None

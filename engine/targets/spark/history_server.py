@@ -115,7 +115,7 @@ def applications_of(rest: Rest) -> list[Listed]:
     try:
         listed = rest.get("/api/v1/applications", list[Listed])
     except RestError as error:
-        if error.status == 503 or _STARTS in str(error):
+        if error.status == 503 or error.is_slow or _STARTS in str(error):  # its first answer takes long
             raise NotReadyError(str(error)) from None
         raise
     return sorted(listed, key=lambda one: -max((each.start_time_epoch for each in one.attempts), default=0))

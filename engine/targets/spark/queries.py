@@ -89,7 +89,7 @@ class Queries:
 
     def began(self, run_id: str, running: RunningBatch) -> None:
         """A batch of a known run has begun."""
-        self._runs[run_id].began(running.batch, running.since_ms)
+        self._runs[run_id].began(running)
 
     def knows(self, run_id: str) -> bool:
         """Whether that run is known."""
@@ -119,7 +119,7 @@ class Queries:
         if query[3] == _CONTINUOUS:
             run.set(continuous=True)
         else:
-            run.began(int(query[3]), event.time)
+            run.began(RunningBatch(int(query[3]), event.time))
         if run.run.plan is None:
             policy = event.modified_configs.get(WATERMARK_POLICY)
             strategy = event.modified_configs.get(ADVANCEMENT, self.advancement)
@@ -150,11 +150,11 @@ class _Run:
         self.set(name=one_line(event.name) if event.name else None)
         self._heard(time_ms(event.timestamp))
 
-    def began(self, batch: int, at_ms: int) -> None:
-        self._paused(at_ms)
-        self._heard(at_ms)
-        if self.run.progress is None or batch > self.run.progress.batch:
-            self.set(running=RunningBatch(batch, at_ms))
+    def began(self, running: RunningBatch) -> None:
+        self._paused(running.since_ms)
+        self._heard(running.since_ms)
+        if self.run.progress is None or running.batch > self.run.progress.batch:
+            self.set(running=running)
 
     def progressed(self, progress: BatchProgress) -> None:
         if progress.is_idle:

@@ -35,7 +35,8 @@ def watermark_of(
     never_moved = _never_moved(facts, nodes, watermark_ms)
     progress = facts.progress
     reported_ms = facts.begun.watermark_ms if facts.begun else progress and progress.watermark_ms
-    in_force_ms = reported_ms if facts.running is None else watermark_ms
+    running_ms = facts.running.watermark_ms if facts.running is not None and facts.is_by_driver else watermark_ms
+    in_force_ms = reported_ms if facts.running is None else running_ms
     max_event_ms = facts.run.max_event_ms if nodes.only is not None else None
     # Only where the last reported batch is the last committed one, the reports and the watermark agree.
     is_settled = progress is not None and (facts.checkpoint is None or facts.checkpoint.committed == progress.batch)
@@ -64,7 +65,7 @@ def _next_watermark(facts: QueryFacts, nodes: Nodes) -> int | None:
     if facts.begun is not None:
         next_ms = facts.begun.next_watermark_ms
         return facts.begun.watermark_ms if next_ms is None else next_ms
-    in_force_ms = facts.progress and facts.progress.watermark_ms
+    in_force_ms = (facts.running and facts.running.watermark_ms) or (facts.progress and facts.progress.watermark_ms)
     delay_ms, max_event_ms = nodes.only and nodes.only.delay_ms, facts.run.max_event_ms
     if delay_ms is None or max_event_ms is None or facts.is_slowest_clock:
         return in_force_ms

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wmtop.engine.system import rest
@@ -286,6 +287,26 @@ def test_a_server_that_is_not_ready_is_asked_again(
         open_target(server.address)
 
 
+def test_a_server_whose_first_answer_takes_long_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    applications, may_answer = "/api/v1/applications", threading.Event()
+
+    def hangs(handler: BaseHTTPRequestHandler) -> None:
+        may_answer.wait(60.0)
+        handler.close_connection = True
+
+    monkeypatch.setattr(rest, "TIMEOUT_S", 0.2)
+    usual, server.answers[applications] = server.answers[applications], hangs
+    with refused(NotReadyError, "", server.address.removeprefix("spark+")):
+        open_target(server.address)
+
+    def is_up(line: str) -> None:
+        server.answers[applications] = usual
+
+    monkeypatch.setattr(opening, "READY_WITHIN_S", 60.0)
+    assert open_target(server.address, say=is_up).name == "orders"
+    may_answer.set()
+
+
 def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(server: Server) -> None:
     server.be_driver()
     opened = open_target(server.address)
@@ -296,6 +317,57 @@ def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(
         assert watch.poll().report.trouble is None
         server.answers[EXECUTIONS] = (404, "text/plain", b"no such app: app-1")
         assert "no such app" in watch.poll().report.trouble
+
+
+def test_a_query_that_was_started_again_runs(server: Server) -> None:
+    server.be_driver()
+    later = "9f7b7aca-04c7-4614-b999-3f15ac27b764"
+    rows = (
+        f'<tr><td>orders</td><td>{status}</td><td>{RUN}</td><td><a href="/StreamingQuery/statistics?id={run}">{run}</a>'
+        f"</td></tr>"
+        for run, status in ((later, "RUNNING"), (RUN, "FINISHED"))
+    )
+    server.answers["/StreamingQuery/"] = (200, "text/html", f"Active Streaming Queries (1){''.join(rows)}".encode())
+    batches = [
+        {"id": n, "status": "COMPLETED", "description": f"orders\nid = {RUN}\nrunId = {run}\nbatch = {n}"}
+        for n, run in enumerate((RUN, later))
+    ]
+    server.answers[EXECUTIONS] = (200, JSON, json.dumps(batches).encode())
+    server.answers["/api/v1/applications/app-1/sql/1"] = (200, JSON, json.dumps(batches[1]).encode())
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        run = watch.poll().run
+        assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
+
+
+@pytest.mark.parametrize("in_force_ms", [30_000, None])
+def test_the_watermark_in_force_in_a_batch_that_runs_is_its_own(server: Server, in_force_ms: int | None) -> None:
+    server.be_driver()
+
+    def batch(number: int, status: str, operator: str, in_force_ms: int | None) -> dict[str, Any]:
+        return {
+            "id": number, "status": status, "submissionTime": "2026-01-01T00:00:00.000GMT",
+            "description": f"orders\nid = {RUN}\nrunId = {RUN}\nbatch = {number}",
+            "planDescription": f"== Physical Plan ==\nWrite (2)\n+- {operator} (1)\n\n\n"
+            f"(1) {operator}\nArguments: [a], state info [ checkpoint = x, runId = 1, opId = 0, ver = 1], "
+            f"Append, 1, {in_force_ms}, 2\n\n(2) Write\nArguments: x\n\n",
+        }  # fmt: skip
+
+    operator = "StateStoreSave" if in_force_ms else "Project"
+    batches = [batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, "RUNNING", operator, in_force_ms)]
+    server.answers[EXECUTIONS] = (200, JSON, json.dumps(batches).encode())
+    for one in batches:
+        server.answers[f"/api/v1/applications/app-1/sql/{one['id']}"] = (200, JSON, json.dumps(one).encode())
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        for _ in range(2):
+            seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
+            assert (seen.batch, seen.spark.batch_watermark_ms) == (1, in_force_ms)
+            assert seen.level.watermark_ms == (in_force_ms or 15_000)
 
 
 def test_the_newest_attempt_is_read_or_the_wanted_one(server: Server) -> None:
