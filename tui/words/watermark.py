@@ -265,9 +265,8 @@ def late_drops(snapshot: Snapshot) -> str:
     """Number of records dropped as late, `≥ 17` for a lower bound; for a Spark query: rows."""
     late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
     if late is None:
-        reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
         bound = f.count if snapshot.spark.dropped_exact else f.at_least
-        return bound(dropped) if dropped is not None and reported else f.ELSEWHERE
+        return f.ELSEWHERE if dropped is None else bound(dropped)
     return f"≥ {f.count(late)}" if snapshot.job.late_at_least else f.count(late)
 
 
