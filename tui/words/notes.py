@@ -166,8 +166,8 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         + ("; {more} more failed" if _number(args, "more") else "")
     ),
     "driver_only": (
-        "Set spark.eventLog.enabled=true or call publish(spark) in the job: a driver's web server shows no event times,"
-        " offsets or windows"
+        "The event log (spark.eventLog.enabled=true) or publish(spark) shows more: a driver's web server has no event"
+        " times, offsets or windows"
     ),
     "driver_no_watermark": (
         "The driver does not show this query's watermark; set spark.sql.streaming.metricsEnabled=true in the job"

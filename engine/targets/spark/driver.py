@@ -2,12 +2,9 @@
 
 Each batch is a SQL execution at `/api/v1/applications/ID/sql`, whose plan has the delay and the watermark in force, and
 whose metrics have the rows of the state. The watermark of a query whose plan shows none (without state, or in real-time
-mode) is on the statistics page, and in `/metrics/json` where the job has `spark.sql.streaming.metricsEnabled`. Pages
-are made for people: what is not exactly as expected there is not known.
+mode) is on the statistics page, and in `/metrics/json` where the job has `spark.sql.streaming.metricsEnabled`.
 """
 
-import html
-import json
 import re
 import time
 from datetime import UTC, datetime
@@ -20,6 +17,7 @@ from ...system.errors import one_line
 from ...system.rest import Rest, RestError
 from ..target import NotReadyError
 from .checkpoint import WATERMARK_POLICY
+from .driver_pages import ENDED, ListedRun, count_in, statuses_in, watermarks_in
 from .facts import (
     Application,
     BatchProgress,
@@ -44,14 +42,7 @@ _FIRST_BATCHES = 20
 """Batches whose details are read, at most, at the start and in one poll."""
 _OVERLAP = 20
 """Known executions that are listed again, for their new status."""
-_COUNT = re.compile("[0-9]{1,3}(?:[^0-9A-Za-z][0-9]{3})*|[0-9]{1,15}")
 _TOTAL, _DROPPED = "number of total state rows", "number of rows which are dropped by watermark"
-_GAPS = re.compile(r"drawTimeline\([\"']#watermark-gap-timeline[\"'], (v\d+),")
-_ROW = re.compile(r"<tr[^>]*>(.*?)</tr>", re.DOTALL)
-_CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.DOTALL)
-_RUN = re.compile(r"/StreamingQuery/statistics/?\?id=([0-9a-f-]{36})\"")
-_TAG = re.compile("<[^>]*>")
-_ENDED = {"RUNNING": False, "FINISHED": True, "FAILED": True}
 _GAUGE = re.compile(r".*?\.driver\.spark\.streaming\.(.*)\.eventTime-watermark", re.DOTALL)
 
 
@@ -100,16 +91,6 @@ class Gauges(Struct):
     """`/metrics/json`."""
 
     gauges: dict[str, dict[str, float | str | None]] = {}
-
-
-class ListedRun(Struct, frozen=True):
-    """A run on the page that lists all queries; `batch` is its last one that ended, `why` the reason of a failure."""
-
-    id: str
-    name: str | None
-    status: str
-    batch: int | None
-    why: str = ""
 
 
 class SqlBatch(Struct):
@@ -164,7 +145,8 @@ class DriverReports(Reports, RemoteFiles):
             if run is not None:
                 self._read_batches(run)
         except RestError as error:
-            raise RemoteError(str(error)) from None
+            hint = "; if the driver was restarted, attach again" if error.status == 404 else ""
+            raise RemoteError(f"{error}{hint}") from None
 
     def poll(self, query_id: str | None) -> Report:
         """What was read last."""
@@ -285,8 +267,8 @@ class DriverReports(Reports, RemoteFiles):
             values = [{metric.name: metric.value for metric in node.metrics} for node in nodes]
             # An operator names itself otherwise in a query's own reports: `dedupe`, `dedupeWithinWatermark`.
             names = [node.node_name.replace("StreamingDeduplicate", "dedupe") for node in nodes]
-            rows = [(name, _count(one[_TOTAL])) for name, one in zip(names, values, strict=True) if _TOTAL in one]
-            lost = [_count(one[_DROPPED]) for one in values if _DROPPED in one]
+            rows = [(name, count_in(one[_TOTAL])) for name, one in zip(names, values, strict=True) if _TOTAL in one]
+            lost = [count_in(one[_DROPPED]) for one in values if _DROPPED in one]
             if rows and None in lost:
                 return None
             if rows:
@@ -370,7 +352,7 @@ class DriverReports(Reports, RemoteFiles):
         for run in self._queries.facts():
             listed = (self._statuses or {}).get(run.run_id)
             why = failed.get(run.run_id) or listed.why if listed else "its last batch failed, or it was stopped in it"
-            if not run.ended and (_ENDED[listed.status] if listed else run.run_id in failed):
+            if not run.ended and (ENDED[listed.status] if listed else run.run_id in failed):
                 reason = None if listed and listed.status == "FINISHED" else why
                 self._queries.apply(QueryTerminated(run.id, run.run_id, reason))
 
@@ -404,43 +386,6 @@ class DriverReports(Reports, RemoteFiles):
             event_time={} if watermark_ms is None else {"watermark": _iso(watermark_ms)},
         )
         self._queries.apply(QueryProgress(progress))
-
-
-def watermarks_in(page: str) -> list[tuple[int, int]]:
-    """From a query's statistics page: when each of its last triggers started, and the watermark in force then (epoch
-    ms); empty where the page is not as expected.
-    """
-    names = set(_GAPS.findall(page))
-    if len(names) != 1:
-        return []
-    values = re.findall(rf"\bvar {names.pop()} = (\[[^\]]*\]);", page)
-    try:
-        [points] = [json.loads(value) for value in values]
-        return [(int(point["x"]), round(point["x"] - 1000 * point["y"])) for point in points]
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return []
-
-
-def statuses_in(page: str) -> dict[str, ListedRun] | None:
-    """From the page of all streaming queries: each run, as listed; None where it is not as expected."""
-    if "Streaming Queries (" not in page:
-        return None
-    found: dict[str, ListedRun] = {}
-    for row in _ROW.findall(page):
-        runs, cells = _RUN.findall(row), [html.unescape(_TAG.sub(" ", cell)).strip() for cell in _CELL.findall(row)]
-        if not runs:
-            continue
-        if len(set(runs)) != 1 or len(cells) < 4 or cells[1] not in _ENDED or runs[0] not in cells[3]:
-            return None
-        name, batch = None if cells[0] == "<no name>" else cells[0], _count(cells[8]) if len(cells) > 8 else None
-        why = cells[-1].partition("+details")[2].strip() or cells[-1] if cells[1] == "FAILED" else ""
-        found[runs[0]] = ListedRun(cells[2], name, cells[1], batch, why)
-    return found
-
-
-def _count(text: str) -> int | None:
-    """A number as Spark prints it, with a separator of thousands; None for anything else."""
-    return int("".join(filter(str.isdigit, text))) if _COUNT.fullmatch(text) else None
 
 
 def _iso(ms: int) -> str:
