@@ -17,6 +17,7 @@ from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import TopicPartition
 from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.compression import bound_codecs
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources import kafka_batches, kafka_stream
 from wmtop.engine.run.sources.kafka_batches import _PartitionBatches, records_of
@@ -100,6 +101,7 @@ def position_after(log: bytes) -> int:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_columns_hold_what_kafka_python_reads(seed: int) -> None:
+    bound_codecs()
     r = random.Random(seed)
     log, first = b"", r.randrange(10**6)
     begin = first

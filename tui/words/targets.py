@@ -21,6 +21,7 @@ from .watermark import (
     cause,
     channels_known,
     delay_words,
+    dropped_rows,
     held_for,
     is_close,
     late_drops,
@@ -86,7 +87,7 @@ class Presenter:
             parts.append(part(("backlog ", "dim"), (f.count(sum(backlogs)), "strong"), rank=3))
         if preview is not None:
             return [*parts, *_outlook(snapshot, preview)]
-        late = snapshot.spark.dropped_at_least
+        late = dropped_rows(snapshot)
         parts.append(part(("late ", "dim"), (late_drops(snapshot), "dim" if late is None else "strong"), rank=2))
         return parts + _costs(snapshot)
 

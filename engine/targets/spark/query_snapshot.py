@@ -233,7 +233,6 @@ def _progress(
     states = progress.states if progress is not None else ()
     # A late row is counted each time that the plan reads it: twice in a join of a source with itself.
     counts = 1 if plan is None or progress is None else max(1, plan.reads + 1 - max(1, len(progress.sources)))
-    dropped = run.dropped_at_least or (0 if progress is not None and run.dropped_at_least == 0 else None)
     delays = [node.delay_ms for node in watermark.spark.nodes or ()]
     state_bytes = known(*(state.memory_bytes for state in states))
     state_rows = known(*(state.rows for state in states))
@@ -247,8 +246,10 @@ def _progress(
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
         batch_ms=progress and progress.duration_ms,
         phases_ms=progress.phases_ms if progress is not None else {},
-        dropped_at_least=None if dropped is None else -(-dropped // counts),
-        dropped_exact=bool(states) and (counts == 1 or not dropped) and all(state.counts_rows for state in states),
+        dropped_at_least=None if run.dropped_at_least is None else -(-run.dropped_at_least // counts),
+        dropped_exact=bool(states)
+        and (counts == 1 or not run.dropped_at_least)
+        and all(state.counts_rows for state in states),
         dropped_at_watermark=run.dropped_at_watermark if delays == [0] else None,
         dropped_behind_ms=run.dropped_behind_ms,
         batch_timestamp_ms=_batch_began_ms(facts),

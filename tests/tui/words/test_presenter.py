@@ -26,6 +26,7 @@ from wmtop.engine.snapshot import (
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.chain import Station, chain_of
 from wmtop.tui import words
+from wmtop.tui.words.operators import stages_of_query
 from wmtop.tui.words.presenter import condition, presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.watermark import is_close, late_drops
@@ -122,10 +123,24 @@ def said(snapshot: Snapshot) -> str:
     return "".join(text for text, _ in lay(presenter_of(snapshot).holder(None), 200))
 
 
-@pytest.mark.parametrize(("dropped", "shown"), [(None, ELSEWHERE), (0, "0"), (3, "≥ 3")])
-def test_drops_of_a_query_are_known_without_the_time_of_a_batch(dropped: int | None, shown: str) -> None:
-    spark = replace(query().spark, batch_ms=None, dropped_at_least=dropped)
-    assert late_drops(replace(query(), spark=spark)) == shown
+@pytest.mark.parametrize(
+    ("batch_ms", "state_rows", "dropped", "shown"),
+    [
+        (None, None, 0, ELSEWHERE),
+        (580, None, 0, "0"),
+        (None, 41, 0, "0"),  # a driver shows no durations
+        (None, None, 3, "≥ 3"),
+        (580, 41, None, ELSEWHERE),
+    ],
+)
+def test_no_drops_are_known_before_a_query_has_reported_a_batch(
+    batch_ms: int | None, state_rows: int | None, dropped: int | None, shown: str
+) -> None:
+    """A query that fails in its first batch reports none: `late 0` would be an all-clear."""
+    spark = replace(query().spark, batch_ms=batch_ms, state_rows=state_rows, dropped_at_least=dropped)
+    seen = replace(query(), spark=spark)
+    assert late_drops(seen) == shown
+    assert ("dropped 0 rows" in str(stages_of_query(seen, None))) is (shown == "0")
 
 
 def test_the_fastest_channel_does_not_set_the_watermark_of_several_inputs() -> None:
