@@ -18,7 +18,7 @@ import trustme
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.open import open_target
-from wmtop.engine.targets.spark.facts import QueryRun
+from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
 from wmtop.engine.targets.target import AttachedTarget, Follower, TargetOptions
 from wmtop.tui.cli.summary import summary
 
@@ -301,6 +301,12 @@ def test_without_a_statistics_page_the_gauge_has_the_watermark_of_a_query_withou
         assert shown_ms in [_ms(truth[batch + later]["eventTime"]["watermark"]) for later in (0, 1, 2)]
 
 
+def _with_a_watermark(facts: QueryFacts) -> QueryFacts | None:
+    """Facts whose last batch the driver had not forgotten before it was read."""
+    progress = facts.run.progress
+    return None if progress is None or progress.watermark_ms is None else facts
+
+
 def test_a_driver_that_forgets_executions_still_shows_its_queries(tmp_path: Path) -> None:
     """`spark.sql.ui.retainedExecutions` is small: what failed long ago, what runs, and a count of drops without its
     beginning.
@@ -324,7 +330,7 @@ def test_a_driver_that_forgets_executions_still_shows_its_queries(tmp_path: Path
         for query in QUERIES:
             with closing(_opened(job.driver, query)) as watch:
                 watch.open()
-                seen = until(lambda: facts if (facts := watch.poll()).run.progress is not None else None)
+                seen = until(lambda: _with_a_watermark(watch.poll()))
                 assert (seen.run.ended, seen.report.alive, seen.report.trouble) == (False, True, None)
                 assert {one.name: one.state for one in seen.report.siblings}["broken"] == "failed"
             truth = until(lambda: job.truth(query) if seen.run.progress.batch in job.truth(query) else None)  # noqa: B023
