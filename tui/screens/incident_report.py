@@ -116,7 +116,7 @@ class LastMinutes:
 
     def close(self) -> None:
         """End the thread: while it lives, it keeps the app in which it was started."""
-        self._worker.shutdown(wait=False)
+        self._worker.shutdown(cancel_futures=True)
 
     def until(self, snapshot: Snapshot) -> list[Snapshot]:
         """The snapshots up to and including the given one; thread-safe, as decoding them takes a while."""
