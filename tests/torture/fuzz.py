@@ -60,8 +60,9 @@ class Torture:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir()
         command = [sys.executable, "-m", "tests.torture.guided", str(self._directory), str(chance.getrandbits(31))]
+        scratch = os.environ | {"TMPDIR": str(self._directory)}  # the fuzzer ends without removing what is in it
         with (self._directory / "said").open("w+") as said:
-            code = subprocess.run([*command, str(GUIDED_INPUTS)], stdout=said, stderr=said).returncode
+            code = subprocess.run([*command, str(GUIDED_INPUTS)], stdout=said, stderr=said, env=scratch).returncode
         for name in PARSERS:
             log = self._directory / name / "log"
             text = log.read_text(errors="replace") if log.exists() else (self._directory / "said").read_text()
