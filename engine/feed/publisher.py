@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..snapshot import Note, Snapshot, Windows
 from ..system.errors import RunError, first_line
-from ..verdict.history import HistoryPoint, history_point
+from ..verdict.history import HistoryPoint, history_point, is_overtaken
 from ..watermarks.counts import PointSample
 from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
 
@@ -230,9 +230,10 @@ class Publisher:
     def _remember(self, snapshot: Snapshot) -> None:
         """Keep one point per second, so that the history covers ten minutes however often snapshots come."""
         point = history_point(snapshot)
-        if point is None:
+        last = self._history[-1] if self._history else None
+        if point is None or is_overtaken(point, last):
             return
-        if self._history and self._history[-1].wall_ms // 1000 == point.wall_ms // 1000:
+        if last is not None and last.wall_ms // 1000 == point.wall_ms // 1000:
             self._history.pop()
         self._history.append(point)
         self._sample.add(snapshot.points, self._history[0].now_ms)

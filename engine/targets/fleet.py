@@ -13,13 +13,12 @@ from msgspec.structs import replace
 from ..feed.messages import Header
 from ..snapshot import Snapshot
 from ..system.errors import RunError, UsageError, first_line, unexpected
-from ..verdict.history import HistoryPoint, history_point
+from ..verdict.history import HistoryPoint, history_point, remember
 from . import READER_THREAD
 from .target import Message, OpenedTarget, Pace
 
 _log = logging.getLogger("wmtop.fleet")
 _log.addHandler(logging.NullHandler())
-KEEP_MS = 900_000
 RETRY_S, MAX_RETRY_S = 2.0, 60.0
 """Seconds until a lost target is tried again: the first time, and at most."""
 DISCOVER_S = 2.0
@@ -161,29 +160,20 @@ class TargetWatch:
         with self._lock:
             if isinstance(message, Header):
                 self.header = message
-                self._points = deque(message.history)
+                self._points.clear()
+                for point in message.history:
+                    remember(self._points, point)
             else:
                 # An engine has sent a header; a target whose polls are expensive is polled seldom.
                 sample_s = 0.0 if self._pace is None else self._pace.sample_s
                 silent_ms = ENGINE_SILENT_MS if self.header is not None else max(SILENT_MS, int(2_000 * sample_s))
                 name, kind = self.status.name, self.status.kind
                 self.status = TargetStatus(name, kind, message, self._clock(), silent_after_ms=silent_ms)
-                self._add_point(message)
+                if (point := history_point(message)) is not None:
+                    remember(self._points, point)
             listeners = list(self._listeners)
         for listener in listeners:
             listener(message)
-
-    def _add_point(self, snapshot: Snapshot) -> None:
-        point = history_point(snapshot)
-        if point is None:
-            return
-        if self._points and point.wall_ms < self._points[-1].wall_ms:
-            self._points.clear()  # another engine, or its clock was set back
-        elif self._points and point.wall_ms == self._points[-1].wall_ms:
-            self._points.pop()  # the same moment again
-        self._points.append(point)
-        while self._points[0].wall_ms < point.wall_ms - KEEP_MS:
-            self._points.popleft()
 
     def _lose(self, reason: str | None) -> None:
         _log.info("%s is lost: %s", self._target.name, reason or "its stream ended")

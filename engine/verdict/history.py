@@ -83,6 +83,8 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     """The watermark (epoch ms) that the output has passed: of a Spark query that of its last batch."""
 
 
+KEEP_MS = 900_000
+"""For how long (ms) points are kept by who follows a target."""
 STALE_MS = 10_000
 """A point older than the one before by less than this (ms) was overtaken; by more: it is of another run."""
 
@@ -90,6 +92,24 @@ STALE_MS = 10_000
 def is_overtaken(point: HistoryPoint, last: HistoryPoint | None) -> bool:
     """Whether a newer point came first: a batch's snapshot may wait while another snapshot of that moment is sent."""
     return last is not None and last.wall_ms - STALE_MS < point.wall_ms < last.wall_ms
+
+
+def remember(points: deque[HistoryPoint], point: HistoryPoint) -> bool:
+    """Append a point to those of the last `KEEP_MS`, which stay in the order of their times; False if it is overtaken.
+
+    A point of the same moment is replaced; all go before one of another engine, or of a clock that was set back.
+    """
+    last = points[-1] if points else None
+    if is_overtaken(point, last):
+        return False
+    if last is not None and point.wall_ms < last.wall_ms:
+        points.clear()
+    elif last is not None and point.wall_ms == last.wall_ms:
+        points.pop()
+    points.append(point)
+    while points[0].wall_ms < point.wall_ms - KEEP_MS:
+        points.popleft()
+    return True
 
 
 def history_point(snapshot: Snapshot) -> HistoryPoint | None:

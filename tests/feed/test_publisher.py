@@ -207,6 +207,8 @@ def test_history_is_bounded_and_has_a_point_a_second(
     for number in range(2 * HISTORY_LIMIT + 100):
         publisher.publish(snapshot(number, wall_ms=500 * number))
         watcher.read()
+    publisher.publish(snapshot(number, wall_ms=500 * number - 300))  # overtaken
+    watcher.read()
     greeting = connect().read()
     assert isinstance(greeting, Header)
     assert [point.wall_ms for point in greeting.history] == [1000 * second + 500 for second in range(50, 650)]

@@ -13,10 +13,9 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError
 from ...engine.text.formatting import first_line
-from ...engine.verdict.history import HistoryPoint
+from ...engine.verdict.history import KEEP_MS, HistoryPoint
 from ...engine.watermarks.counts import PointSample
 from ..words.progress import Playback
-from ..words.recent import KEEP_MS
 
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 MAX_WAIT_MS = 5_000

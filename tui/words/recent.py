@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...engine.snapshot import Snapshot, TimePoint
 from ...engine.text import formatting as f
-from ...engine.verdict.history import HistoryPoint, history_point, is_overtaken
+from ...engine.verdict.history import KEEP_MS, HistoryPoint, history_point, remember
 from ...engine.watermarks.counts import PointSample
 from .history import EventLog, Hold
 
@@ -105,7 +105,6 @@ def greatest(values: Sequence[int | None], cells: int) -> list[int | None]:
     return [max((v for v in values[start : start + stretch] if v is not None), default=None) for start in starts]
 
 
-KEEP_MS = 900_000
 NOW_MS = 60_000
 """Length (ms) of "now"."""
 
@@ -131,11 +130,10 @@ class Recent:
         self._seen.take_alerts()  # older than this screen's connection
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add a snapshot; one without clocks is ignored."""
+        """Add a snapshot; one without clocks is ignored, as one that is overtaken."""
         point = history_point(snapshot)
-        self.past.add(snapshot)
-        if point is not None:
-            self._append(point)
+        if point is not None and self._append(point):
+            self.past.add(snapshot)
             self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)
         self._seen.add(snapshot)
 
@@ -178,13 +176,8 @@ class Recent:
         new = ((name, ms) for name, ms in self._newest.items() if ms is not None and ms != before.get(name))
         return [TimePoint(now, ms, name) for name, ms in new]
 
-    def _append(self, point: HistoryPoint) -> None:
-        points = self._points
-        if points and is_overtaken(point, points[-1]):
-            return
-        if points and point.wall_ms < points[-1].wall_ms:
-            points.clear()  # another engine, or its clock was set back
-        points.append(point)
+    def _append(self, point: HistoryPoint) -> bool:
+        if not remember(self._points, point):
+            return False
         self._seen.see(point)
-        while points[0].wall_ms < point.wall_ms - KEEP_MS:
-            points.popleft()
+        return True

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Totals
 from wmtop.engine.text.formatting import YEAR
-from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.engine.verdict.history import KEEP_MS, HistoryPoint
 from wmtop.tui.words.progress import lags_of
-from wmtop.tui.words.recent import KEEP_MS, Recent
+from wmtop.tui.words.recent import Recent
 
 from ..canned import LEVEL, MINUTE, NOW, WALL, live
 
@@ -39,6 +39,13 @@ def test_lags_are_the_greatest_of_each_stretch() -> None:
 def test_an_engine_that_was_started_again_starts_again() -> None:
     recent = Recent([point(WALL, 1, 900, 90), point(WALL - MINUTE, 1, 0, 0), point(WALL, 1, 10, 1)])
     assert recent.late_share() == 0.1
+
+
+def test_a_point_that_was_overtaken_is_left_out() -> None:
+    """Its wall clock went back a little, or its snapshot waited while another one was sent."""
+    recent = Recent([point(20_100, 3), point(19_950, 9), point(21_000, 4)])
+    assert [one.wall_ms for one in recent.points] == [20_100, 21_000]
+    assert lags_of(Recent([point(19_000, 7), point(20_100, 3), point(19_950, 9)]).points, 2, 10_000) == [7, 3]
 
 
 def test_what_is_old_is_forgotten() -> None:

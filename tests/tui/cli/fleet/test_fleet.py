@@ -16,6 +16,7 @@ from wmtop.engine.snapshot import Cause, Holder, Snapshot
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.targets.fleet import ENGINE_SILENT_MS, SILENT_MS, TargetStatus, TargetWatch, Watcher, WatchTarget
 from wmtop.engine.targets.target import Message, Pace, header_of
+from wmtop.engine.verdict.history import history_point
 from wmtop.tui.cli.export import MAX_SCRAPES, serve_metrics
 from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
@@ -166,6 +167,31 @@ class Engine(Shows):
     def follow(self, name: str, pace: Pace) -> Generator[Message]:
         yield header_of(self._snapshot, 0)
         yield from super().follow(name, pace)
+
+
+class Overtakes(Shows):
+    """An engine whose history and snapshots have points that were overtaken, one over the end of a lag's column."""
+
+    WALLS = (9_000, 10_100, 9_950, 11_000, 10_950)
+
+    def follow(self, name: str, pace: Pace) -> Generator[Message]:
+        snapshots = [replace(self._snapshot, wall_ms=wall) for wall in self.WALLS]
+        points = [point for snapshot in snapshots[:3] if (point := history_point(snapshot)) is not None]
+        yield header_of(snapshots[2], 0, points)
+        yield from snapshots[3:]
+        pace.wait(30)
+
+
+def test_a_point_that_was_overtaken_ends_neither_the_fleet_nor_its_history() -> None:
+    watch = TargetWatch(WatchTarget("a", lambda: Overtakes(HEALTHY)))
+    watch.start()
+    try:
+        until(lambda: watch.status.snapshot is not None and watch.status.snapshot.wall_ms == Overtakes.WALLS[-1])
+        assert [point.wall_ms for point in watch.points] == [9_000, 10_100, 11_000]
+        row = fleet_row("a", "run", watch.status.snapshot, watch.points, None)
+        assert len([lag for lag in row.lags if lag is not None]) == 2
+    finally:
+        watch.stop()
 
 
 class Seldom(Shows):
