@@ -25,7 +25,7 @@ from .options import duration_option, off_option, or_off
 from .process import launched, loading
 
 if TYPE_CHECKING:  # a tap, or the screen, is imported by the command that uses it
-    from ...engine.targets.discover import Found
+    from ...engine.targets.open import Found
     from ...engine.targets.spark.reports import Published
     from ..screens.app import SnapshotClient as StreamClient
     from ..screens.app import WmtopApp
@@ -125,7 +125,7 @@ def _ask(name: str, command: Stop | Change) -> tuple[run_directory.RunInfo, str]
 
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
-    from ...engine.targets.discover import discover
+    from ...engine.targets.open import discover
     from ...engine.targets.own import WHAT
     from ...engine.targets.plugin import plugins
     from ...engine.targets.spark.reports import list_published
@@ -148,7 +148,7 @@ def list_inside(path: Path) -> bool:
     """List the checkpoints and event logs in a directory that holds several; returns whether it does."""
     if not path.is_dir():
         return False
-    from ...engine.targets.discover import discover
+    from ...engine.targets.open import discover
     from ...engine.targets.spark.checkpoint import is_checkpoint
     from ...engine.targets.spark.event_log import is_log
 

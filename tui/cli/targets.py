@@ -58,7 +58,7 @@ def member_of(name: str) -> Member:
     """A target as given by a user: a configured name, a running engine or published query, or an address."""
     found = config().targets.get(name)
     if found is None:
-        from ...engine.targets.discover import address_of
+        from ...engine.targets.open import address_of
 
         address = check_address(name)
         return Member(name, address if is_path(name) else address_of(address, runs=launched() is None))
@@ -73,7 +73,7 @@ def recording_path(member: Member) -> Path:
         return local_path(address)
     if running_engine(address) is not None:
         raise UsageError(f"{clean(member.name)} is a running engine, not a recording; 'wmtop attach' shows it")
-    from ...engine.targets.discover import nothing_there
+    from ...engine.targets.open import nothing_there
 
     raise UsageError(nothing_there(address))
 
@@ -83,7 +83,7 @@ def existing(member: Member) -> Member:
     address = member.target
     if member.forgiving or is_remote(address) or own_run(address) is not None:
         return member
-    from ...engine.targets.discover import nothing_there
+    from ...engine.targets.open import nothing_there
     from ...engine.targets.spark.checkpoint import check
     from ...engine.targets.spark.event_log import is_log
     from ...engine.targets.spark.reports import is_published

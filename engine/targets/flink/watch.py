@@ -1,18 +1,20 @@
-"""A running Flink job as a target of `WatchEngine`."""
+"""A running Flink job as a target of `WatchEngine`, and the Kafka topics that it reads, joined with its splits."""
 
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
-from ...system.errors import UsageError
+from ...system.errors import RunError, UsageError
 from ...system.rest import RestError, RestSecurity
 from ..own import name_of
+from ..spark.files import SourceOffsets
 from ..target import AttachedTarget, Target, TargetOptions
+from ..topic import TopicFacts
 from .attribution import attribution_of, snapshot_of
 from .facts import IDLE_STEP_MS, FlinkFacts, lacks, late_rows, with_sample
 from .rest import (
@@ -26,7 +28,7 @@ from .rest import (
     restarts_of,
     update_interval_ms,
 )
-from .samples import RUNS, Graph, ListedJob
+from .samples import RUNS, Graph, JobSample, ListedJob, SampledSplit, UnreadBySplit, UnreadPartition, splits_of
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
@@ -34,7 +36,97 @@ LOOK_S = 15.0
 """Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
 _MAX_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
-    from .kafka import KafkaJoin
+    from ...kafka.client_settings import KafkaConfig
+    from ...system.json_path import JsonPath
+
+
+class KafkaJoin:
+    """Queries a broker about the topics in the metrics."""
+
+    def __init__(self, config: "KafkaConfig", path: "JsonPath | None") -> None:
+        """`path` is the place of event time in the values; None: not given, so no event times are read."""
+        from ..topic.broker import BrokerTap
+
+        self._config = config
+        self._timed = path is not None
+        self._tap = BrokerTap(config, path, assumed=path is None)
+        self._names: dict[str, list[str]] = {}
+        """The topics by their names in metrics, where `.` is `_`."""
+        self._opened = False
+        self.cluster: str | UnsetType = UNSET
+        """The cluster's own id, once it is open and if the cluster reports it."""
+
+    def open(self) -> None:
+        """Fetch the topics; UsageError if the broker does not answer."""
+        from ...kafka.cluster import Cluster
+        from ..topic.broker import reported_id
+
+        self._names.clear()
+        try:
+            cluster = Cluster(self._config)
+            try:
+                self.cluster = reported_id(cluster)
+                for name in cluster.topic_names():
+                    self._names.setdefault(name.replace(".", "_"), []).append(name)
+            finally:
+                cluster.close()
+        except RunError as error:
+            raise UsageError(str(error)) from None
+
+    def join(self, facts: FlinkFacts) -> FlinkFacts:
+        """The facts with the broker's last answer about the newest sample's splits; trouble if there is none."""
+        sample = facts.sample
+        assert sample is not None
+        offsets = self._offsets(sample)
+        try:
+            if not self._opened:
+                self._tap.open(offsets)
+                self._opened = True
+            answer = self._tap.poll(offsets)
+        except (RunError, UsageError) as error:
+            answer = TopicFacts(trouble=str(error))
+        return replace(
+            facts,
+            unread=self._unread(answer, sample, facts.older_sample),
+            # By their real names if they are unambiguous.
+            topics=sorted({real for _, split in splits_of(sample) if (real := self._real(split)) is not None}),
+            bootstrap=self._config.bootstrap,
+            broker_trouble=answer.trouble,
+        )
+
+    def _unread(self, facts: TopicFacts, sample: JobSample, before: JobSample | None) -> UnreadBySplit:
+        """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
+        partitions = {(partition.topic, partition.partition): partition for partition in facts.partitions}
+        earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
+        unread: UnreadBySplit = {}
+        for vertex, split in splits_of(sample):
+            partition = partitions.get((self._real(split) or "", -1 if split.partition is None else split.partition))
+            if partition is None or split.offset is None:
+                continue
+            offset_before = earlier.get((vertex, split.id))
+            newest_ms, event_ms = partition.newest_ms, partition.event_ms
+            unread[vertex, split.id] = UnreadPartition(
+                backlog=max(0, partition.end - split.offset - 1),
+                behind_end_ms=newest_ms - event_ms if self._timed and newest_ms and event_ms else None,
+                read=None if offset_before is None else split.offset - offset_before,
+            )
+        return unread
+
+    def close(self) -> None:
+        """Stop querying."""
+        self._tap.close()
+
+    def _real(self, split: SampledSplit) -> str | None:
+        names = [] if split.topic is None else self._names.get(split.topic, [])
+        return names[0] if len(names) == 1 else None
+
+    def _offsets(self, sample: JobSample) -> list[SourceOffsets]:
+        read: dict[str, int] = {}
+        for _, split in splits_of(sample):
+            if split.offset is not None and (real := self._real(split)) is not None:
+                place = f"{real}/{split.partition}"  # of two sources the slower one
+                read[place] = min(split.offset + 1, read.get(place, split.offset + 1))
+        return [SourceOffsets(source="flink", kind="kafka", text="", offsets=read)] if read else []
 
 
 class FlinkWatch(Target[FlinkFacts]):
@@ -44,7 +136,7 @@ class FlinkWatch(Target[FlinkFacts]):
 
     def __init__(
         self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
-        broker: "KafkaJoin | None" = None,
+        broker: KafkaJoin | None = None,
     ) -> None:  # fmt: skip
         """`operator`: a part of a vertex's name; None: the windows nearest the sources. `broker`: of its topics."""
         self._broker = broker
@@ -172,7 +264,6 @@ def open_job(address: str, options: TargetOptions) -> AttachedTarget:
     if options.bootstrap is not None:  # the Kafka client is loaded where there is a broker to ask
         from ...kafka.client_settings import kafka_config
         from ..topic.broker import time_path
-        from .kafka import KafkaJoin
 
         broker = KafkaJoin(kafka_config(options.bootstrap, options.kafka_config), time_path(options.time))
     watch = FlinkWatch(url, wanted, options.operator, security, broker)

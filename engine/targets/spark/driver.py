@@ -2,9 +2,12 @@
 
 Each batch is a SQL execution at `/api/v1/applications/ID/sql`, whose plan has the delay and the watermark in force, and
 whose metrics have the rows of the state. The watermark of a query whose plan shows none (without state, or in real-time
-mode) is on the statistics page, and in `/metrics/json` where the job has `spark.sql.streaming.metricsEnabled`.
+mode) is on the statistics page, and in `/metrics/json` where the job has `spark.sql.streaming.metricsEnabled`. Pages
+are made for people: what is not exactly as expected there is not known.
 """
 
+import html
+import json
 import re
 import time
 from datetime import UTC, datetime
@@ -17,7 +20,6 @@ from ...system.errors import one_line
 from ...system.rest import Rest, RestError
 from ..target import NotReadyError
 from .checkpoint import WATERMARK_POLICY
-from .driver_pages import ENDED, ListedRun, count_in, statuses_in, watermarks_in
 from .facts import (
     Application,
     BatchProgress,
@@ -43,7 +45,24 @@ _FIRST_BATCHES = 20
 _OVERLAP = 20
 """Known executions that are listed again, for their new status."""
 _TOTAL, _DROPPED = "number of total state rows", "number of rows which are dropped by watermark"
+_COUNT = re.compile("[0-9]{1,3}(?:[^0-9A-Za-z][0-9]{3})*|[0-9]{1,15}")
+_GAPS = re.compile(r"drawTimeline\([\"']#watermark-gap-timeline[\"'], (v\d+),")
+_ROW = re.compile(r"<tr[^>]*>(.*?)</tr>", re.DOTALL)
+_CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.DOTALL)
+_RUN = re.compile(r"/StreamingQuery/statistics/?\?id=([0-9a-f-]{36})\"")
+_TAG = re.compile("<[^>]*>")
+_STATUSES = ("RUNNING", "FINISHED", "FAILED")
 _GAUGE = re.compile(r".*?\.driver\.spark\.streaming\.(.*)\.eventTime-watermark", re.DOTALL)
+
+
+class ListedRun(Struct, frozen=True):
+    """A run on the page that lists all queries; `batch` is its last one that ended, `why` the reason of a failure."""
+
+    id: str
+    name: str | None
+    status: str
+    batch: int | None
+    why: str = ""
 
 
 class SqlMetric(Struct):
@@ -186,18 +205,18 @@ class DriverReports(Reports, RemoteFiles):
             offset, new = 0, self._executions(0)
         self._listed = [*self._listed[:offset], *(execution.id for execution in new)]
         for execution in new:
-            found = BATCH_OF.search(execution.description)
-            if found is not None and found[3].isdecimal():
+            if (found := BATCH_OF.search(execution.description)) and found[3].isdecimal():
                 self._add(execution, id=found[1], run_id=found[2], batch=int(found[3]))
 
-    def _executions(self, offset: int, tries: int = 5) -> list[Execution]:
-        path = f"{self._path}/sql?details=false&planDescription=false&offset={offset}&length=1000000"
-        try:
-            return sorted(self._rest.get(path, list[Execution]), key=lambda execution: execution.id)
-        except RestError as error:
-            if error.status != 404 or not tries:
-                raise
-        return self._executions(offset, tries - 1)  # it forgot one while it listed them: `no such app`
+    def _executions(self, offset: int) -> list[Execution]:
+        path, tries_left = f"{self._path}/sql?details=false&planDescription=false&offset={offset}&length=1000000", 5
+        while True:
+            try:
+                return sorted(self._rest.get(path, list[Execution]), key=lambda execution: execution.id)
+            except RestError as error:
+                if error.status != 404 or not tries_left:  # it forgot one while it listed them: `no such app`
+                    raise
+            tries_left -= 1
 
     def _add(self, execution: Execution, *, id: str, run_id: str, batch: int) -> None:
         name = execution.description.partition("\n")[0].strip() or None
@@ -222,9 +241,10 @@ class DriverReports(Reports, RemoteFiles):
         if ended and (len(ended) > _FIRST_BATCHES or ended[0] != last + 1):
             self._uncounted.add(run.run_id)
         newest = max(batches, default=-1)
-        if run.plan is None and newest >= 0 and (root := self._execution(batches[newest].root.id)).plan_description:
-            self._queries.set_plan(run.run_id, read_plan(lines_of_formatted(root.plan_description)), self._policy(root))
-        plan = next(one.plan for one in self._queries.facts() if one.run_id == run.run_id)
+        plan = run.plan
+        if plan is None and newest >= 0 and (root := self._execution(batches[newest].root.id)).plan_description:
+            plan = read_plan(lines_of_formatted(root.plan_description))
+            self._queries.set_plan(run.run_id, plan, self._policy(root))
         wanted = [(number, batches[number]) for number in ended[-_FIRST_BATCHES:]]
         details = [self._execution(batch.root.id) for _, batch in wanted]
         in_force = [in_force_of(lines_of_formatted(root.plan_description)) for root in details]
@@ -242,7 +262,7 @@ class DriverReports(Reports, RemoteFiles):
             self._queries.began(run.run_id, RunningBatch(newest, began_ms, in_force_of(lines) or None))
 
     def _progress(
-        self, run: QueryRun, number: int, batch: SqlBatch, root: Execution, watermark: "int | UnsetType"
+        self, run: QueryRun, number: int, batch: SqlBatch, root: Execution, watermark: int | UnsetType
     ) -> BatchProgress:
         """A batch in the form of a query's own report."""
         states = self._states(batch)
@@ -352,7 +372,7 @@ class DriverReports(Reports, RemoteFiles):
         for run in self._queries.facts():
             listed = (self._statuses or {}).get(run.run_id)
             why = failed.get(run.run_id) or listed.why if listed else "its last batch failed, or it was stopped in it"
-            if not run.ended and (ENDED[listed.status] if listed else run.run_id in failed):
+            if not run.ended and (listed.status != "RUNNING" if listed else run.run_id in failed):
                 reason = None if listed and listed.status == "FINISHED" else why
                 self._queries.apply(QueryTerminated(run.id, run.run_id, reason))
 
@@ -393,3 +413,37 @@ def _iso(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
         return ""
+
+
+def watermarks_in(page: str) -> list[tuple[int, int]]:
+    """From a query's statistics page: when each of its last triggers started, and the watermark in force then (epoch
+    ms); empty where the page is not as expected.
+    """
+    try:
+        [name] = set(_GAPS.findall(page))
+        [points] = map(json.loads, re.findall(rf"\bvar {name} = (\[[^\]]*\]);", page))
+        return [(int(point["x"]), round(point["x"] - 1000 * point["y"])) for point in points]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return []
+
+
+def statuses_in(page: str) -> dict[str, ListedRun] | None:
+    """From the page of all streaming queries: each run, as listed; None where it is not as expected."""
+    if "Streaming Queries (" not in page:
+        return None
+    found: dict[str, ListedRun] = {}
+    for row in _ROW.findall(page):
+        runs, cells = _RUN.findall(row), [html.unescape(_TAG.sub(" ", cell)).strip() for cell in _CELL.findall(row)]
+        if not runs:
+            continue
+        if len(set(runs)) != 1 or len(cells) < 4 or cells[1] not in _STATUSES or runs[0] not in cells[3]:
+            return None
+        name, batch = None if cells[0] == "<no name>" else cells[0], count_in(cells[8]) if len(cells) > 8 else None
+        why = cells[-1].partition("+details")[2].strip() or cells[-1] if cells[1] == "FAILED" else ""
+        found[runs[0]] = ListedRun(cells[2], name, cells[1], batch, why)
+    return found
+
+
+def count_in(text: str) -> int | None:
+    """A number as Spark prints it, with a separator of thousands; None for anything else."""
+    return int("".join(filter(str.isdigit, text))) if _COUNT.fullmatch(text) else None

@@ -290,15 +290,13 @@ def in_force_of(lines: Iterable[Line]) -> int | UnsetType:
 
     UNSET where the plan shows none, or several.
     """
-    listed = [(depth, text, _IN_FORCE.search(text)) for depth, text in lines]
-    stateful = [(place, depth) for place, (depth, text, _) in enumerate(listed) if STATEFUL in text]
+    listed = list(lines)
+    stateful = [at for at, (_, text) in enumerate(listed) if STATEFUL in text and "Restore" not in text]
     lowest: set[int | UnsetType] = set()
-    for place, depth in stateful:
-        rest = listed[place + 1 :]
-        end = next((at for at, (other, _, _) in enumerate(rest) if other <= depth), len(rest))
-        below = [match for _, text, match in rest[:end] if STATEFUL in text and "Restore" not in text]
-        own = listed[place][2]
-        if not below and "Restore" not in listed[place][1]:
+    for at in stateful:
+        end = _end(listed, at)
+        if not any(at < other < end for other in stateful):
+            own = _IN_FORCE.search(listed[at][1])
             lowest.add(UNSET if own is None else int(own[1]))
     return lowest.pop() if len(lowest) == 1 else UNSET
 

@@ -162,7 +162,8 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         trouble=application.trouble,
         siblings=siblings_of(application.queries, run),
         heard_ms=application.written_ms,
-        checkpoint=checkpoint_of(application.queries, run),
+        # A run without a batch has no plan, but an earlier run of the same query may have had one.
+        checkpoint=next((plan.checkpoint for plan in plans if plan.checkpoint is not None), None),
         # The last plan has them, or shows that they are not known any more.
         writes=next((plan.writes for plan in plans), None),
         plans=plans,
@@ -278,12 +279,6 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
         for run in last.values()
     ]
     return sorted(siblings, key=lambda sibling: sibling.state != "failed")
-
-
-def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
-    """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    plans = (earlier.plan for earlier in _runs_to(runs, run) if earlier.plan)
-    return next((plan.checkpoint for plan in plans if plan.checkpoint is not None), None)
 
 
 def _moved_by(runs: Sequence[QueryRun]) -> PlanFacts | None:

@@ -30,7 +30,7 @@ from .open_windows import OpenWindows, OpenWindowsTap
 from .operators import WindowShape, window_spec_of
 from .plan import PlanFacts
 from .query_snapshot import settings_of_query, snapshot_of_query
-from .reports import JobReports, RemoteFiles, Reports, checkpoint_of, choose, name_in, report_of, sure_of
+from .reports import JobReports, RemoteFiles, Reports, choose, name_in, report_of, sure_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from ..topic.broker import BrokerTap
@@ -320,18 +320,18 @@ class _RunRecorder:
         """Write the last state: how the query or its application ended, and what its state then held."""
         if self._last is None:
             return
-        state = _state_of(self._last, self._whole.queries) if self._is_here else _NO_STATE
+        state = _state_of(self._last, self._whole) if self._is_here else _NO_STATE
         if not self._last.ended or state != _NO_STATE:
             self.write(self._last, alive=self._last.ended, state=state)
 
 
-def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> QueryFacts:
+def _state_of(run: QueryRun, application: Application) -> QueryFacts:
     """The state in the checkpoint that the log names, unless a later run, also one that fails at once, changed it."""
-    place = checkpoint_of(runs, run)
+    place = report_of("event log", application, run).checkpoint
     if place is None or not is_checkpoint(Path(place)):
         return _NO_STATE
     facts = CheckpointTap(Path(place)).poll()
-    done = [other.progress.batch for other in runs if other.id == run.id and other.progress is not None]
+    done = [other.progress.batch for other in application.queries if other.id == run.id and other.progress is not None]
     if facts.query_id != run.id or facts.committed != max(done, default=None):
         return _NO_STATE
     windows = OpenWindowsTap(Path(place)).poll(facts)

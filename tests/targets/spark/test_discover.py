@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from wmtop.engine.targets.discover import discover
+from wmtop.engine.targets.open import discover
 
 ID = '{"id":"5d0b3a8e-7b5e-4f6e-9a57-0d3b0f6f2a11"}'
 

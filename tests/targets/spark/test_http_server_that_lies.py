@@ -18,7 +18,7 @@ from wmtop.engine.system.rest import Rest, RestError, RestSecurity
 from wmtop.engine.targets import open as opening
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark import history_server
-from wmtop.engine.targets.spark.driver_pages import ListedRun, statuses_in, watermarks_in
+from wmtop.engine.targets.spark.driver import ListedRun, statuses_in, watermarks_in
 from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Place, place_of
 from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
 from wmtop.engine.targets.target import AttachedTarget, NotReadyError

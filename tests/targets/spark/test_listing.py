@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from wmtop.engine.targets.discover import Found
+from wmtop.engine.targets.open import Found
 from wmtop.engine.targets.spark.facts import Application, QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.reports import Published
@@ -24,7 +24,7 @@ def test_a_failed_query_is_listed_beside_those_that_run(
     monkeypatch.setattr(
         "wmtop.engine.targets.spark.reports.list_published", lambda: [Published("shop", Path("x"), said)]
     )
-    monkeypatch.setattr("wmtop.engine.targets.discover.discover", lambda places: none)
+    monkeypatch.setattr("wmtop.engine.targets.open.discover", lambda places: none)
     monkeypatch.setattr("wmtop.tui.cli.running.lines_of_runs", list)
     list_all()
     lines = capsys.readouterr().out.splitlines()[1:]
