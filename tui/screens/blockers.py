@@ -7,9 +7,8 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, heading, more, paragraph, table
 from ..words.channels import reference_ms
-from ..words.columns import Column
 from ..words.presenter import presenter_of
-from ..words.spans import Span, fitted, lay, part
+from ..words.spans import Column, Span, fitted, lay, part
 from ..words.targets import holder_parts
 from ..words.texts import ALL_IDLE, IN_FLIGHT, TableRecords
 from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups

@@ -7,10 +7,9 @@ from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, heading, table
 from ..words.channels import reference_ms
-from ..words.columns import Column
 from ..words.operators import Row, Stage, delay_words, held_instance, rows
 from ..words.presenter import presenter_of
-from ..words.spans import Span, cells, fitted
+from ..words.spans import Column, Span, cells, fitted
 from ..words.texts import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.watermark import channels_known, fact_text, facts_of_plugin
 from .target_screen import DetailScreen

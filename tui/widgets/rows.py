@@ -15,8 +15,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
-from ..words.columns import Column, Row, laid, row_line, sized, title_at, titles_line
-from ..words.spans import Span, cells, clip, clip_words
+from ..words.spans import Column, Row, Span, cells, clip, clip_words, laid, row_line, sized, title_at, titles_line
 from ..words.texts import NOTHING_MATCHES, Filter
 from .canvas import Painted, Picked, bindings, differ
 
