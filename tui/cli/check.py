@@ -7,7 +7,6 @@ import time as clock
 from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from msgspec import Struct
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
 from ...engine.feed.messages import Header
-from ...engine.snapshot import Snapshot
+from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
@@ -25,7 +24,7 @@ from ...engine.targets.own import is_recording, local_path
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import DAY, MINUTE, clean, duration, stamp
 from ...engine.verdict.history import LOST_AFTER_MS
-from ..words.chain import chain_headline
+from ..words.chain import headline
 from ..words.check import (
     BAD,
     FACTS,
@@ -114,7 +113,12 @@ def check(
     With --fail-if EXPR it is 1 if EXPR is true, and for the findings of a given --fail-on; the verdict does not count.
     """
     expression = _parsed(fail_if)
-    found = _chain(targets or [], every=every) if chain else some_members(targets or [], every=every)
+    if chain:
+        from .chain import chain_member
+
+        found = [chain_member(targets or [], every=every)]
+    else:
+        found = some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
     check_one = partial(_check, expression=expression, fail_on=fail_on, for_ms=look_for, at=at, options=options)
@@ -137,14 +141,6 @@ def check(
         inform(str(error))
     codes = [result.exit for result in results] + [UNUSABLE] * len(refused)
     raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
-
-
-def _chain(files: list[str], *, every: bool) -> list[Member]:
-    if every or len(files) > 1:
-        raise UsageError("--chain is one chain: give at most its configuration, and no --all")
-    from .chain import chain_member
-
-    return [chain_member(Path(files[0]) if files else None)]
 
 
 def _parsed(text: str | None) -> Expression | None:
@@ -245,12 +241,12 @@ def _unknown(target: str, reason: str) -> Checked:
 def result_of(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
     given = look.given()
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
-    facts = facts_of(given)
+    facts, target_part = facts_of(given), given.snapshot.target
     outcome = None if expression is None else evaluate(expression, given)
     return Checked(
         target=target,
         verdict=given.verdict,
-        reason="; ".join([*chain_headline(given.snapshot), reason_of(given)]),
+        reason="; ".join([*([headline(target_part)] if isinstance(target_part, Chain) else []), reason_of(given)]),
         findings=[
             CheckedFinding(
                 code=one.code,

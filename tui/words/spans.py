@@ -50,6 +50,11 @@ def cells(spans: Iterable[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
+def text_of(spans: Iterable[Span]) -> str:
+    """The text of the spans, without the blanks at either end."""
+    return "".join(text for text, _ in spans).strip()
+
+
 def lay(parts: Sequence[Part], width: int) -> list[Span]:
     """The parts in `width` cells: left ones, a gap, right ones; what does not fit is shortened, dropped, cut."""
     kept = list(parts)

@@ -21,7 +21,7 @@ from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .notes import note_text
 from .presenter import in_flight, presenter_of, whole_identity
-from .spans import Part, lay
+from .spans import Part, lay, text_of
 from .targets import barrel_parts, position
 from .verdict import age_words, usually, verdict_line
 from .watermark import (
@@ -148,7 +148,7 @@ def _verdict(case: Case) -> str:
 
 def _line(parts: Sequence[Part]) -> str:
     """A line of the screen as text."""
-    return _GAP.sub(" · ", "".join(text for text, _ in lay(parts, 1_000)).strip())
+    return _GAP.sub(" · ", text_of(lay(parts, 1_000)))
 
 
 def _findings(case: Case) -> str:
@@ -344,14 +344,14 @@ def _attached(snapshot: Snapshot) -> list[str]:
     behind = "" if level.behind_clock_ms is None else f", {f.behind_clock(level.behind_clock_ms)}"
     ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
     if not kind_words(snapshot).has_watermark:
-        settings_line = "".join(text for text, _ in lay(presenter_of(snapshot).tuning(None, None), 1_000)).strip()
+        settings_line = text_of(lay(presenter_of(snapshot).tuning(None, None), 1_000))
         return [*lines, settings_line, *clock_lines(snapshot)]
     lines.append(f"watermark {watermark}{behind}{ago}")
     if level.holder is not None:
         lines.append(f"held back by {f.clean(level.holder.channel)}: {cause(snapshot)}")
     if snapshot.barrel is not None:
         parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
-        lines.append("".join(text for text, _ in lay(parts, 1_000)).strip())
+        lines.append(text_of(lay(parts, 1_000)))
     if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
         lines.append(f"dropped as late: {late_drops(snapshot)}")
     delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms)
