@@ -9,17 +9,16 @@ from contextlib import redirect_stdout
 from wmtop.engine.doctor import Finding, explain
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.history import AlertRule, VerdictChanged, history_point
-from wmtop.tui.cli.check import result_of
+from wmtop.tui.cli.check import Lines, result_of
 from wmtop.tui.cli.targets import Look
-from wmtop.tui.cli.watch import Lines
 from wmtop.tui.words.check import CheckInput, facts_of, lines
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.history import alert_text, event_words
-from wmtop.tui.words.incident import Case, Clip, markdown
 from wmtop.tui.words.metrics import all_metrics
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.recent import Recent
 from wmtop.tui.words.spans import lay
+from wmtop.tui.words.summary import Case, Clip, markdown
 from wmtop.tui.words.verdict import age_words, verdict_parts
 from wmtop.tui.words.watermark import watermark_parts
 

@@ -161,7 +161,7 @@ def _show_engine(engine: "RunningEngine", *, once: bool, json: bool, read_only: 
     """Show a running engine: its screen, a summary, or its snapshots."""
     if once:
         from ...engine.feed.client import first_snapshot
-        from .summary import summary
+        from ..words.summary import summary
 
         snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
         print(encode(snapshot).decode() if json else summary(snapshot))

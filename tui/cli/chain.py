@@ -143,8 +143,11 @@ def chained(file: Path | None) -> list[Member]:
     return found
 
 
-def chain_member(file: Path | None) -> Member:
-    """That chain as a target."""
+def chain_member(files: Sequence[str], *, every: bool) -> Member:
+    """The chain of at most one configuration as a target; UsageError for more, or with `--all`."""
+    if every or len(files) > 1:
+        raise UsageError("--chain is one chain: give at most its configuration, and no --all")
+    file = Path(files[0]) if files else None
     return Member(NAME, NAME, made=AttachedTarget(ChainTarget(chained(file)), NAME))
 
 

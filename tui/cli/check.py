@@ -1,4 +1,4 @@
-"""`wmtop check`: a target's verdict and findings once; `wmtop explain`: what a finding means."""
+"""`wmtop check`: a target's verdict and findings, once; `watch`: a line at each change; `explain`: what one means."""
 
 import shutil
 import textwrap
@@ -7,7 +7,6 @@ import time as clock
 from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,13 +14,17 @@ from msgspec import Struct
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
+from ...engine.feed.messages import Header
+from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
+from ...engine.targets.own import is_recording, local_path
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
-from ...engine.text.formatting import clean, duration
-from ..words.chain import chain_headline
+from ...engine.text.formatting import DAY, MINUTE, clean, duration, stamp
+from ...engine.verdict.history import LOST_AFTER_MS
+from ..words.chain import headline
 from ..words.check import (
     BAD,
     FACTS,
@@ -38,7 +41,9 @@ from ..words.check import (
     table,
 )
 from ..words.fleet import held_back_by
+from ..words.recent import Recent
 from ..words.spans import fitted
+from ..words.verdict import verdict_line
 from .options import (
     FAIL_ON,
     OF_CHECKS,
@@ -52,8 +57,8 @@ from .options import (
     target_argument,
     with_target_options,
 )
-from .process import inform, log
-from .targets import ANSWERS_WITHIN_MS, Look, Member, look_at, some_members
+from .process import inform, log, say
+from .targets import ANSWERS_WITHIN_MS, Look, Member, look_at, member_of, recording_at, some_members
 
 NO_ANSWER = "no answer within"
 
@@ -108,7 +113,12 @@ def check(
     With --fail-if EXPR it is 1 if EXPR is true, and for the findings of a given --fail-on; the verdict does not count.
     """
     expression = _parsed(fail_if)
-    found = _chain(targets or [], every=every) if chain else some_members(targets or [], every=every)
+    if chain:
+        from .chain import chain_member
+
+        found = [chain_member(targets or [], every=every)]
+    else:
+        found = some_members(targets or [], every=every)
     if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
     check_one = partial(_check, expression=expression, fail_on=fail_on, for_ms=look_for, at=at, options=options)
@@ -131,14 +141,6 @@ def check(
         inform(str(error))
     codes = [result.exit for result in results] + [UNUSABLE] * len(refused)
     raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
-
-
-def _chain(files: list[str], *, every: bool) -> list[Member]:
-    if every or len(files) > 1:
-        raise UsageError("--chain is one chain: give at most its configuration, and no --all")
-    from .chain import chain_member
-
-    return [chain_member(Path(files[0]) if files else None)]
 
 
 def _parsed(text: str | None) -> Expression | None:
@@ -239,12 +241,12 @@ def _unknown(target: str, reason: str) -> Checked:
 def result_of(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
     given = look.given()
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
-    facts = facts_of(given)
+    facts, target_part = facts_of(given), given.snapshot.target
     outcome = None if expression is None else evaluate(expression, given)
     return Checked(
         target=target,
         verdict=given.verdict,
-        reason="; ".join([*chain_headline(given.snapshot), reason_of(given)]),
+        reason="; ".join([*([headline(target_part)] if isinstance(target_part, Chain) else []), reason_of(given)]),
         findings=[
             CheckedFinding(
                 code=one.code,
@@ -318,3 +320,98 @@ def explanation(meaning: Meaning, columns: int) -> str:
     if meaning.not_beside:
         paragraphs.append(f"Not shown if one of these is found, which explains it: {', '.join(meaning.not_beside)}.")
     return "\n\n".join(textwrap.fill(text, columns, break_on_hyphens=False) for text in paragraphs)
+
+
+FOR_EVER_MS = 3_650 * DAY
+FIRST_MS = 2_000
+"""How long (ms) the first answer may take before a line says that it is waited for."""
+
+
+class Lines:
+    """Prints a line at each change of verdict, of the holder or of the findings, and now and then."""
+
+    def __init__(self, every_ms: int) -> None:
+        self._every_ms = every_ms
+        self._state: tuple[object, ...] | None = None
+        self._titles: dict[str, str] = {}
+        self._printed_ms = 0
+        self._heard_s = clock.monotonic()
+        self._is_silent = False
+
+    def greet(self, header: Header) -> None:
+        """Print that the engine is connected."""
+        self._say(_wall_ms(), f"connected to {header.name}, waiting for its first snapshot")
+        self._heard_s = clock.monotonic()
+
+    def note_silence(self, target: str) -> None:
+        """Print once that nothing comes: what was printed last may no longer be so."""
+        silent_ms = (clock.monotonic() - self._heard_s) * 1_000
+        if self._is_silent or silent_ms < (LOST_AFTER_MS if self._state else FIRST_MS):
+            return
+        self._is_silent = True
+        since = f"UNKNOWN  {target} has sent nothing for {duration(silent_ms)}"
+        self._say(_wall_ms(), since if self._state else f"waiting for the first answer of {target}")
+
+    @staticmethod
+    def _say(at_ms: int, words: str) -> None:
+        print(f"{stamp(at_ms, None)}  {clean(words)}", flush=True)
+
+    def see(self, look: Look) -> bool:
+        """Print the newest snapshot's line if one is due; False: there is always more to see."""
+        given = look.given()
+        snapshot, titles = given.snapshot, {finding.code: finding.title for finding in given.findings}
+        holder, wall_ms = held_back_by(snapshot), _wall_ms(snapshot)
+        state, was_silent = (given.verdict, holder, *sorted(titles)), self._is_silent
+        self._heard_s, self._is_silent = clock.monotonic(), False
+        if state == self._state and not was_silent and wall_ms - self._printed_ms < self._every_ms:
+            return False
+        line = verdict_line(snapshot, given.findings, lost=look.lost, headline=next(iter(titles.values()), None))
+        parts = [line, f"held back by {holder}" if holder is not None and holder not in line else ""]
+        parts += [*(f"new: {titles[code]}" for code in titles if code not in self._titles)]
+        parts += [f"over: {title}" for code, title in self._titles.items() if code not in titles]
+        at_ms = wall_ms if snapshot.now_ms is None else snapshot.now_ms
+        self._say(at_ms, " · ".join(part for part in parts if part))
+        self._state, self._titles, self._printed_ms = state, titles, wall_ms
+        return False
+
+
+@with_target_options(*OF_CHECKS)
+def watch(
+    target: Annotated[str, target_argument("a run, a recording, or anything that 'wmtop attach' takes", "TARGET")],
+    every: Annotated[int, duration_option("also print a line after D without a change (1m)")] = MINUTE,
+    watch_for: Annotated[int, duration_option("stop after D; without it: never", "--for")] = FOR_EVER_MS,
+    options: TargetOptions = NO_OPTIONS,
+) -> None:
+    """Print a line at each change of a target's verdict, holder or findings: for screen readers and logs.
+
+    Exit 0 if it was fine at the end, 1 slow or stalled, 2 unusable input, 3 lost or cannot tell.
+    """
+    member, lines = member_of(target), Lines(every)
+    if is_recording(member.target):
+        look = Look(Recent())
+        with recording_at(local_path(member.target), None) as (reader, last):
+            for number in range(last + 1):
+                look.seen = [reader.at(number)]
+                look.recent.add(look.snapshot)
+                lines.see(look)
+    else:
+        over = threading.Event()
+        threading.Thread(target=_note_silence, args=(lines, target, over), daemon=True).start()
+        try:
+            look = look_at(member, lines.see, watch_for, None, options, lines.greet)
+        finally:
+            over.set()
+    if look.lost is not None:
+        raise typer.Exit(say(f"{target} is lost: {look.lost}", CANNOT_TELL))
+    verdict = look.given().verdict
+    raise typer.Exit(MET if verdict in BAD else CANNOT_TELL if verdict == "unknown" else FINE)
+
+
+def _note_silence(lines: Lines, target: str, over: threading.Event) -> None:
+    while not over.wait(1):
+        lines.note_silence(target)
+
+
+def _wall_ms(snapshot: Snapshot | None = None) -> int:
+    known = None if snapshot is None else snapshot.wall_ms
+    return clock.time_ns() // 1_000_000 if known is None else known

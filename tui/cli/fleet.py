@@ -29,7 +29,7 @@ from .running import has_terminal, open_screen
 from .targets import Member, members
 
 if TYPE_CHECKING:
-    from ..screens.chain import Holds
+    from ..screens.fleet import Holds
     from .running import Feed
 
 

@@ -24,7 +24,7 @@ COMMANDS = {
     "run": ".run:run_app",
     "attach": ".attach:attach",
     "check": ".check:check",
-    "watch": ".watch:watch",
+    "watch": ".check:watch",
     "chain": ".chain:chain",
     "explain": ".check:explain",
     "advise": ".advise:advise",

@@ -204,7 +204,7 @@ class SnapshotPrinter:
         if self._json and (last or not self._once):
             self._writer.write(encode(snapshot) + b"\n")
         elif last and not self._json:
-            from .summary import summary
+            from ..words.summary import summary
 
             self._writer.write(f"{summary(snapshot)}\n".encode())
 

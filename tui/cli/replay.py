@@ -70,8 +70,7 @@ def play(
     reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool, of_fleet: bool = False
 ) -> str | None:
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
-    from ..replay.app import ReplayApp
-    from ..replay.player import SPEEDS
+    from ..replay.app import SPEEDS, ReplayApp
 
     number = 0 if at_ms is None else reader.seek(at_ms)
     app = partial(ReplayApp, reader, speed=speed or SPEEDS[-1], number=number, playing=playing)
@@ -86,7 +85,7 @@ def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bo
     _say_truncated(reader, path)
     number = number_at(reader, path, at)
     if not json:
-        from .summary import summary
+        from ..words.summary import summary
 
         print(summary(reader.at(number)))
         return

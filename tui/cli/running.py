@@ -69,8 +69,8 @@ def lines_of_runs() -> list[str]:
 
 
 def _line_of(run: run_directory.RunInfo) -> str:
+    from ..words.summary import judged_line
     from ..words.verdict import WORDS
-    from .summary import judged_line
 
     level: int | None = None
     try:

@@ -1,1 +1,1 @@
-"""One file a screen."""
+"""The screens, and the app that holds them."""

@@ -44,7 +44,7 @@ _KNOWS_BOTH = ("WezTerm", "ghostty")
 
 
 def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collection[str]) -> None:
-    """Report an alert in these ways (`appearance.ALERTS`): a notice, the bell, a notification of the desktop."""
+    """Report an alert in these ways (`texts.ALERTS`): a notice, the bell, a notification of the desktop."""
     if "toast" in ways:
         app.notify(text, severity=severity, markup=False, timeout=_SECONDS)
     if app.is_headless or app.is_web:
@@ -134,7 +134,7 @@ class WmtopApp(BaseApp[Answer]):
     """Shows the engine that `feed` is connected to; `run` returns whether the user stopped it or left it running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
-    viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
+    viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`denied_to`).
     `preferences_file` is where the theme is remembered; None: it is not. `alerts` are the ways in which an alert is
     reported.
     """

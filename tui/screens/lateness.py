@@ -17,13 +17,12 @@ from ..widgets.lines import Prose, TextLine
 from ..widgets.rows import Item, Sheet, paragraph, table
 from ..words import lateness as words
 from ..words.channels import reference_ms
-from ..words.columns import Column
 from ..words.keys import Hint, hint
 from ..words.lateness import cost_sentence, moments_line, recommendation_parts, timeout_holder, timeout_words
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
-from ..words.spans import Part, Span, lay
+from ..words.spans import Column, Part, Span, lay
 from ..words.texts import ALL_SO_FAR, SINCE_START, TableRecords
 from .target_screen import FRAME_CELLS, DetailScreen
 

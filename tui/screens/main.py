@@ -78,7 +78,7 @@ class MainScreen(TargetScreen):
     def _show_chain(self) -> None:
         """A chain has no channels: its staircase is what this screen is for other targets."""
         if isinstance(self.shown.snapshot.target, Chain) and app_of(self).screen is self:
-            app_of(self).push_screen(loaded("chain:TargetChainScreen")(self.shown))
+            app_of(self).push_screen(loaded("fleet:TargetChainScreen")(self.shown))
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
         """Show `snapshot`; while the picture is frozen only remember it."""

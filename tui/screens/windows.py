@@ -18,12 +18,11 @@ from ..words import texts
 from ..words.barrel import STATES, holding
 from ..words.channels import reference_ms
 from ..words.clocks import sending_words
-from ..words.columns import Column
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
-from ..words.spans import Span, cells
+from ..words.spans import Column, Span, cells
 from ..words.texts import TableRecords
 from ..words.windows import (
     Closing,

@@ -15,8 +15,20 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
-from ..words.columns import Column, Row, laid, row_line, sized, title_at, titles_line
-from ..words.spans import Span, cells, clip, clip_words
+from ..words.spans import (
+    Column,
+    Row,
+    Span,
+    cells,
+    clip,
+    clip_words,
+    laid,
+    row_line,
+    sized,
+    text_of,
+    title_at,
+    titles_line,
+)
 from ..words.texts import NOTHING_MATCHES, Filter
 from .canvas import Painted, Picked, bindings, differ
 
@@ -111,11 +123,6 @@ class Rows(Painted, ScrollView, can_focus=True, inherit_bindings=False):
             return self.header(self.row_cells)
         index = y - self.HEADER + self.scroll_offset.y
         return self.row(index, self.row_cells) if index < self.row_count() else ()
-
-
-def text_of(spans: Sequence[Span]) -> str:
-    """The text of the spans, without the blanks at either end."""
-    return "".join(text for text, _ in spans).strip()
 
 
 def marked(spans: Sequence[Span], width: int) -> list[Span]:

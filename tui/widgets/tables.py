@@ -12,17 +12,16 @@ from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
 from ..words.channels import ChannelRow, Sort, View, reference_ms
 from ..words.clocks import partition_state, unchanged_words
-from ..words.columns import Column, laid, row_line, title_at, titles_line
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
-from ..words.spans import Span, cells
+from ..words.spans import Column, Span, cells, laid, row_line, text_of, title_at, titles_line
 from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, is_close, unclosed_words
 from ..words.windows import WindowGroup, taking_part, waits_within, window_groups
 from .canvas import Picked
 from .clocks import waiting_items
 from .lines import Heading
-from .rows import Item, Rows, Sheet, column_cells, heading, more, text_of, wrapped
+from .rows import Item, Rows, Sheet, column_cells, heading, more, wrapped
 
 _NAME, _TIME = (4, 7, 40), (8, 11)
 """The least width of a name, its width with room, and its greatest; the widths of a time without much room."""

@@ -158,11 +158,6 @@ def headline(chain: Chain) -> str:
     return f"{behind}: {f.duration(hop.loss_ms or 0)} are lost in {places}{f' ({held})' if held else ''}{more}"
 
 
-def chain_headline(snapshot: Snapshot) -> list[str]:
-    """The headline of a chain; nothing for any other target."""
-    return [headline(snapshot.target)] if isinstance(snapshot.target, Chain) else []
-
-
 def text_lines(chain: Chain, zone: tzinfo | None) -> Iterator[str]:
     """The chain as lines of plain text, for the command line."""
     others = beside(chain)

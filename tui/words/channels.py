@@ -159,7 +159,7 @@ class View(Struct, frozen=True):
 
 
 def preview_of(snapshot: Snapshot, proposed: ProposedSetting | None) -> Preview | None:
-    """The preview of the proposed; None without a proposed."""
+    """The preview of the proposed setting; None without one."""
     if proposed is None:
         return None
     if proposed.idle:

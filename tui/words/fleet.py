@@ -15,9 +15,8 @@ from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
-from .columns import Column, laid, sized
 from .progress import lags_of
-from .spans import Part, Span, cells, fitted, part, spark
+from .spans import Column, Part, Span, cells, fitted, laid, part, sized, spark
 from .texts import Filter
 from .verdict import STYLES, WORDS, blame, style_of
 from .watermark import is_close, lag_ms, worst_clock

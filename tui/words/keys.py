@@ -63,15 +63,15 @@ SCREENS = (
     Link("w", "Windows", "Open and fired windows, and why one does not fire", "windows:WindowsScreen"),
     Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs",
          "lateness:LatenessScreen", is_list=False),
-    Link("t", "Time", "Event time against processing time, record by record", "time:TimeScreen", is_list=False),
-    Link("o", "Operators", "The chain from source to window, and what lags in it", "operators:OperatorsScreen"),
-    Link("g", "Progress", "Rows, batches, backlog and state over time", "progress:ProgressScreen", is_list=False),
+    Link("t", "Time", "Event time against processing time, record by record", "charts:TimeScreen", is_list=False),
+    Link("o", "Operators", "The chain from source to window, and what lags in it", "blockers:OperatorsScreen"),
+    Link("g", "Progress", "Rows, batches, backlog and state over time", "charts:ProgressScreen", is_list=False),
     Link("d", "Doctor", "What is wrong, what it costs, and the fix", "doctor:DoctorScreen"),
     Link("h", "History", "Which channel held back the watermark, how long, and why", "history:HistoryScreen"),
-    Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times", "events:EventsScreen"),
+    Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times", "history:EventsScreen"),
     Link("", "Who is late", "Which values the late records have", "late_records:WhoIsLateScreen"),
 )  # fmt: skip
-"""All further screens, in the order of the footer; a new one is a line here and its file."""
+"""All further screens, in the order of the footer; a new one is a line here and its class."""
 LINKS = tuple(link for link in SCREENS if link.key)
 """Those with a key."""
 

@@ -9,8 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .columns import Column
-from .spans import Span, clip
+from .spans import Column, Span, clip
 
 _NO_BOOTSTRAP = "BOOTSTRAP"
 Keyed = tuple[str, LateRecord]

@@ -20,7 +20,7 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark.facts import QueryFacts, QueryRun
 from wmtop.engine.targets.target import AttachedTarget, Follower, TargetOptions
-from wmtop.tui.cli.summary import summary
+from wmtop.tui.words.summary import summary
 
 from tests.one_truth import check_all
 

@@ -14,8 +14,8 @@ from wmtop.engine.verdict.history import AlertRule, VerdictChanged, history_poin
 from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.tui.cli.chain import ChainLook, ChainTarget
 from wmtop.tui.replay.app import ReplayApp
-from wmtop.tui.screens.chain import TargetChainScreen
 from wmtop.tui.screens.doctor import DoctorScreen
+from wmtop.tui.screens.fleet import TargetChainScreen
 from wmtop.tui.words.check import CheckInput, reason_of
 
 HOUR, NOW_MS = 3_600_000, 1_767_268_800_000

@@ -81,7 +81,7 @@ def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path, 
 
 
 def test_the_start_screen_needs_neither_the_other_screens_nor_the_engine() -> None:
-    later = ("screens.main", "screens.target_screen", "screens.doctor", "screens.help", "widgets.tables", "cli.summary")
+    later = ("screens.main", "screens.target_screen", "screens.doctor", "screens.help", "widgets.tables")
     lines = (
         "import sys",
         "from wmtop.tui.cli.main import command_line",

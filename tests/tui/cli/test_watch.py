@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.tui.cli.check import Lines
 from wmtop.tui.cli.targets import Look
-from wmtop.tui.cli.watch import Lines
 from wmtop.tui.words.recent import Recent
 
 from ..canned import header, live
@@ -61,7 +61,7 @@ def test_watch_says_that_it_is_connected_and_that_nothing_comes(
     assert f"connected to {header().name}" in said()
     lines.note_silence("orders")
     assert said() == "", "an answer may take a moment"
-    monkeypatch.setattr("wmtop.tui.cli.watch.FIRST_MS", 0)
+    monkeypatch.setattr("wmtop.tui.cli.check.FIRST_MS", 0)
     lines.note_silence("orders")
     lines.note_silence("orders")
     assert said().count("waiting for the first answer of orders") == 1
@@ -70,7 +70,7 @@ def test_watch_says_that_it_is_connected_and_that_nothing_comes(
     assert "UNKNOWN" not in said()
     lines.note_silence("orders")
     assert said() == ""
-    monkeypatch.setattr("wmtop.tui.cli.watch.LOST_AFTER_MS", 0)
+    monkeypatch.setattr("wmtop.tui.cli.check.LOST_AFTER_MS", 0)
     lines.note_silence("orders")
     assert "UNKNOWN  orders has sent nothing" in said()
     lines.see(look)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.verdict.history import HistoryPoint
-from wmtop.tui.replay.player import play_times
+from wmtop.tui.replay.app import play_times
 from wmtop.tui.replay.timeline import Timeline, bursts, holders, marks_of, stalls
 
 SECOND = 1_000

@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.text.formatting import MOMENT_HOW
 from wmtop.engine.verdict.history import history_point
-from wmtop.tui.replay.app import GoToScreen
-from wmtop.tui.replay.player import REFUSED, TRUNCATED, play_times
+from wmtop.tui.replay.app import REFUSED, TRUNCATED, GoToScreen, play_times
 from wmtop.tui.replay.timeline import Timeline
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.main import MainScreen

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 from textual.pilot import Pilot
 from wmtop.engine.verdict.chain import Chain, Station, chain_of
-from wmtop.tui.screens.chain import ChainScreen
-from wmtop.tui.screens.fleet import FleetApp
+from wmtop.tui.screens.fleet import ChainScreen, FleetApp
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.chain import hop_line
 from wmtop.tui.words.texts import Appearance

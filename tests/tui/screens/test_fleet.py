@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 from wmtop.tui.screens.base_app import TooSmallScreen
 from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.widgets.lines import KeyLine, TextLine
-from wmtop.tui.widgets.rows import text_of
 from wmtop.tui.widgets.themes import DARK
 from wmtop.tui.words.fleet import FleetRow, about
+from wmtop.tui.words.spans import text_of
 from wmtop.tui.words.texts import Appearance
 from wmtop.tui.words.user_commands import UserCommand, use_commands
 

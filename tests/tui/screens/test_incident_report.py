@@ -15,7 +15,7 @@ from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui import cli
 from wmtop.tui.screens import incident_report
 from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
-from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
+from wmtop.tui.words.summary import PICTURE, RECORDING, SNAPSHOT, TEXT
 
 from ..canned import CARRIERS, WALL, header, hostile, live, reported
 from ..drive import Driven, drive

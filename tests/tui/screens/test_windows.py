@@ -8,7 +8,8 @@ from wmtop.engine.snapshot import Windows
 from wmtop.engine.text.codes import unknown_text
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
-from wmtop.tui.widgets.rows import Sheet, text_of
+from wmtop.tui.widgets.rows import Sheet
+from wmtop.tui.words.spans import text_of
 from wmtop.tui.words.texts import (
     FIRED_LONG_AGO,
     FIRED_UNKNOWN,

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.snapshot import KafkaStreams, Snapshot
 from wmtop.engine.verdict.history import VerdictChanged, history_point
-from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.check import CheckInput, facts_of, reason_of
 from wmtop.tui.words.clocks import clock_lines, groups
 from wmtop.tui.words.fleet import fleet_row
@@ -15,6 +14,7 @@ from wmtop.tui.words.history import alert_text
 from wmtop.tui.words.metrics import METRICS
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import lay
+from wmtop.tui.words.summary import summary
 from wmtop.tui.words.verdict import blame, verdict_line, verdict_parts
 
 from ..attached import MINUTE, NOW, streams

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from wmtop.engine.snapshot import Reason, Snapshot, Verdict
-from wmtop.tui.words.columns import row_line
 from wmtop.tui.words.fleet import fleet_row, kind_of, layout, ordered
-from wmtop.tui.words.spans import cells
+from wmtop.tui.words.spans import cells, row_line
 
 from tests.snapshots import replace
 

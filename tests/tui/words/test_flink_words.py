@@ -22,14 +22,13 @@ from wmtop.engine.text.codes import JOB_GONE, unknown_text
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.history import history_point
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.channels import facts
-from wmtop.tui.words.incident import Case, Clip, markdown
 from wmtop.tui.words.operators import delay_words, stages_of_job
 from wmtop.tui.words.presenter import NO_WHAT_IF, NO_WHAT_IF_HERE, condition, identity, presenter_of, whole_identity
 from wmtop.tui.words.preview import lateness
 from wmtop.tui.words.progress import NO_BACKLOG, cells_of
 from wmtop.tui.words.spans import Part
+from wmtop.tui.words.summary import Case, Clip, markdown, summary
 from wmtop.tui.words.verdict import offer_of, verdict_line
 from wmtop.tui.words.windows import steps
 

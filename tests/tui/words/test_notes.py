@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Note, NoteCode, SourceView
 from wmtop.engine.watermarks.observation import MalformedRecord
-from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import recent_note
+from wmtop.tui.words.summary import summary
 
 from .. import canned
 

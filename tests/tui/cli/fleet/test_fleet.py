@@ -20,10 +20,9 @@ from wmtop.engine.verdict.history import history_point
 from wmtop.tui.cli.export import MAX_SCRAPES, serve_metrics
 from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
-from wmtop.tui.words.columns import row_line
 from wmtop.tui.words.fleet import FleetRow, aged, fleet_row, held_back_by, layout, ordered
 from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
-from wmtop.tui.words.spans import clip
+from wmtop.tui.words.spans import clip, row_line
 from wmtop.tui.words.texts import filter_of
 
 from tests.snapshots import replace

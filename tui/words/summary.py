@@ -1,4 +1,4 @@
-"""An incident as Markdown: verdict, timeline, evidence, settings, findings and versions. Pure."""
+"""A snapshot as text: an incident as Markdown, the summary of a run in a few lines. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,16 +11,31 @@ from ...engine.doctor import Finding, diagnose, explain
 from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
-from ...engine.text.codes import recommended_words
+from ...engine.text.codes import recommended_line, recommended_words
 from ...engine.verdict.history import Event, HistoryPoint
 from .chain import text_lines
 from .check import NAMED, Value, check_input, facts_of, shown
+from .clocks import clock_lines
+from .fleet import held_back_by
 from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
-from .presenter import presenter_of
-from .spans import Part, lay
+from .notes import note_text
+from .presenter import in_flight, presenter_of, whole_identity
+from .spans import Part, lay, text_of
+from .targets import barrel_parts, position
 from .verdict import age_words, usually, verdict_line
-from .watermark import kind_words, late_drops, of_its_kind
+from .watermark import (
+    cause,
+    kind_words,
+    late_drops,
+    moved,
+    no_watermark,
+    node_lines,
+    of_its_kind,
+    output_words,
+    sibling_lines,
+    window,
+)
 from .windows import steps
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
@@ -133,7 +148,7 @@ def _verdict(case: Case) -> str:
 
 def _line(parts: Sequence[Part]) -> str:
     """A line of the screen as text."""
-    return _GAP.sub(" · ", "".join(text for text, _ in lay(parts, 1_000)).strip())
+    return _GAP.sub(" · ", text_of(lay(parts, 1_000)))
 
 
 def _findings(case: Case) -> str:
@@ -281,3 +296,69 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], more
 def _text(text: str) -> str:
     """Text from outside, escaped so that no Markdown reader takes it for markup."""
     return _MARKUP.sub(r"\\\1", f.clean(text))
+
+
+def judged_line(snapshot: Snapshot) -> str:
+    """The verdict, with what is wrong, in a line."""
+    findings = diagnose(snapshot, ())
+    return verdict_line(snapshot, findings, headline=findings[0].title if findings else None)
+
+
+def summary(snapshot: Snapshot) -> str:
+    """Totals, watermark, windows and recommended lateness of a run; of an attached query what is known."""
+    if snapshot.is_attached:
+        return "\n".join(_attached(snapshot))
+    totals, level, windows, held = snapshot.totals, snapshot.level, snapshot.windows, held_back_by(snapshot)
+    watermark = f.NO_DATA if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
+    lines = [
+        f"{f.clean(snapshot.name)}: {snapshot.state}, {f.counted(totals.records, 'record')}, "
+        f"{f.counted(len(snapshot.channels), 'channel')}",
+        judged_line(snapshot),
+        f"watermark {watermark}" + ("" if held is None else f", held back by {f.clean(held)}"),
+        f"late {f.share_of(totals.late, totals.records)} ({f.count(totals.late)}), "
+        f"behind the watermark {f.count(totals.behind_watermark)}, in no window {f.count(totals.no_window)}, "
+        f"malformed {f.count(totals.malformed)}, future timestamps {f.count(totals.future)}",
+        *([] if snapshot.malformed_example is None else [f"malformed, e.g. {f.malformed(snapshot.malformed_example)}"]),
+        f"windows: {f.count(windows.fired)} fired, {f.count(windows.open_count)} open, "
+        f"{f.count(windows.late_firings)} late firings",
+    ]
+    source = snapshot.source
+    if source is not None and source.time_unit is not None:
+        lines.insert(1, f"event time {f.clean(source.time_column or '')}: {f.clean(source.time_unit)}")
+    notes = [note_text(note) for note in snapshot.notes if note.code in ("channels_folded", "one_batch")]
+    return "\n".join([*lines, *notes, recommended_line(recommendation(snapshot))])
+
+
+def _attached(snapshot: Snapshot) -> list[str]:
+    level, settings, windows = snapshot.level, snapshot.settings, snapshot.windows
+    batch = "" if snapshot.batch is None else f", batch {f.count(snapshot.batch)}"
+    running = in_flight(snapshot)
+    lines = [f"{f.clean(snapshot.name)}: {snapshot.state}{batch}{'' if running is None else f' {running}'}"]
+    lines += [judged_line(snapshot), whole_identity(snapshot)]
+    if snapshot.error is not None:
+        lines.append(f"error: {f.clean(snapshot.error)}")
+    lines += [f"  {note_text(note)}" for note in snapshot.notes]
+    if isinstance(snapshot.target, Chain):
+        return [*lines[:2], *text_lines(snapshot.target, None)]
+    watermark = no_watermark(snapshot) if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
+    behind = "" if level.behind_clock_ms is None else f", {f.behind_clock(level.behind_clock_ms)}"
+    ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
+    if not kind_words(snapshot).has_watermark:
+        settings_line = text_of(lay(presenter_of(snapshot).tuning(None, None), 1_000))
+        return [*lines, settings_line, *clock_lines(snapshot)]
+    lines.append(f"watermark {watermark}{behind}{ago}")
+    if level.holder is not None:
+        lines.append(f"held back by {f.clean(level.holder.channel)}: {cause(snapshot)}")
+    if snapshot.barrel is not None:
+        parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
+        lines.append(text_of(lay(parts, 1_000)))
+    if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
+        lines.append(f"dropped as late: {late_drops(snapshot)}")
+    delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms)
+    opened = "" if windows.open_count is None else f", {f.count(windows.open_count)} open"
+    size = f"size {f.ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
+    lines.append(f"lateness {delay}, windows {size}{opened}")
+    lines += [recommended_line(recommendation(snapshot))] if snapshot.whatif else []
+    lines += [] if (emits := output_words(snapshot)) is None else [emits]
+    lines += node_lines(snapshot)
+    return [*lines, *map(position, snapshot.sources or []), *sibling_lines(snapshot)]

@@ -1,4 +1,4 @@
-"""Time: processing time across, event time up; records, the watermark as a step line, and window ends."""
+"""Pictures over time: event time against processing time; rows, batches, the backlog and the state."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
-from ..widgets.charts import TimeCanvas, TimeScene
+from ..widgets.charts import Charts, TimeCanvas, TimeScene, legend
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
 from ..words.presenter import presenter_of
@@ -152,3 +152,32 @@ class TimeScreen(DetailScreen):
         if self._look.channel is not None:
             return not_in_sample(name(self._look.channel))
         return presenter_of(snapshot).no("records")
+
+
+class ProgressScreen(DetailScreen):
+    """Five figures on one time axis, and the backlog by source."""
+
+    NAME = "Progress"
+    READING = (
+        "Time runs from left to right, by the engine's wall clock, the newest at the right; a column stands "
+        "for two seconds or more. The number at the axis is its top; ▲ goes beyond it.\n"
+        "rows in: records per second, and how many were done in a second of a batch's own time. results out: windows "
+        "that fired, each time. batch: how long the slowest batch of a column took, and with what: work is reading and "
+        "computing, commit writing the checkpoint, offsets asking the sources what there is. backlog: records that are "
+        "in the source but not read yet, and how much event time they span. state: records in open windows; for "
+        "an attached query the rows in Spark's state.\n"
+        "Of a Flink job: records read by its sources, results sent by the operator whose inputs are shown, the busiest "
+        "subtask and the most back-pressured one, how much event time passes in a second, the last checkpoint.\n"
+    )
+
+    def body(self) -> ComposeResult:
+        yield Charts(id="charts")
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.query_one(Charts).show((snapshot, self.recent.until(snapshot)))
+
+    def records(self) -> TableRecords:
+        return TableRecords("progress", self.recent.until(self.snapshot))
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
+        return legend(plain=app_of(self).no_color) if kind_words(snapshot).charts_batches else ()

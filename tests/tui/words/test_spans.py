@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from wmtop.tui.words.columns import Column, laid, row_line, sized, titles_line
-from wmtop.tui.words.spans import Span, cells
+from wmtop.tui.words.spans import Column, Span, cells, laid, row_line, sized, titles_line
 
 ROWS = [
     ("orders-eu-central-1", "13:47:59", "1,204", "never: needs data"),
