@@ -168,7 +168,8 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
-    facts = replace(facts, samples=kept(facts.samples, _with_delays(new, facts.samples[-1:])))
+    new = _with_delays(_with_known_shares(new, facts.graph.job.started_ms), facts.samples[-1:])
+    facts = replace(facts, samples=kept(facts.samples, new))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     for vertex, split in splits_of(facts.sample):
         if split.offset is not None:
@@ -177,6 +178,20 @@ def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
                 last = split.offset, new.at_ms
             read_ms[vertex, split.id] = last
     return replace(facts, read_ms=read_ms)
+
+
+def _with_known_shares(new: JobSample, started_ms: int) -> JobSample:
+    """The sample; until two steps after the start (ms) how busy its subtasks are is not known: Flink reports them as
+    busy all the time until it first counts their idle time, and the first step is not a whole one.
+    """
+    if new.at_ms - started_ms >= 2 * IDLE_STEP_MS:
+        return new
+
+    def known(vertex: VertexSample) -> VertexSample:
+        tasks = (replace(task, busy=None, back_pressured=None) for task in vertex.subtasks)
+        return replace(vertex, subtasks=tuple(tasks))
+
+    return replace(new, vertices=tuple(map(known, new.vertices)))
 
 
 def _with_delays(new: JobSample, last: Sequence[JobSample]) -> JobSample:
