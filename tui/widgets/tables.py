@@ -158,7 +158,9 @@ def _style(title: str, text: str, entry: ChannelRow) -> str:
 
 def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
     time: int | None = getattr(entry.view, field)
-    return "none yet" if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
+    if time is None:
+        return "ended" if entry.kind == "finished" else "none yet"
+    return f.near(time, shown.view.zone, reference_ms(shown.snapshot))
 
 
 def _ahead(field: str, shown: Shown, entry: ChannelRow) -> str:
