@@ -370,7 +370,7 @@ def _cell(column: _StaveColumn, row: int, water: int | None) -> Span | None:
     dry = "folded" if column.folded and column.kind == "active" else column.kind
     style = f"{dry}-wet" if under else dry
     if column.eighths is None:
-        return (f"{'?':^{column.width}}", style) if row == 0 else None
+        return (f"{'║' if column.kind == 'finished' else '?':^{column.width}}", style) if row == 0 else None
     if column.mark and not column.folded and (run := _cut_end(column, row, style)):
         return run
     full, rest = divmod(column.eighths, 8)

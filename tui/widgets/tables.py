@@ -157,7 +157,8 @@ def _style(title: str, text: str, entry: ChannelRow) -> str:
 
 def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
     time: int | None = getattr(entry.view, field)
-    return "none yet" if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
+    missing = "ended" if entry.kind == "finished" else "none yet"
+    return missing if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
 
 
 def _ahead(field: str, shown: Shown, entry: ChannelRow) -> str:

@@ -267,7 +267,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
          ("active", "stuck"), "Its watermark is frozen; without an offset it is not known whether records come (F7)."),
     Rule("unchanged, no records", lambda c: c.channel.has_moved is False, ("active", "quiet"),
          "Neither its watermark nor its offset has moved (F7)."),
-    Rule("reads as fast as it can", _stays_busy, ("active", "slow_reader"), "Its source was busy in both samples."),
+    Rule("reads as fast as it can", _stays_busy, ("active", "slow_reader"), "It was busy in both samples (F13)."),
     Rule("more unread than read", _has_more_unread_than_read, ("active", "backlog"),
          "More is unread than was read between the samples; less would be gone with the next one (F10)."),
     Rule("behind", _always, ("active", "behind"), "Records come; its event times are the lowest."),

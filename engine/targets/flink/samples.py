@@ -410,11 +410,8 @@ def _watermark(text: str | None) -> int | None:
 
 
 def _share(text: str | None) -> float | None:
-    try:
-        share = None if text is None else float(text) / 1000
-    except ValueError:
-        return None
-    return share if share is not None and 0 <= share <= 1 else None
+    per_second = _number(text)
+    return per_second / 1000 if per_second is not None and 0 <= per_second <= 1000 else None
 
 
 def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:

@@ -376,6 +376,18 @@ def test_a_back_pressured_source_differs_from_one_that_reads_as_fast_as_it_can()
     assert cause(busy=0.1, back_pressured=0.0) == "behind"
 
 
+def test_a_source_is_not_called_busy_before_flink_counts_its_idle_time() -> None:
+    """Numbers of a Flink 2.3.0: a source of 20 records a second was busy 1000 ms a second until 7 s after its start."""
+    facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 1_000), 0), answered_ms=0)
+    busy: list[float | None] = []
+    for age_ms, share in ((1_500, 1.0), (3_500, 1.0), (7_500, 1.0), (11_000, 0.0)):
+        facts = with_sample(facts, sample(1_000 + age_ms, 10, [10, 60], [[], []], busy=share, back_pressured=0.0))
+        assert facts.sample is not None
+        [source] = [vertex for vertex in facts.sample.vertices if vertex.vertex.id == "s"]
+        busy += {task.busy for task in source.subtasks}
+    assert busy == [None, None, None, 0.0]
+
+
 def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
     before = sample(0, 10, [10, 60], [[SampledSplit("a", 10)], [SampledSplit("c", 60)]], busy=0.1)
     now = sample(5_000, 12, [12, 70], [[SampledSplit("a", 12)], [SampledSplit("c", 70)]], busy=0.95)

@@ -32,3 +32,19 @@ def test_channel_columns_by_width_keep_the_most_important(snapshot: Snapshot, wi
         assert [" 1.20M " in line for line in lines[1:3]] == ["backlog" in titles] * 2
 
     drive(scenario, *reported(snapshot), size=(width, 36))
+
+
+def test_a_channel_that_has_ended_without_a_watermark_is_not_waited_for() -> None:
+    """A subtask of Flink that never got a split: it has sent the end of the stream, so there is no `none yet`."""
+    first, *others = live().channels[:3]
+    ended = replace(first, state="finished", watermark_ms=None)
+
+    async def scenario(it: Driven) -> None:
+        await it.says("finished", "ChannelTable")
+        [row] = [line for line in it.said("ChannelTable").splitlines() if "finished" in line]
+        assert "ended" in row
+        assert "none yet" not in row
+        assert "?" not in it.said("Barrel")
+        assert "║" in it.said("Barrel").partition("\n")[2]
+
+    drive(scenario, *reported(replace(live(), channels=[ended, *others])), size=(110, 36))
