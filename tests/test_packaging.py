@@ -132,7 +132,7 @@ APART = "only the command line joins the screen with Spark, Kafka and targets"
     [
         ("engine/feed/messages.py", "from ...tui import screens", LAYERS),
         ("engine/watermarks/valve.py", "from ..feed import messages", LAYERS),
-        ("engine/doctor/finding.py", "from ..targets import open", LAYERS),
+        ("engine/doctor/finding.py", "from ..targets import discover", LAYERS),
         ("engine/targets/spark/files.py", "from ...run import sources", LAYERS),
         ("tui/words/keys.py", "from ..widgets import barrel", LAYERS),
         ("tui/words/keys.py", "import textual", PURE),

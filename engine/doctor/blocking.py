@@ -1,4 +1,4 @@
-"""What holds the watermark back: channels without data, all or some, or with data and lagging; a raised lateness.
+"""What holds the watermark back: channels without data, or with data and lagging; a raised lateness.
 
 The rules judge groups: with two dead channels, idling one alone frees nothing; idling both frees everything.
 """
@@ -8,27 +8,13 @@ from itertools import compress
 from ..snapshot import ChannelView, Holder, OpenWindow, WhatIfIdle
 from ..text import formatting as f
 from ..verdict.preview import ProposedSetting, now_gain_ms
-from .finding import (
-    ADD_READERS,
-    CHECK_PRODUCERS,
-    WAIT,
-    Finding,
-    Fix,
-    Text,
-    change_idle_timeout,
-    check_channels,
-    n,
-    names,
-    span,
-    verb,
-)
+from .finding import ADD_READERS, WAIT, Finding, Fix, Text, change_idle_timeout, check_channels, n, names, span, verb
 from .rules import MINUTE, DiagnosisInput, rule
 
 NEARLY = 0.9
 """Share of the possible gain that makes an idle timeout good enough."""
 SKEW_TIMES = 2
 """Lagging: so many times the normal delay of a result behind the fastest channel, for a minute."""
-SEND_HEARTBEATS = Fix("send-heartbeats", "Let producers send a heartbeat record while they have no data")
 
 
 @rule("silent-channels", "Blockers", "Windows", accounts_for=("stalled", "slow"))
@@ -327,106 +313,4 @@ def frozen_by_lateness(facts: DiagnosisInput) -> Finding | None:
         cause="The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
         evidence=[f"{span(reason.ms)} of event time left", f"Lateness: {facts.lateness}"],
         fixes=(WAIT,),
-    )
-
-
-@rule("no-data", "Windows", "Time", suppressed_by=("stream-time-stuck",), accounts_for=("stalled", "slow", "unknown"))
-def no_data(facts: DiagnosisInput) -> Finding | None:
-    """No channel receives data. The watermark waits until new data arrives.
-
-    Recognised by: the newest record of all channels is older than a result normally takes (at least a minute), and no
-    record is unread.
-    What to do: check the producers. A heartbeat record keeps event time moving while there is no data.
-    """
-    snapshot, settings, level = facts.snapshot, facts.settings, facts.watermark_ms
-    if facts.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
-        return None
-    views = [view for view in facts.channels if view.state not in ("never_seen", "finished")]
-    known = [view.quiet_ms for view in views if view.quiet_ms is not None]
-    if not known or len(known) < len(views) or any(view.backlog or view.held_back for view in facts.channels):
-        return None
-    idle_after, gain_ms, quiet_ms = settings.idle_after_ms, None, min(known)
-    if facts.has_valve and facts.fastest_ms is not None and level is not None:
-        gain_ms = max(facts.fastest_ms - level, 0)  # if all turn idle, Flink flushes the greatest watermark
-    if quiet_ms < (facts.quiet_limit_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)):
-        return None
-    stuck = idle_after is None and facts.has_valve and gain_ms is not None and gain_ms >= facts.scale_ms
-    if not stuck and not facts.unbounded:
-        return None  # a replay: its clock will reach the next record, or the end
-    reach_ms = facts.fastest_ms if idle_after is not None and facts.has_valve else level
-    opened = snapshot.windows.open if facts.unbounded else []
-    # Windows that only new data can close.
-    stranded = [window for window in opened if reach_ms is None or window.end_ms - 1 > reach_ms]
-    all_idle = all(view.state == "idle" for view in views)
-    what, timeout = "watermark", f"Idle timeout: {facts.idle_timeout}"
-    if snapshot.clocks:
-        what, timeout = "stream time", None
-    impact, cause = f"The {what} waits until new data arrives", f"A {what} advances only with records."
-    if stranded:
-        records = n(sum(window.records or 0 for window in stranded), "record")
-        impact = f"{n(len(stranded), 'window')} ({records}) cannot fire until new data arrives"
-    if gain_ms and idle_after is None and not facts.of_flink:
-        cause += " Without an idle timeout it stays at the slowest channel."
-    idle = (idle_fix(facts, {view.channel for view, _ in facts.active}),) if stuck else ()
-    return Finding(
-        severity="critical" if stuck else "warning" if stranded or idle_after is None else "info",
-        size=quiet_ms,
-        channels=tuple(view.channel for view in views),
-        title=f"{'All channels are idle' if all_idle else 'No channel has data'}: no record for {span(quiet_ms)}",
-        impact=impact,
-        cause=cause,
-        evidence=[
-            f"Newest record of all {n(len(views), 'channel')}: {span(quiet_ms)} ago",
-            f"{timeout}; all channels are idle" if timeout is not None and all_idle else timeout,
-            f"The slowest channel is {span(gain_ms)} behind the fastest" if gain_ms and not all_idle else None,
-            _missing(max(window.end_ms for window in stranded), level) if stranded else None,
-        ],
-        channel=None,
-        fixes=(*idle, CHECK_PRODUCERS, SEND_HEARTBEATS),
-    )
-
-
-def _missing(end_ms: int, level_ms: int | None) -> Text:
-    """How much event time is missing until the end of the last window that only new data can close."""
-    short = span(None if level_ms is None else end_ms - 1 - level_ms)
-    return lambda zone: f"The window until {f.second(end_ms, zone)} is {short} of event time short"
-
-
-@rule("only-realigning", "Time", "Windows", accounts_for=("stalled",))
-def only_realigning(facts: DiagnosisInput) -> Finding | None:
-    """All data comes from channels that are back from idle and still behind the watermark. It cannot advance, and
-    records of closed windows are dropped.
-
-    Recognised by: every channel is idle or realigning, and the watermark is stalled, or frozen for longer than a result
-    takes.
-    What to do: set a longer idle timeout, so that these channels do not turn idle; check why the others have no data.
-    """
-    level = facts.watermark_ms
-    views = [view for view in facts.channels if view.state not in ("idle", "never_seen", "finished")]
-    if facts.ended or level is None or not views or any(view.state != "catching_up" for view in views):
-        return None
-    marks = [view.watermark_ms for view in views if view.watermark_ms is not None]
-    if not marks or max(marks) >= level:
-        return None
-    if facts.verdict != "stalled" and (facts.frozen_ms or 0) < max(MINUTE, facts.scale_ms):
-        return None
-    lates, channels, short_ms = [view.late for view in views], tuple(view.channel for view in views), level - max(marks)
-    late = None if None in lates else n(sum(late or 0 for late in lates), "record")
-    return Finding(
-        severity="critical",
-        size=short_ms,
-        channels=channels,
-        title=f"Only {names(channels)} {verb(channels, 'has', 'have')} data, from before the watermark",
-        impact="The watermark is frozen; records of closed windows are dropped",
-        cause="Channels that return from idle do not count until they reach the watermark; all other channels are "
-        "idle.",
-        evidence=[
-            f"{span(short_ms)} of event time to the watermark",
-            f"Unchanged for {span(facts.frozen_ms)}",
-            None if late is None else f"{late} of these channels late so far",
-        ],
-        fixes=(
-            change_idle_timeout(facts.snapshot, "lengthen"),
-            check_channels(channels, ("fell behind", "fell behind")),
-        ),
     )

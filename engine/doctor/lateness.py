@@ -1,21 +1,18 @@
-"""Lateness: too small, larger than needed, a burst of late records, idle timeouts that are too short, rows that Spark
-drops, what late records share.
+"""Lateness: too small, larger than needed, a burst of late records, rows that Spark drops, what late records share.
 
 The lateness to set is the recommended one (semantics 11.5).
 """
 
-from statistics import median
-
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import ChannelView, ExplainedColumn, ExplainedValue, OperatorKind, Snapshot
+from ..snapshot import ExplainedColumn, ExplainedValue, OperatorKind, Snapshot
 from ..snapshot.recommendation import TARGET, Recommendation, advice, recommendation, samples_of
 from ..text import formatting as f
 from ..text.codes import recommended_words
 from ..text.formatting import horizon_words
 from ..watermarks.lateness import HOUR, wilson_interval
-from .finding import WAIT, Finding, Fix, change_idle_timeout, lengthen_lateness, n, names, span, verb
+from .finding import WAIT, Finding, Fix, lengthen_lateness, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 ENOUGH = 1_000
@@ -28,114 +25,8 @@ BURST_TIMES = 4
 """A burst: the late share is this many times the one since the start."""
 ENOUGH_KEPT, SHORTER, SOONER = 10_000, 3, 0.5
 """Too large: one third of it (3) is recommended by so many records, and saves this part of the time to a result."""
-FLAPS, ROUNDS = 6, 2
-"""Flapping: at least this many changes, and less than this many idle timeouts from one idle status to the next."""
-RETURNS, RETURN_SHARE, RETURN_TIMES, MIN_RETURN_LATE = 4, 0.02, 3, 20
-"""Late after idleness: changes; the late share of their records, also as a multiple of the others'; late records."""
-LOST = 0.001
-"""Share of all records from which on the loss by flapping counts."""
 TAP_INPUT = Fix("tap-input", "Count how late the rows are: put a tap (one line) before withWatermark")
 SEE_LATE_RECORDS = Fix("see-late-records", "See when late records come and how late they are (Lateness, key l)")
-
-
-@rule("flapping-idleness", "Lateness")
-def flapping_idleness(facts: DiagnosisInput) -> Finding | None:
-    """Channels turn idle and come back again and again. The watermark advances without them, and their next records can
-    be late.
-
-    Recognised by: at least 6 changes between active and idle, one idle status at least every 2 idle timeouts.
-    What to do: set an idle timeout longer than the channels' usual pause.
-    """
-    idle_after_ms = facts.settings.idle_after_ms
-    if facts.ended or idle_after_ms is None:
-        return None
-    flapping = [
-        (view.round_ms, view)
-        for view in facts.channels
-        if view.round_ms is not None and (view.flaps or 0) >= FLAPS and view.round_ms < ROUNDS * idle_after_ms
-    ]
-    if not flapping:
-        return None
-    flapping.sort(key=lambda pair: pair[0])
-    late, channels = _sum_late([view for _, view in flapping]), tuple(view.channel for _, view in flapping)
-    lost = f.ratio(late, facts.snapshot.totals.records) or 0.0
-    longest, flaps = max(length for length, _ in flapping), sum(view.flaps or 0 for _, view in flapping)
-    longer = next((ms for ms in _timeouts(facts) if ms > idle_after_ms and ms >= longest), None)
-    fix = change_idle_timeout(facts.snapshot, "lengthen")
-    if longer is not None:
-        fix = Fix("set-idle-timeout", value_ms=longer)
-    records = f"{n(late, 'record')} of {verb(channels, 'it', 'them')} late so far"
-    return Finding(
-        severity="warning" if lost >= LOST else "info",
-        size=lost if lost >= LOST else flaps,
-        channels=channels,
-        title=f"{names(channels)} {verb(channels, 'turns', 'turn')} idle again and again",
-        impact=records if late else "None of their records is late so far",
-        cause="The idle timeout is about as long as the channels' usual pause: the watermark advances without them, "
-        "and what they send next can be late.",
-        evidence=[
-            f"{n(flaps, 'change')} between active and idle since the start",
-            f"Idle every {span(flapping[0][0])}, with an idle timeout of {facts.idle_timeout}",
-            records,
-        ],
-        fixes=(fix,),
-    )
-
-
-@rule("late-after-idle", "Lateness")
-def late_after_idle(facts: DiagnosisInput) -> Finding | None:
-    """Channels turn idle, the watermark advances without them, and the records that they send next are late.
-
-    Recognised by: at least 2 % of their records are late, 3 times the share of the other channels, and a longer idle
-    timeout would have kept half of them.
-    What to do: set the idle timeout that the finding names.
-    """
-    idle_after_ms = facts.settings.idle_after_ms
-    rows = {row.idle_after_ms: row for row in facts.snapshot.whatif_idle or ()}
-    own = rows.get(idle_after_ms)
-    if own is None or idle_after_ms is None:
-        return None
-    often = max(RETURNS, 2 * median([view.flaps or 0 for view in facts.channels] or [0]))
-    back = [view for view in facts.channels if (view.flaps or 0) >= often and view.late is not None]
-    stayed = [view for view in facts.channels if (view.flaps or 0) < often]
-    late, late_share = _sum_late(back), f.ratio(_sum_late(back), sum(view.records or 0 for view in back)) or 0.0
-    others_share = f.ratio(_sum_late(stayed), sum(view.records or 0 for view in stayed))
-    if others_share is None or late < MIN_RETURN_LATE or late_share < max(RETURN_SHARE, RETURN_TIMES * others_share):
-        return None
-    longer = [*(ms for ms in _timeouts(facts) if ms > idle_after_ms), None]
-    better = next((rows[ms] for ms in longer if ms in rows and own.late - rows[ms].late >= late / 2), None)
-    if better is None:
-        return None
-    worst = sorted((view for view in back if view.late), key=lambda view: -(view.late or 0))
-    saved, then, now = own.late - better.late, better.watermark_ms, own.watermark_ms
-    gain_ms = None if then is None or now is None else min(then - now, 0)
-    lost, channels = f.ratio(saved, facts.snapshot.totals.records), tuple(view.channel for view in worst)
-    tried = "switched off" if better.idle_after_ms is None else f"of {f.setting(better.idle_after_ms)}"
-    return Finding(
-        severity=loss_severity(lost),
-        size=lost or 0.0,
-        channels=channels,
-        title=f"{names(channels)} {verb(channels, 'returns', 'return')} from idle too late",
-        impact=f"{n(saved, 'record')} lost that a longer idle timeout would have kept",
-        cause="A channel that pauses for longer than the idle timeout no longer holds back the watermark; the records "
-        "it sends next find their windows closed.",
-        evidence=[
-            f"{f.share(late_share)} of the records of these channels are late ({f.count(late)}), "
-            f"{f.share(others_share)} of all others",
-            f"With the idle timeout {tried}, {f.count(saved)} fewer would have been late",
-            f"Idle timeout: {facts.idle_timeout}",
-        ],
-        fixes=(Fix("set-idle-timeout", value_ms=better.idle_after_ms, more_late=-saved, gain_ms=gain_ms),),
-    )
-
-
-def _sum_late(views: list[ChannelView]) -> int:
-    return sum(view.late or 0 for view in views)
-
-
-def _timeouts(facts: DiagnosisInput) -> list[int]:
-    """The idle timeouts of the what-if, without the one in force, the shortest first."""
-    return sorted(row.idle_after_ms for row in facts.snapshot.whatif_idle or () if row.idle_after_ms is not None)
 
 
 @rule("lateness-too-small", suppressed_by=("wrong-unit",))
