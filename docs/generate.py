@@ -14,9 +14,8 @@ from pathlib import Path
 import msgspec
 from wmtop.engine import verdict, watermarks
 from wmtop.engine.doctor import RULES, meaning_of
-from wmtop.engine.feed.messages import ToEngine, WrittenLine
+from wmtop.engine.feed.messages import SnapshotLine, ToEngine, WrittenLine
 from wmtop.engine.run.durable_state import SavedState
-from wmtop.engine.snapshot.wire import SnapshotLine
 from wmtop.tui.words.keys import LINKS, rows
 
 sys.path.insert(0, str(Path(__file__).parent))

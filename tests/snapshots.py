@@ -3,8 +3,8 @@
 from typing import Any, TypeVar, cast
 
 from msgspec import structs
+from wmtop.engine.feed.messages import SnapshotLine, line_of, snapshot_of_line
 from wmtop.engine.snapshot import KafkaTopic, Snapshot, SparkProgress, SparkQuery
-from wmtop.engine.snapshot.wire import SnapshotLine, line_of, snapshot_of_line
 
 _T = TypeVar("_T")
 

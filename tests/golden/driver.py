@@ -84,7 +84,7 @@ def follow(target: str, *shown: str) -> int:
 
     No command does this without threads; it is what is between a target and a screen.
     """
-    from wmtop.engine.snapshot.wire import encode
+    from wmtop.engine.feed.messages import encode
     from wmtop.engine.targets.open import open_target
     from wmtop.engine.targets.target import Pace
 

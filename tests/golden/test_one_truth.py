@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
+from wmtop.engine.feed.messages import SnapshotLine, snapshot_of_line
 
 from tests.one_truth import check_all
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from wmtop.engine.feed.messages import encode, line_of, snapshot_of_line
 from wmtop.engine.snapshot import (
     ChannelView,
     Clock,
@@ -12,7 +13,6 @@ from wmtop.engine.snapshot import (
     SourcePosition,
     StreamsApplication,
 )
-from wmtop.engine.snapshot.wire import encode, line_of, snapshot_of_line
 from wmtop.engine.targets.target import NOT_KNOWN
 from wmtop.engine.verdict.verdict import SnapshotJudge
 

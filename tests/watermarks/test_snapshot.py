@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from wmtop.engine.feed.messages import encode
 from wmtop.engine.snapshot import Offender
-from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.watermarks.observation import BatchObservation
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 

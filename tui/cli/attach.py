@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ...engine.feed import run_directory
 from ...engine.feed.alert_command import parse_command
+from ...engine.feed.messages import encode
 from ...engine.snapshot import Snapshot
-from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.targets.own import WHAT, is_path, is_remote, local_path

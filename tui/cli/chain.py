@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from ... import sample_data
 from ...engine.feed.alert_command import parse_command
+from ...engine.feed.messages import json_of
 from ...engine.feed.run_directory import run_dir
 from ...engine.snapshot import Chain, Holder, Level, Snapshot, SourceView, Windows
-from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import UsageError
 from ...engine.targets.fleet import TargetWatch, Watcher
 from ...engine.targets.target import NOT_KNOWN, AttachedTarget, Target

@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
-from ...engine.feed.messages import Header
+from ...engine.feed.messages import Header, json_of
 from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
-from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
 from ...engine.targets.own import is_recording, local_path

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ...engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine
+from ...engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine, json_of
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.snapshot import Snapshot
-from ...engine.snapshot.wire import json_of
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTarget
 from ...engine.targets.open import kind_at, open_target

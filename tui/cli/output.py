@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from ...engine.feed.messages import encode
 from ...engine.snapshot import Snapshot
-from ...engine.snapshot.wire import encode
 from ...engine.text.formatting import counted
 from ...engine.watermarks.counts import RateMeter
 from ..words.progress import bar, progress

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...engine.feed.messages import encode
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.redaction import redact as write_redacted
-from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import counted, stamp

@@ -15,12 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from textual.screen import Screen
 
-from ...engine.feed.messages import Header, decode_from_engine, encode_line
+from ...engine.feed.messages import Header, decode_from_engine, encode, encode_line
 from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.recording_writer import UNBOUNDED, BackgroundWriter, RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
-from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
 from ...engine.system.files import PrivateDirectory, check_new, check_outputs, written_whole
 from ...engine.system.zstd import Frames, compress

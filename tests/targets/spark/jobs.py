@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from wmtop.engine.feed.messages import SnapshotLine, snapshot_of_line
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
 from wmtop.engine.targets.spark.event_log import EventLogTap
 from wmtop.engine.targets.spark.facts import Application, QueryRun
 from wmtop.engine.targets.spark.reports import Published, PublishedTap, list_published

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from wmtop.engine.feed.messages import SnapshotLine, snapshot_of_line
 from wmtop.engine.feed.recording_reader import RecordingReader
-from wmtop.engine.snapshot.wire import SnapshotLine, snapshot_of_line
 from wmtop.tui.cli.running import PUBLISHED
 
 from .jobs import ORDERS, RETURNS, Row, Seen, attach

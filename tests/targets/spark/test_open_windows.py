@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from wmtop.engine.feed.messages import SnapshotLine
 from wmtop.engine.run.state_reader import read_windows
 from wmtop.engine.snapshot import WindowsUnknown
-from wmtop.engine.snapshot.wire import SnapshotLine
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.open_windows import OpenWindows, OpenWindowsTap
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from wmtop.engine.doctor import diagnose
+from wmtop.engine.feed.messages import encode
 from wmtop.engine.snapshot import (
     Note,
     Snapshot,
@@ -14,7 +15,6 @@ from wmtop.engine.snapshot import (
     WatermarkNode,
     WindowsUnknown,
 )
-from wmtop.engine.snapshot.wire import encode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, RecordedBatch, WatermarkDelay
 from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryRun, Report, StateFacts
 from wmtop.engine.targets.spark.files import SourceOffsets
