@@ -28,7 +28,7 @@ from wmtop.engine.system.zstd import frame_header
 from wmtop.engine.targets.flink import rest as flink
 from wmtop.engine.targets.flink.rest import FLINK, Collector, FlinkRest, RestMetric
 from wmtop.engine.targets.flink.samples import Graph, rate_names, sample_of
-from wmtop.engine.targets.spark import driver, files, history_server, plan
+from wmtop.engine.targets.spark import driver, driver_answers, files, history_server, plan
 from wmtop.engine.targets.spark.event_log import EventLogTap
 from wmtop.engine.targets.spark.facts import decode_event, decode_progress
 from wmtop.engine.targets.spark.files import UnreadableError
@@ -204,9 +204,9 @@ PARSERS = {
     ),
     "spark plan as a tree": Parser(_plan(plan.lines_of_tree), (), PLAN_WORDS),
     "spark plan formatted": Parser(_plan(plan.lines_of_formatted), (), PLAN_WORDS),
-    "spark page of statistics": Parser(_utf8(driver.watermarks_in), (), HTML_WORDS),
-    "spark page of queries": Parser(_utf8(driver.statuses_in), (), HTML_WORDS),
-    "spark executions": _from_spark(list[driver.Execution]),
+    "spark page of statistics": Parser(_utf8(driver_answers.watermarks_in), (), HTML_WORDS),
+    "spark page of queries": Parser(_utf8(driver_answers.statuses_in), (), HTML_WORDS),
+    "spark executions": _from_spark(list[driver_answers.Execution]),
     "spark applications": _from_spark(list[history_server.Listed]),
     "spark gauges": _from_spark(driver.Gauges),
     "spark log as a zip": Parser(_zip, ZIP_ERRORS, (b"PK\5\6", b"PK\1\2", b"PK\3\4", *BYTES), is_shown=False),

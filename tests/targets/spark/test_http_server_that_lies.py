@@ -18,7 +18,7 @@ from wmtop.engine.system.rest import Rest, RestError, RestSecurity
 from wmtop.engine.targets import open as opening
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark import history_server
-from wmtop.engine.targets.spark.driver import ListedRun, statuses_in, watermarks_in
+from wmtop.engine.targets.spark.driver_answers import ListedRun, statuses_in, watermarks_in
 from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Place, place_of
 from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
 from wmtop.engine.targets.target import AttachedTarget, NotReadyError
@@ -340,6 +340,35 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
         watch.open()
         run = watch.poll().run
         assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
+
+
+@pytest.mark.parametrize("second", [("6", "3"), ("0", "0")])
+def test_a_foreach_batch_function_of_several_actions_counts_as_one_of_them(
+    server: Server, second: tuple[str, str]
+) -> None:
+    """As in Spark 4.3.0: each action computes the batch again, or reads what `persist` kept and counts 0."""
+    server.be_driver()
+
+    def execution(number: int, counted: tuple[str, str] | None) -> dict[str, Any]:
+        names = ("number of total state rows", "number of rows which are dropped by watermark")
+        metrics = [{"name": name, "value": value} for name, value in zip(names, counted or (), strict=bool(counted))]
+        return {
+            "id": number, "status": "COMPLETED", "submissionTime": "2026-01-01T00:00:00.000GMT", "rootExecutionId": 0,
+            "description": f"orders\nid = {RUN}\nrunId = {RUN}\nbatch = 0",
+            "nodes": [{"nodeId": 4, "nodeName": "StateStoreSave", "metrics": metrics}],
+        }  # fmt: skip
+
+    executions = [execution(0, None), execution(1, ("6", "3")), execution(2, second)]
+    server.answers[EXECUTIONS] = (200, JSON, json.dumps(executions).encode())
+    for one in executions:
+        server.answers[f"/api/v1/applications/app-1/sql/{one['id']}"] = (200, JSON, json.dumps(one).encode())
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
+        assert (seen.spark.dropped_at_least, seen.spark.state_rows) == (3, 6)
+        assert [one.rows for one in seen.spark.operators or ()] == [6]
 
 
 @pytest.mark.parametrize("in_force_ms", [30_000, None])
