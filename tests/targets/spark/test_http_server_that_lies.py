@@ -99,9 +99,14 @@ class Server:
         self.answers |= {
             "/api/v1/applications": (200, JSON, json.dumps([{**APP, "attempts": [{"completed": False}]}]).encode()),
             "/metrics/json/": (200, "text/json", b"{}"),
-            EXECUTIONS: (200, JSON, json.dumps([batch]).encode()),
-            "/api/v1/applications/app-1/sql/0": (200, JSON, json.dumps(batch).encode()),
         }
+        self.executes([batch])
+
+    def executes(self, executions: list[dict[str, Any]]) -> None:
+        """Answer with these SQL executions, listed and one by one."""
+        self.answers[EXECUTIONS] = (200, JSON, json.dumps(executions).encode())
+        for one in executions:
+            self.answers[f"/api/v1/applications/app-1/sql/{one['id']}"] = (200, JSON, json.dumps(one).encode())
 
 
 @pytest.fixture
@@ -332,8 +337,7 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
         {"id": n, "status": "COMPLETED", "description": f"orders\nid = {RUN}\nrunId = {run}\nbatch = {n}"}
         for n, run in enumerate((RUN, later))
     ]
-    server.answers[EXECUTIONS] = (200, JSON, json.dumps(batches).encode())
-    server.answers["/api/v1/applications/app-1/sql/1"] = (200, JSON, json.dumps(batches[1]).encode())
+    server.executes(batches)
     opened = open_target(server.address)
     assert isinstance(opened, AttachedTarget)
     with closing(opened.target) as watch:
@@ -358,10 +362,7 @@ def test_a_foreach_batch_function_of_several_actions_counts_as_one_of_them(
             "nodes": [{"nodeId": 4, "nodeName": "StateStoreSave", "metrics": metrics}],
         }  # fmt: skip
 
-    executions = [execution(0, None), execution(1, ("6", "3")), execution(2, second)]
-    server.answers[EXECUTIONS] = (200, JSON, json.dumps(executions).encode())
-    for one in executions:
-        server.answers[f"/api/v1/applications/app-1/sql/{one['id']}"] = (200, JSON, json.dumps(one).encode())
+    server.executes([execution(0, None), execution(1, ("6", "3")), execution(2, second)])
     opened = open_target(server.address)
     assert isinstance(opened, AttachedTarget)
     with closing(opened.target) as watch:
@@ -385,10 +386,7 @@ def test_the_watermark_in_force_in_a_batch_that_runs_is_its_own(server: Server, 
         }  # fmt: skip
 
     operator = "StateStoreSave" if in_force_ms else "Project"
-    batches = [batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, "RUNNING", operator, in_force_ms)]
-    server.answers[EXECUTIONS] = (200, JSON, json.dumps(batches).encode())
-    for one in batches:
-        server.answers[f"/api/v1/applications/app-1/sql/{one['id']}"] = (200, JSON, json.dumps(one).encode())
+    server.executes([batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, "RUNNING", operator, in_force_ms)])
     opened = open_target(server.address)
     assert isinstance(opened, AttachedTarget)
     with closing(opened.target) as watch:
