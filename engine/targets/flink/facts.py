@@ -168,7 +168,9 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
-    facts = replace(facts, samples=kept(facts.samples, _with_delays(new, facts)))
+    if new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS:  # the first step is not a whole one
+        new = _without_shares(new)
+    facts = replace(facts, samples=kept(facts.samples, _with_delays(new, facts.samples[-1:])))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     for vertex, split in splits_of(facts.sample):
         if split.offset is not None:
@@ -179,18 +181,20 @@ def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     return replace(facts, read_ms=read_ms)
 
 
-def _with_delays(new: JobSample, facts: FlinkFacts) -> JobSample:
-    """The sample; its vertices have the delays that it and the last one show, and not the plan."""
-    known = {vertex.vertex.id: vertex for sample in facts.samples[-1:] for vertex in sample.vertices}
-    is_early = new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS  # the first step is not a whole one
-    now = map(_without_shares, new.vertices) if is_early else new.vertices
-    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex)) for vertex in now)
+def _without_shares(new: JobSample) -> JobSample:
+    """The sample without shares of time: until Flink first counts idle time, it reports all tasks as busy (F13)."""
+    vertices = (
+        replace(vertex, subtasks=tuple(replace(it, busy=None, back_pressured=None) for it in vertex.subtasks))
+        for vertex in new.vertices
+    )
     return replace(new, vertices=tuple(vertices))
 
 
-def _without_shares(vertex: VertexSample) -> VertexSample:
-    """The vertex without shares of time: until Flink first counts idle time, it reports all as busy."""
-    return replace(vertex, subtasks=tuple(replace(it, busy=None, back_pressured=None) for it in vertex.subtasks))
+def _with_delays(new: JobSample, last: Sequence[JobSample]) -> JobSample:
+    """The sample; its vertices have the delays that it and the last one show, and not the plan."""
+    known = {vertex.vertex.id: vertex for sample in last for vertex in sample.vertices}
+    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex)) for vertex in new.vertices)
+    return replace(new, vertices=tuple(vertices))
 
 
 def _with_delay(vertex: VertexSample, last: VertexSample) -> VertexSample:

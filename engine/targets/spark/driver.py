@@ -18,7 +18,7 @@ from ...system.errors import one_line
 from ...system.rest import Rest, RestError
 from ..target import NotReadyError
 from .checkpoint import WATERMARK_POLICY
-from .driver_answers import Execution, ListedRun, rows_in, states_in, statuses_in, watermarks_in
+from .driver_answers import Execution, ListedRun, states_in, statuses_in, watermarks_in
 from .facts import (
     Application,
     BatchProgress,
@@ -232,7 +232,9 @@ class DriverReports(Reports, RemoteFiles):
         """
         found = [states_in(self._execution(id)) for id in (batch.root.id, *batch.inner)]
         counted = [states for states in found if states is not None]
-        return max(counted, key=rows_in) if len(counted) == len(found) else None
+        if len(counted) < len(found):
+            return None
+        return max(counted, key=lambda states: sum(one.num_rows_total + one.dropped_at_least for one in states))
 
     def _execution(self, id: int) -> Execution:
         """An execution with its plan and metrics; one that has ended is read once."""

@@ -88,11 +88,6 @@ def states_in(execution: Execution) -> tuple[StateFacts, ...] | None:
     )
 
 
-def rows_in(states: tuple[StateFacts, ...]) -> int:
-    """How many rows the operators have kept and dropped."""
-    return sum(one.num_rows_total + one.dropped_at_least for one in states)
-
-
 def watermarks_in(page: str) -> list[tuple[int, int]]:
     """From a query's statistics page: when each of its last triggers started, and the watermark in force then (epoch
     ms); empty where the page is not as expected.
