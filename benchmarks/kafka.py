@@ -33,7 +33,7 @@ from wmtop.engine.run.sources import kafka_stream
 from wmtop.engine.run.sources.kafka import Kafka
 from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.run.sources.kafka_stream import OffsetRange
-from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.watermarks.settings import Settings
 
 from tests.kafka.connector import connector_jars

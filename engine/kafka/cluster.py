@@ -25,8 +25,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError, first_line
-from ..system.event_time import TimeUnit, formats_of, time_of, why_no_time
-from ..system.json_path import JsonPath, near_paths
+from ..system.json_values import JsonPath, TimeUnit, formats_of, near_paths, time_of, why_no_time
 from ..watermarks.observation import WhyNoTime
 from .admission import enter
 from .client_settings import KafkaConfig

@@ -1,24 +1,33 @@
 """The pipeline of `wmtop demo --chain` on this machine: flights -> Spark -> delays -> Flink -> reports -> a consumer.
 
-Three topics of a real broker, and a process for each that reads or writes them; all end with this one.
+Three topics of a real broker, and a process for each that reads or writes them; all end with this one. Run as
+`python -m wmtop.engine.run.demo_pipeline JOB` it is the Spark job: delays per carrier.
 """
 
+import queue
+import sys
 import threading
 from contextlib import closing
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from kafka import KafkaConsumer
+from msgspec import Struct
 
 from ...sample_data import ARRIVAL, TIME
 from ..kafka.feeder import Feed, feeder_command, make_topic
 from ..kafka.local_broker import LocalBroker
-from ..system.child import Child
+from ..system.child import Child, obey
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import PrivateDirectory
 from ..system.java import fetched_jars, find_java
 from ..targets.flink.demo import HOST, JAVA_OPTIONS, compile_job, flink_jars, free_port
-from .demo_spark import STARTED, SparkJob, spark_command
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FLIGHTS, DELAYS, REPORTS = "flights", "delays", "reports"
 SPARK_JOB, FLINK_JOB, CONSUMER = "carrier-delays", "hourly-report", "board"
@@ -37,6 +46,10 @@ _PARTITIONS = {FLIGHTS: 3, DELAYS: 2, REPORTS: 1}
 _TRIGGER_S, _SLOW_TRIGGER_S = 1, 30
 _FLINK_LATENESS_MS = 1_800_000
 _START_S = 180.0
+_STARTED = "the query has started"
+_END = "end"
+_SCHEMA = "scheduled TIMESTAMP, departed TIMESTAMP, carrier STRING"
+_WINDOW = "10 minutes"
 _POLL_MS = 200
 _JOB = Path(__file__).with_name("ReportJob.java")
 _SPARK_JARS = (
@@ -193,7 +206,7 @@ class Pipeline:
             checkpoint=str(self.checkpoint), jars=[str(jar) for jar in sorted(jars.glob("*.jar"))],
             trigger=f"{_TRIGGER_S} seconds", delay=f"{self._lateness_ms} milliseconds",
         )  # fmt: skip
-        self._start_child(SPARK_JOB, spark_command(job)).wait_for(lambda said: STARTED in said, _START_S)
+        self._start_child(SPARK_JOB, job.command()).wait_for(lambda said: _STARTED in said, _START_S)
 
     def _start_flink(self, jars: list[Path]) -> None:
         java, classes = str(find_java().home / "bin" / "java"), self._work.path / "classes"
@@ -212,3 +225,96 @@ class Pipeline:
             self._reader.stopping.set()
             self._reader.join()
             self._reader = None
+
+
+class SparkJob(Struct, frozen=True, kw_only=True):
+    """The Spark job: what it reads and writes, and how.
+
+    Each partition of the flights is an input with a watermark of its own, and Spark's is their minimum: an airport
+    without data holds back the query. Commands on its standard input restart the query: `trigger 30 seconds`.
+    """
+
+    name: str
+    bootstrap: str
+    reads: str
+    partitions: int
+    writes: str
+    checkpoint: str
+    jars: list[str]
+    trigger: str
+    delay: str
+
+    def command(self) -> list[str]:
+        """The command that runs the job as a process."""
+        return [sys.executable, "-P", "-m", __name__, msgspec.json.encode(self).decode()]
+
+
+def _flights(spark: "SparkSession", job: SparkJob, delay: str, partition: int) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    records = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", job.bootstrap)
+        .option("assign", msgspec.json.encode({job.reads: [partition]}).decode())
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    flight = F.from_json(F.col("value").cast("string"), _SCHEMA)
+    return records.select(flight.alias("flight")).select("flight.*").withWatermark("scheduled", delay)
+
+
+def _delays(flights: "DataFrame") -> "DataFrame":
+    """The delays of each carrier in each window, as JSON; `time` is the last ms of the window."""
+    from pyspark.sql import functions as F
+
+    late_s = F.unix_seconds("departed") - F.unix_seconds("scheduled")
+    windows = flights.groupBy(F.window("scheduled", _WINDOW), "carrier")
+    delays = windows.agg(F.count("*").alias("flights"), F.round(F.avg(late_s) / 60, 1).alias("delay_minutes"))
+    time = (F.unix_millis("window.end") - 1).alias("time")
+    return delays.select(
+        F.col("carrier").alias("key"), F.to_json(F.struct(time, "carrier", "flights", "delay_minutes")).alias("value")
+    )
+
+
+def _start_query(spark: "SparkSession", job: SparkJob, trigger: str, delay: str) -> "StreamingQuery":
+    flights = map(partial(_flights, spark, job, delay), range(job.partitions))
+    return (
+        _delays(reduce(lambda one, other: one.union(other), flights))
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", job.bootstrap)
+        .option("topic", job.writes)
+        .option("checkpointLocation", job.checkpoint)
+        .queryName(job.name)
+        .trigger(processingTime=trigger)
+        .start()
+    )
+
+
+def main() -> None:
+    """Run the query until the standard input ends; restart it when a command says so.
+
+    At the end it is stopped: else its last report would look like that of a job that died.
+    """
+    from ..targets.job import publish
+    from .session import build_session
+
+    job = msgspec.json.decode(sys.argv[1], type=SparkJob)
+    commands: queue.Queue[str] = queue.Queue()
+    obey(commands.put, partial(commands.put, _END))
+    # The console of a demo needs no more than two cores.
+    spark = build_session(master="local[2]", app_name=job.name, jars=job.jars, log=None)
+    publish(spark)
+    settings = {"trigger": job.trigger, "delay": job.delay}
+    while True:
+        query = _start_query(spark, job, **settings)
+        print(_STARTED, flush=True)
+        what, _, value = commands.get().partition(" ")
+        query.stop()
+        if what == _END:
+            spark.stop()  # passes on that the query has ended
+            return
+        settings[what] = value
+
+
+if __name__ == "__main__":
+    main()

@@ -25,7 +25,7 @@ from ..watermarks.counts import RateMeter
 from ..watermarks.monitor import Monitor
 from ..watermarks.settings import Settings
 from .durable_state import StateDirectory
-from .failures import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spark_errors
+from .jvm import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spark_errors
 from .observe import RunNotes
 from .query import Run
 from .row_groups import ship_custom

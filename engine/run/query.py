@@ -24,8 +24,8 @@ from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
 from . import observe, row_groups
 from .durable_state import FiringsFile, SavedState, StateDirectory
-from .failures import QueryFailures, SparkError, reason_of
 from .groups import Levels
+from .jvm import QueryFailures, SparkError, reason_of
 from .late_output import late_output_of
 from .observe import Observer, RunProgress, SourceChannels, explained_from
 from .session import forget_sockets

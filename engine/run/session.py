@@ -21,7 +21,7 @@ from msgspec import Struct
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import PrivateDirectory
 from ..system.java import Java, find_java
-from .jvm_calls import take_calls
+from .jvm import take_calls
 from .tasks import is_local_master
 
 if TYPE_CHECKING:

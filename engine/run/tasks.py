@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..system.errors import UsageError
-from .failures import reason_of
+from .jvm import reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

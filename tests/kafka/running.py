@@ -17,7 +17,7 @@ from wmtop.engine.run.query import Run
 from wmtop.engine.run.sources.kafka import Kafka, Reader
 from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.snapshot import Note, Snapshot
-from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 

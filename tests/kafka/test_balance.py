@@ -11,7 +11,7 @@ from wmtop.engine.kafka.cluster import Positions, Topic, TopicPartition
 from wmtop.engine.run.sources.kafka import Kafka
 from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.system.errors import RunError
-from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.system.json_values import JsonPath
 
 MINUTE = 60_000
 SLOW, FAST, THIRD = (TopicPartition("t", number) for number in range(3))

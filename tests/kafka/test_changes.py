@@ -14,7 +14,7 @@ from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources.kafka import Reader
 from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.snapshot import Note, NoteCode, Snapshot
-from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.system.json_values import JsonPath
 
 from tests.snapshots import replace
 

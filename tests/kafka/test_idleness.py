@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources.kafka_progress import KafkaColumns
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.system.json_values import JsonPath
 
 from tests.snapshots import replace
 

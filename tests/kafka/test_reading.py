@@ -15,7 +15,7 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources.kafka import Kafka, Reader
 from wmtop.engine.run.sources.kafka_progress import KafkaColumns, KafkaProgress, malformed_record
-from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.watermarks.observation import MalformedRecord, Offender
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.kafka.probe import TakeNote
-from wmtop.engine.run.failures import QueryFailures, reason_of
+from wmtop.engine.run.jvm import QueryFailures, reason_of
 from wmtop.engine.run.sources.kafka_progress import KafkaProgress
 from wmtop.engine.system.errors import RunError
 

@@ -16,7 +16,7 @@ import pyspark
 import pytest
 from py4j.java_gateway import JavaObject  # pyright: ignore[reportMissingTypeStubs]
 from wmtop.engine.run import session
-from wmtop.engine.run.jvm_calls import MAX_STRANGERS
+from wmtop.engine.run.jvm import MAX_STRANGERS
 from wmtop.engine.run.query import STOPPING
 from wmtop.engine.run.session import build_session, jvm_process
 from wmtop.engine.run.warm_up import exercise

@@ -21,8 +21,7 @@ from wmtop.engine.feed.run_directory import RunInfo
 from wmtop.engine.kafka.client_settings import kafka_config, parse_login
 from wmtop.engine.kafka.cluster import Record, TopicPartition, parse_offsets, time_in, why_none_in
 from wmtop.engine.system.errors import RunError, UsageError
-from wmtop.engine.system.event_time import time_of
-from wmtop.engine.system.json_path import JsonPath, parse_json_path
+from wmtop.engine.system.json_values import JsonPath, parse_json_path, time_of
 from wmtop.engine.system.rest import Rest, RestError, RestSecurity
 from wmtop.engine.system.zstd import frame_header
 from wmtop.engine.targets.flink import rest as flink

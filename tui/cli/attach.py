@@ -34,7 +34,7 @@ from .options import (
 )
 from .output import SnapshotPrinter
 from .process import inform, launched
-from .replay import progress_bar, show_post_mortem
+from .recordings import progress_bar, show_post_mortem
 from .running import has_terminal, list_all, list_inside, open_screen
 from .targets import free_name, member_of
 

@@ -227,7 +227,7 @@ def _show(watch: TargetWatch, found: Iterable[Member]) -> bool:
     """Show the screen of a target; returns whether the user goes back to the fleet."""
     target = next((member.target for member in found if member.name == watch.status.name), None)
     if target is not None and is_recording(target):
-        from .replay import play
+        from .recordings import play
 
         with RecordingReader(local_path(target)) as reader:
             return play(reader, 1.0, None, playing=True, of_fleet=True) == "fleet"

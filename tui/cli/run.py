@@ -266,7 +266,7 @@ def _kafka_start(text: str) -> "Start":
 def _kafka_columns(time: str, unit: Unit, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path."""
     from ...engine.run.sources.kafka_progress import KafkaColumns
-    from ...engine.system.json_path import parse_json_path
+    from ...engine.system.json_values import parse_json_path
 
     return KafkaColumns(
         time=None if time == "timestamp" else parse_json_path(time, "--time"),

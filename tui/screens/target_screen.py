@@ -334,7 +334,7 @@ class DetailScreen(TargetScreen):
 
     def open_late_records(self, about: About) -> None:
         """Open the last late records, of a channel or a window."""
-        app_of(self).push_screen(loaded("late_records:LateRecordsScreen")(self.shown, self._denied, about))
+        app_of(self).push_screen(loaded("lateness:LateRecordsScreen")(self.shown, self._denied, about))
 
     def repaint(self) -> None:
         """Draw everything again: the screen itself has changed."""

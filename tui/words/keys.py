@@ -69,7 +69,7 @@ SCREENS = (
     Link("d", "Doctor", "What is wrong, what it costs, and the fix", "doctor:DoctorScreen"),
     Link("h", "History", "Which channel held back the watermark, how long, and why", "history:HistoryScreen"),
     Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times", "history:EventsScreen"),
-    Link("", "Who is late", "Which values the late records have", "late_records:WhoIsLateScreen"),
+    Link("", "Who is late", "Which values the late records have", "lateness:WhoIsLateScreen"),
 )  # fmt: skip
 """All further screens, in the order of the footer; a new one is a line here and its class."""
 LINKS = tuple(link for link in SCREENS if link.key)

@@ -1,4 +1,4 @@
-"""Times of any column type as epoch ms, computed by Arrow, with the rules of `event_time`."""
+"""Times of any column type as epoch ms, computed by Arrow, with the rules of `json_values`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...system.event_time import (
+from ...system.json_values import (
     BELOW,
     FLOAT,
     INT64_MAX,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ...snapshot import Note, NoteCode, SourceView
 from ...system.errors import UsageError, first_line
-from ...system.event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
+from ...system.json_values import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
 from ...watermarks.observation import MalformedRecord, Offender
 from ...watermarks.settings import Settings
 from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
@@ -283,7 +283,7 @@ def divided(parts: list[T], tasks: int, size: Callable[[T], int]) -> list[list[T
 
 
 def text_to_ms_sql(column: str, unit: TimeUnit) -> str:
-    """`event_time.text_to_ms` in Spark."""
+    """`json_values.time_of` in Spark."""
     text = f"trim({column})"
     integers = _by_size(f"try_cast({text} as bigint)", unit, _integers)
     floats = _by_size(f"try_cast({text} as double)", unit, _floats)

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
-from ...system.event_time import TimeUnit, Unit, formats_of, why_no_time
-from ...system.json_path import JsonPath, near_paths
+from ...system.json_values import JsonPath, TimeUnit, Unit, formats_of, near_paths, why_no_time
 from ...watermarks.observation import MAX_VALUE, MalformedRecord
 from .arrow_times import holds_times, is_number, is_text, json_to_ms, text_to_ms, to_ms
 from .base import (

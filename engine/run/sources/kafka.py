@@ -28,7 +28,7 @@ from ...snapshot import SourceView
 from ...system.child import Child
 from ...system.errors import RunError, UsageError
 from ...system.files import PrivateDirectory, replace_file
-from ...system.json_path import JsonPath
+from ...system.json_values import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
 from .base import NOTHING_MORE, Batch, BatchReader, Source, canonical_rows

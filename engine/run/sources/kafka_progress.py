@@ -11,9 +11,8 @@ from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in, why_none_in
 from ...kafka.probe import LookAhead, Probe, TakeNote
 from ...system.errors import RunError
-from ...system.event_time import TimeUnit
 from ...system.files import replace_file
-from ...system.json_path import JsonPath, parse_json_path
+from ...system.json_values import JsonPath, TimeUnit, parse_json_path
 from ...watermarks.channels import Unread
 from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender
 from ...watermarks.times import MIN

@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 from msgspec import Struct, structs
 
 from ...system.errors import UsageError, one_line
-from ...system.json_path import JsonPath, parse_json_path
+from ...system.json_values import JsonPath, parse_json_path
 from ...system.remote_files import is_of_store
 from .data_files import AHEAD, SUFFIXES, DataFile, Format, damaged, local_file, missing, unreadable
 

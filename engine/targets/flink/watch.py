@@ -37,7 +37,7 @@ LOOK_S = 15.0
 _MAX_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from ...kafka.client_settings import KafkaConfig
-    from ...system.json_path import JsonPath
+    from ...system.json_values import JsonPath
 
 
 class KafkaJoin:

@@ -14,7 +14,7 @@ from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Commit, Positions, TopicPartition
 from ...snapshot import Reprocessed
 from ...system.errors import RunError, UsageError
-from ...system.json_path import JsonPath
+from ...system.json_values import JsonPath
 from ..topic import PartitionFacts, TopicFacts
 from ..topic.broker import MAX_BACK, TOPIC_EVERY_S, TopicTap
 from .clocks import CommittedTime, Times, Topology, assigned_tasks, channel_of, decode_metadata

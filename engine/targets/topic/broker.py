@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Peek, Positions, Record, TopicPartition, look_for_times, may_not_read, time_in
 from ...system.errors import RunError, UsageError
-from ...system.json_path import JsonPath, parse_json_path
+from ...system.json_values import JsonPath, parse_json_path
 from . import RECORD, PartitionFacts, TopicFacts
 
 EVERY_S = 1.0

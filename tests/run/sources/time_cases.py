@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
-from wmtop.engine.system.event_time import TimeUnit
+from wmtop.engine.system.json_values import TimeUnit
 
 FIRST = -62_135_596_800_000
 LAST = 253_402_300_799_999

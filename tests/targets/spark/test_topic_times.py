@@ -7,7 +7,7 @@ from wmtop.engine.doctor import diagnose
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import TopicPartition
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.system.json_path import parse_json_path
+from wmtop.engine.system.json_values import parse_json_path
 from wmtop.engine.targets.target import TargetOptions
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 from wmtop.engine.targets.topic.broker import TopicTap

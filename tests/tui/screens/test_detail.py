@@ -8,7 +8,7 @@ from textual.driver import Driver
 from textual.widgets import OptionList
 from wmtop.tui.screens.base_app import BaseApp
 from wmtop.tui.screens.help import HelpScreen
-from wmtop.tui.screens.late_records import LateRecordsScreen
+from wmtop.tui.screens.lateness import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.target_screen import FURTHER, DetailScreen, loaded
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen

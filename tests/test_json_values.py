@@ -3,7 +3,7 @@
 import pytest
 from wmtop.engine.kafka.cluster import Record, TopicPartition, time_in, why_none_in
 from wmtop.engine.system.errors import UsageError
-from wmtop.engine.system.json_path import MAX_STEPS, JsonPath, parse_json_path
+from wmtop.engine.system.json_values import MAX_STEPS, JsonPath, parse_json_path
 
 from .refusals import refused
 

@@ -1,19 +1,24 @@
-"""Times in JSON values as epoch ms; `arrow_times` does the same by column, `untyped_to_ms_sql` inside Spark.
+"""JSON values: the path to a field (`$.a.b[0]`, `a.b`, `a->b`, `$['a b'].c`), and times as epoch ms.
 
-The rules: integers, floats and decimals, also as text, count `unit` since the epoch (`auto`: each number the unit that
-its size shows); a time without zone is UTC; other text is ISO 8601; fractions of a millisecond are floored, also before
-1970; anything that is not a time within the years 1 to 9999 is null. Floats are taken to the microsecond first, so that
-0.001 s is 1 ms although the float is a hair below it.
+The rules of times, which `arrow_times` applies by column and `untyped_to_ms_sql` inside Spark: integers, floats and
+decimals, also as text, count `unit` since the epoch (`auto`: each number the unit that its size shows); a time without
+zone is UTC; other text is ISO 8601; fractions of a millisecond are floored, also before 1970; anything that is not a
+time within the years 1 to 9999 is null. Floats are taken to the microsecond first, so that 0.001 s is 1 ms although the
+float is a hair below it.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal
+from difflib import get_close_matches
+from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from ..watermarks.observation import WhyNoTime
 from ..watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
+from .errors import UsageError, one_line
 
 Unit = Literal["s", "ms", "us", "ns"]
 TimeUnit = Unit | Literal["auto"]
@@ -119,3 +124,81 @@ def iso_ms(text: str) -> int | None:
     except ValueError:
         return None
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MS
+
+
+_STEP = re.compile(
+    r"""(?:\.|->)?(?:(?P<name>[^.\[\]'"\s>-]+(?:-(?!>)[^.\[\]'"\s>-]*)*)"""
+    r"""|\[(?:(?P<index>\d+)|'(?P<one>[^']+)'|"(?P<two>[^"]+)")\])"""
+)
+MAX_NEAR = 5
+MAX_STEPS = 100
+"""Steps of a path, at most: Spark parses paths recursively, and thousands of steps would overflow the JVM's stack."""
+_INDEX_DIGITS = 9  # Spark reads an index as a 32-bit integer
+_SHOWN = 60
+
+
+class JsonPath(Struct, frozen=True):
+    """The steps from the value to a field: names, and positions in arrays."""
+
+    steps: tuple[str | int, ...]
+
+    def __str__(self) -> str:
+        return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.steps)
+
+    def sql(self) -> str:
+        """The path as Spark's `get_json_object` takes it."""
+        return "$" + "".join(f"[{s}]" if isinstance(s, int) else f"['{s}']" for s in self.steps)
+
+    def of(self, value: Any) -> Any:
+        """The field of a decoded value; None if it is missing."""
+        for step in self.steps:
+            if isinstance(step, int):
+                array = cast("list[Any]", value) if isinstance(value, list) else []
+                value = array[step] if step < len(array) else None
+            else:
+                value = cast("dict[str, Any]", value).get(step) if isinstance(value, dict) else None
+        return value
+
+
+def parse_json_path(text: str, option: str) -> JsonPath:
+    """The path of a user's text; UsageError if it is not a path."""
+    rest = text.strip().removeprefix("$")
+    steps: list[str | int] = []
+    while rest:
+        found = _STEP.match(rest)
+        if found is None:
+            raise UsageError(
+                f"{option} '{_cut(text)}' is not a path into a JSON value; write it as in payload.created_at"
+            )
+        index = found["index"]
+        if index is not None and len(index) > _INDEX_DIGITS:
+            raise UsageError(
+                f"{option} '{_cut(text)}': the array index has {len(index)} digits; it may have at most {_INDEX_DIGITS}"
+            )
+        name = found["name"] or found["one"] or found["two"]
+        steps.append(name if index is None else int(index))
+        rest = rest[found.end() :]
+    if not steps:
+        raise UsageError(f"{option} '{_cut(text)}' names no field; write it as in payload.created_at")
+    if len(steps) > MAX_STEPS:
+        raise UsageError(f"{option} '{_cut(text)}' has {len(steps)} steps; it may have at most {MAX_STEPS}")
+    return JsonPath(tuple(steps))
+
+
+def _cut(text: str) -> str:
+    return one_line(text, _SHOWN)
+
+
+def near_paths(path: JsonPath, values: list[Any]) -> list[str]:
+    """Fields of the values with names like the path's last step, else some existing fields."""
+    known = sorted({found for value in values for found in _paths(value, "", 4)})
+    last = {text.rsplit(".", 1)[-1]: text for text in reversed(known)}
+    near = get_close_matches(str(path.steps[-1]), last, 3)
+    return [last[name] for name in near] or known[:MAX_NEAR]
+
+
+def _paths(value: Any, prefix: str, depth: int) -> list[str]:
+    if not isinstance(value, dict) or depth == 0:
+        return [prefix.lstrip(".")] if prefix else []
+    fields = cast("dict[str, Any]", value)
+    return [found for name, inner in fields.items() for found in _paths(inner, f"{prefix}.{name}", depth - 1)]
