@@ -34,6 +34,14 @@ def test_files_named_in_the_architecture_exist() -> None:
     assert not missing
 
 
+def test_every_folder_has_its_sentence_in_the_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    packages = [*(ROOT / "engine").rglob("__init__.py"), *(ROOT / "tui").rglob("__init__.py")]
+    folders = {package.parent.relative_to(ROOT) for package in packages}
+    missing = [folder for folder in folders if len(folder.parts) > 1 and f"| `{folder}` | " not in page]
+    assert not missing
+
+
 def test_manual_page_prints_each_option_once() -> None:
     lines = (ROOT / "tui" / "wmtop.1").read_text().splitlines()
     options = [after.split()[0] for line, after in pairwise(lines) if line == ".TP" and after.startswith(r"\-")]
