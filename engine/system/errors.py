@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from base64 import b64encode
+from collections.abc import Sequence
 from importlib.util import find_spec
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ _EXTRAS = {
 }
 """The extras of the package: what each is called, and what it brings."""
 _LINE_LIMIT = 200
+_MAX_LISTED = 20
 _SECRET_VARIABLE = re.compile("PASSWORD|SECRET|TOKEN|LOGIN|JAAS|PRIVATE|SSL_KEY|KEYSTORE_KEY")
 """The names of environment variables that hold a secret, also those that `KafkaConfig` makes."""
 _LONG_SECRET = 8
@@ -101,6 +103,12 @@ def one_line(text: str, limit: int = _LINE_LIMIT) -> str:
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * limit])
     line = without_secrets(" ".join(shown.split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """`a, b and 12 more`, or `none`."""
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more or "none"
 
 
 def how_it_ended(code: int) -> str:

@@ -76,7 +76,7 @@ _UNKNOWN: dict[WindowsUnknownCode, str] = {
     "settings_unreadable": "the query's settings could not be read",
     "partitions_unknown": "the number of state partitions is not known",
     "nothing_read": "nothing could be read",
-    "no_time_window": "the aggregation is not by a time window",
+    "no_time_window": "the keys of the state have no time window",
     "several_time_windows": "the aggregation has several time windows",
     "time_window_form": "the time window has an unknown form",
     "state_store": "the state store is {name}; only --state-reader spark reads it",

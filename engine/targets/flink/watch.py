@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SourceView
-from ...system.errors import RunError, UsageError
+from ...system.errors import RunError, UsageError, enumerated
 from ...system.rest import RestError, RestSecurity
 from ..own import name_of
 from ..spark.files import SourceOffsets
@@ -34,7 +34,6 @@ SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
 LOOK_S = 15.0
 """Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
-_MAX_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from ...kafka.client_settings import KafkaConfig
     from ...system.json_values import JsonPath
@@ -315,7 +314,7 @@ def refuse_unknown(graph: Graph, operator: str | None) -> None:
     """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
     if not lacks(graph.vertices, operator):
         return
-    names = _limited([vertex.name for vertex in graph.vertices if vertex.receives])
+    names = enumerated([vertex.name for vertex in graph.vertices if vertex.receives])
     raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {names}")
 
 
@@ -326,9 +325,4 @@ def successor(jobs: Sequence[ListedJob], ended: ListedJob, alive_ms: int) -> Lis
 
 
 def _listed(jobs: Sequence[ListedJob]) -> str:
-    return _limited([f"{job.name} ({job.id}, {job.state})" for job in jobs])
-
-
-def _limited(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more or "none"
+    return enumerated([f"{job.name} ({job.id}, {job.state})" for job in jobs])

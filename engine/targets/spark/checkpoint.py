@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...system.errors import UsageError, one_line
+from ...system.errors import UsageError, enumerated, one_line
 from .files import (
     SESSION_WINDOW,
     TIME_WINDOW,
@@ -41,7 +41,8 @@ SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _MAX_STORES = 64
 _MAX_CHILDREN = 200
-_MAX_NAMED = 8
+MAX_CLOCK_SKEW_MS = 1_000
+"""How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
 MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
 """Batches looked back, at least and at most: more for short batches, to cover the time (ms) that a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
@@ -199,7 +200,7 @@ class CheckpointTap:
             except UnreadableError:
                 break
             if mark.end_ms is None and committed is not None and number <= committed:
-                mark = replace(mark, end_ms=written_ms(self.path / "commits" / str(number)))
+                mark = replace(mark, end_ms=self._end_ms(mark))
             marks.append(mark)
             if len(marks) >= MIN_HISTORY and marks[0].begin_ms - mark.begin_ms >= HISTORY_MS:
                 break
@@ -214,6 +215,12 @@ class CheckpointTap:
         if begun_ms is None:
             raise VanishedError(f"{path} has gone")
         return RecordedBatch(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
+
+    def _end_ms(self, mark: RecordedBatch) -> int | None:
+        """When the batch was committed, by its file's time, unless that is a copy's: then `metadata` is newer, too."""
+        created_ms = written_ms(self.path / "metadata")
+        is_copy = created_ms is not None and created_ms > mark.begin_ms + MAX_CLOCK_SKEW_MS
+        return None if is_copy else written_ms(self.path / "commits" / str(mark.batch))
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
         known = offsets.timestamp_ms
@@ -259,9 +266,8 @@ def check(path: Path) -> None:
     if len(near) == 1:
         raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
     if near:
-        listed = ", ".join(f"{place.relative_to(path)} ({_progress(place)})" for place in near[:_MAX_NAMED])
-        more = f" and {len(near) - _MAX_NAMED} more" if len(near) > _MAX_NAMED else ""
-        raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {listed}{more}", code="near")
+        named = enumerated([f"{place.relative_to(path)} ({_progress(place)})" for place in near])
+        raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {named}", code="near")
     raise UsageError(
         f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
         "and start the query if it has never run",

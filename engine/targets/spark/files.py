@@ -286,8 +286,8 @@ def decode_source(source: str, text: str) -> SourceOffsets:
 
 
 def _lines(content: bytes) -> tuple[str, list[bytes]]:
-    """The version, which may be a newer one, and at least one line after it."""
-    first, *rest = content.split(b"\n")
+    """The version, which may be a newer one, and at least one line after it; a newline may end the last one."""
+    first, *rest = content.removesuffix(b"\n").split(b"\n")
     version = one_line(first.decode(errors="replace"), 20)
     if not _NEWER.fullmatch(version):
         raise UnreadableError(f"unknown format {version!r}: {' and '.join(VERSIONS)} are known")
@@ -350,7 +350,6 @@ DELAY = "spark.watermarkDelayMs"
 TIME_WINDOW = "spark.timeWindow"
 SESSION_WINDOW = "spark.sessionWindow"
 
-_SCHEMA_VERSION = "v2"
 _OPERATOR_VERSION = b"v1"
 _CHUNKS = 1000
 _U16, _I32 = struct.Struct(">H"), struct.Struct(">i")
@@ -394,13 +393,14 @@ def decode_operator(content: bytes) -> str:
 
 
 def decode_schema(content: bytes) -> StateSchema:
-    """`_metadata/schema`; UnreadableError for any format but v2, which Spark writes except for transformWithState."""
+    """`_metadata/schema` of format v1 or v2; UnreadableError for any other, as transformWithState has."""
     try:
         version, at = _utf(content, 0)
-        if version != _SCHEMA_VERSION:
-            raise UnreadableError(f"unknown format {one_line(version, 20)!r}: v2 is known")
-        key, at = _long_utf(content, at)
-        value, _ = _long_utf(content, at)
+        read = {"v1": _utf, "v2": _long_utf}.get(version)
+        if read is None:
+            raise UnreadableError(f"unknown format {one_line(version, 20)!r}: v1 and v2 are known")
+        key, at = read(content, at)
+        value, _ = read(content, at)
     except (struct.error, ValueError):
         raise UnreadableError("it is cut short or damaged") from None
     return StateSchema(decode_json(key.encode(), RowType), decode_json(value.encode(), RowType))

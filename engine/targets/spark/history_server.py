@@ -19,7 +19,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from msgspec import Struct
 
-from ...system.errors import UsageError, one_line
+from ...system.errors import UsageError, enumerated, one_line
 from ...system.rest import Rest, RestError, Service
 from ..target import NotReadyError
 from .event_log import CODECS, IN_PROGRESS
@@ -46,7 +46,6 @@ _STARTS = "Spark is starting up"
 _DIRECTORY_LIMIT = 8 * 1024 * 1024
 """Longest list of files (bytes) in a zip."""
 _PIECE = 1 << 20
-_MAX_NAMED = 20
 _ENTRY = re.compile(r"(?:(eventlog_v2_[^/\\]+)/)?([^/\\]+)")
 _ROLLED = re.compile(r"events_([0-9]{1,9})_.+")
 _END = struct.Struct("<4s6xHI")
@@ -167,8 +166,7 @@ def _words_of(listed: Sequence[Listed]) -> str:
     words = [
         f"{one_line(one.id, 80)} ({one_line(one.name, 60)}, {'running' if one.runs else 'ended'})" for one in listed
     ]
-    more = f" and {len(words) - _MAX_NAMED} more" if len(words) > _MAX_NAMED else ""
-    return ", ".join(words[:_MAX_NAMED]) + more or "none"
+    return enumerated(words)
 
 
 class LogOverHttp(RemoteFiles):
@@ -220,8 +218,8 @@ class LogOverHttp(RemoteFiles):
         attempts = self._rest.get(self._path, Listed).attempts
         wanted = [one for one in attempts if self._attempt in (None, one.attempt_id)]
         if not wanted:
-            known = ", ".join(one_line(one.attempt_id or "none", 20) for one in attempts[:_MAX_NAMED])
-            raise RestError(f"{self.uri}: no such attempt; there are: {known or 'none'}")
+            known = enumerated([one_line(one.attempt_id or "none", 20) for one in attempts])
+            raise RestError(f"{self.uri}: no such attempt; there are: {known}")
         return newest(wanted)
 
     def _fetch(self, attempt: Attempt) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...feed.run_directory import run_dir
 from ...snapshot import SiblingQuery
-from ...system.errors import UsageError, one_line
+from ...system.errors import UsageError, enumerated, one_line
 from ...system.files import try_lock_file
 from .event_log import READ_AT_ONCE, EventLogTap, check
 from .facts import VERSION, Application, QueryRun, Report
@@ -148,7 +148,6 @@ def _decode(content: bytes) -> Application:
 
 SEARCH_S = 2.0
 """Seconds between two searches for a job that publishes a query."""
-_MAX_NAMED = 8
 
 
 def report_of(tap: Literal["event log", "publish", "driver"], application: Application, run: QueryRun | None) -> Report:
@@ -319,10 +318,9 @@ def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
     last = {run.id: run for run in meant or runs}
     order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))
     ends = [" (failed)" if run.error else " (stopped)" if run.ended else "" for run in order]
-    names = [f"{one_line(run.name or run.id, 60)}{end}" for run, end in zip(order, ends, strict=True)]
-    listed = ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))
+    names = enumerated([f"{one_line(run.name or run.id, 60)}{end}" for run, end in zip(order, ends, strict=True)])
     if wanted is not None and runs and not meant:
-        raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}", code="no_query")
+        raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {names}", code="no_query")
     running = {run.id for run in meant if not run.ended}
     if wanted is None and len(running or {run.id for run in meant}) > 1:
-        raise UsageError(f"it has {len(names)} queries: give --query with one of {listed}", code="which_query")
+        raise UsageError(f"it has {len(order)} queries: give --query with one of {names}", code="which_query")

@@ -21,7 +21,7 @@ from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
 from ..target import Target
-from .checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
+from .checkpoint import MAX_CLOCK_SKEW_MS, CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
 from .event_log import EventLogTap
 from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
@@ -37,8 +37,6 @@ if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only
 
 _log = logging.getLogger("wmtop.store")
 _log.addHandler(logging.NullHandler())
-MAX_CLOCK_SKEW_MS = 1_000
-"""How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
 OUT_OF_REACH_S = 5.0
 """Time (s) that a store may fail before its query is called stale."""
 

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.checkpoint import (
     STATE_PROVIDER,
@@ -136,6 +137,17 @@ def test_a_file_is_read_again_only_when_it_has_changed(written: dict[str, Writte
     assert tap.poll() == before  # nothing was opened
     os.utime(copy.path / "metadata", ns=(0, 0))
     assert tap.poll().query_id is None
+
+
+def test_the_times_of_a_copys_files_are_not_those_of_its_batches(written: dict[str, Written], tmp_path: Path) -> None:
+    first = written["counts"].copy(tmp_path / "first", last=0)
+    [original] = poll(first).history
+    assert original.end_ms is not None
+    copied_s = original.end_ms // 1_000 + 60
+    for path in first.path.rglob("*"):
+        os.utime(path, (copied_s, copied_s))
+    [copied] = poll(first).history
+    assert copied == replace(original, end_ms=None)
 
 
 def test_a_recreated_checkpoint_is_another_query(written: dict[str, Written], tmp_path: Path) -> None:

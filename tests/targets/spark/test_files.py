@@ -1,7 +1,14 @@
 """Source lines of an offset log, by kind of source."""
 
 import pytest
-from wmtop.engine.targets.spark.files import SourceOffsets, UnreadableError, decode_commit, decode_offsets
+from wmtop.engine.targets.spark.files import (
+    SourceOffsets,
+    UnreadableError,
+    decode_commit,
+    decode_offsets,
+    decode_schema,
+    delay_of,
+)
 
 METADATA = b'{"batchWatermarkMs":5,"batchTimestampMs":7,"conf":{"a":"b"}}'
 
@@ -23,7 +30,6 @@ METADATA = b'{"batchWatermarkMs":5,"batchTimestampMs":7,"conf":{"a":"b"}}'
         ("true", "json", None),
         ("1.5", "json", None),
         ("{", "unreadable", None),
-        ("", "unreadable", None),
         ("[" * 5000, "unreadable", None),
     ],
 )
@@ -33,6 +39,21 @@ def test_a_source_is_known_by_its_line(line: str, kind: str, offsets: dict[str, 
         [source] = decode_offsets(content).sources
         assert (source.source, source.kind, source.offsets) == ("0", kind, offsets)
         assert source.text == line or (source.text.endswith("…") and len(source.text) <= 200)
+
+
+def test_a_newline_ends_the_last_line_and_begins_no_source() -> None:
+    assert decode_offsets(b"v1\n" + METADATA + b"\n4\n") == decode_offsets(b"v1\n" + METADATA + b"\n4")
+    empty = decode_offsets(b"v2\n" + METADATA + b"\nclicks:\n")
+    assert [(source.source, source.kind) for source in empty.sources] == [("clicks", "unreadable")]
+
+
+@pytest.mark.parametrize(("version", "chunks"), [(b"v1", b""), (b"v2", b"\0\0\0\1")])
+def test_a_schema_has_one_text_or_chunks_by_its_version(version: bytes, chunks: bytes) -> None:
+    column = b'{"name":"at","type":"timestamp","nullable":true,"metadata":{"spark.watermarkDelayMs":5000}}'
+    row = b'{"type":"struct","fields":[' + column + b"]}"
+    text = chunks + len(row).to_bytes(2, "big") + row
+    schema = decode_schema(b"\0\2" + version + text + text)
+    assert [(field.name, delay_of(field)) for field in (*schema.key.fields, *schema.value.fields)] == [("at", 5000)] * 2
 
 
 def test_format_2_names_its_sources() -> None:
