@@ -158,6 +158,10 @@ class QueryWatch(Target[QueryFacts]):
         report = self._reports.poll(checkpoint and checkpoint.query_id)
         if report is not None and self._trouble is not None:
             report = replace(report, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
+        run = report.run if report is not None and self._path is None else None
+        if checkpoint is not None and run is not None and checkpoint.query_id not in (None, run.id):
+            self._checkpoint = self._windows = checkpoint = None  # it was started again with another one
+            self._last, self._last_windows, self._shapes = CheckpointFacts(), (), {}
         place = report.checkpoint if report is not None and not report.is_elsewhere else None
         if checkpoint is None and place is not None and is_checkpoint(Path(place)):
             self._read_checkpoint_at(Path(place))
