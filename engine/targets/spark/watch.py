@@ -347,15 +347,12 @@ def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPas
 
     It ends at a time that is not recorded: it is never guessed.
     """
-    checkpoint = facts.checkpoint
-    if checkpoint is not None and checkpoint.history:
-        is_done = checkpoint.committed == checkpoint.batch
-        past = _past(facts.history, level_ms if is_done else None, now_ms, is_done=is_done)
-        is_reported = facts.report is not None and facts.report.run is not None
-        return past if is_reported else RecordedPast(past.levels, _without_stop(past.batches))
-    batches = facts.run.history
+    batches, checkpoint = facts.history, facts.begun
     gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
-    return _past(batches[gaps[-1] :] if gaps else batches, level_ms, now_ms, is_done=True)
+    is_done = checkpoint is None or checkpoint.committed == checkpoint.batch
+    past = _past(batches[gaps[-1] :] if gaps else batches, level_ms if is_done else None, now_ms, is_done=is_done)
+    is_reported = facts.report is not None and facts.report.run is not None
+    return past if is_reported else RecordedPast(past.levels, _without_stop(past.batches))
 
 
 def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:
