@@ -431,12 +431,14 @@ def pause_unknown(facts: DiagnosisInput) -> Finding | None:
     if silent_ms is None:
         return None
     last = "" if batch is None else f"; the last one is batch {batch:,}"
+    runs = _number_in(note_of(facts, "pause_unknown"), "alive") is not None  # by its driver
+    unsure, worst = ("is stuck", "is stuck in its source") if runs else ("runs", "has ended or died")
     return Finding(
         severity="info",
         size=silent_ms,
-        title="The query pauses; whether it runs is not known",
-        impact="Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that has died",
-        cause="An idle query, a long trigger and a query that has ended or died look the same from here.",
+        title=f"The query pauses; whether it {unsure} is not known",
+        impact=f"Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that {worst}",
+        cause=f"An idle query, a long trigger and a query that {worst} look the same from here.",
         evidence=[f"No batch for {span(silent_ms)}{last}"],
         fixes=(CHECK_QUERY,),
     )

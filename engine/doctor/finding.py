@@ -224,7 +224,8 @@ def lengthen_lateness(snapshot: Snapshot, value_ms: int | None = None) -> Fix:
     text = "Set a longer lateness (watermark delay)"
     if snapshot.is_attached:
         needed = None if value_ms is None else line_in_job(snapshot, value_ms)
-        line = line_in_job(snapshot, 2 * (snapshot.settings.lateness_ms or 0) or 10_000)
+        several = len({node.delay_ms for node in snapshot.spark.nodes or ()}) > 1  # whose is too short is not known
+        line = None if several else line_in_job(snapshot, 2 * (snapshot.settings.lateness_ms or 0) or 10_000)
         if needed is not None:
             text = f"Set a longer delay in the job: {needed}"
         elif line is not None:

@@ -159,8 +159,8 @@ def lateness_too_large(facts: DiagnosisInput) -> Finding | None:
     )
 
 
-_BY_ROW: tuple[OperatorKind, ...] = ("join", "dedup", "dedup_within_watermark", "limit")
-"""Operators that drop a row by its own event time: they have no windows."""
+_BY_WINDOW: tuple[OperatorKind, ...] = ("aggregation", "session", "other")
+"""Operators that drop a row by the end of its window, or may; the rest do by its own event time."""
 
 
 @rule("dropped", "Operators", "Progress", suppressed_by=("left-behind", "watermark-never-moved", "future-timestamps"))
@@ -178,13 +178,16 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
     behind_ms, delay_ms = spark.dropped_behind_ms, facts.settings.lateness_ms
     # The delay in force would have kept them: the watermark is still that of a shorter one, before a restart.
     restarted = bool(spark.frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
-    has_windows = spark.operators is None or any(one.kind not in _BY_ROW for one in spark.operators)
+    is_unmoved = behind_ms is None and facts.snapshot.level.moved_ms is None  # an earlier delay may have set it
+    lengthen = () if is_unmoved else (lengthen_lateness(facts.snapshot, _covering(behind_ms)),)
+    has_windows = spark.operators is None or any(one.kind in _BY_WINDOW for one in spark.operators)
     cause = f"They came after the watermark had passed {'the end of their window' if has_windows else 'their time'}."
     if restarted:
         cause = "The watermark is still the one that the shorter delay before the restart gave."
         if spark.frozen_ms:
             cause += f" Event time has to catch up by {span(spark.frozen_ms)}."
-    how = "after partial aggregation" if has_windows else "on both sides of a join"
+    is_join = any(one.kind == "join" for one in spark.operators or ())
+    how = "after partial aggregation" if has_windows else "on both sides of a join" if is_join else "in known batches"
     lost = f"{'' if spark.dropped_exact else '≥ '}{n(rows, 'row')}"
     return Finding(
         size=f.ratio(rows, facts.snapshot.totals.records) or 0.0,
@@ -195,8 +198,9 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
             f"Spark counts {lost} dropped" + (f", {how}: a lower bound" * (not spark.dropped_exact)),
             None if behind_ms is None else f"The earliest was {span(behind_ms)} behind the newest event time",
             f"Watermark delay: {facts.lateness}",
+            "The watermark has not moved in the batches that are known" if is_unmoved else None,
         ],
-        fixes=(WAIT,) if restarted else (lengthen_lateness(facts.snapshot, _covering(behind_ms)), TAP_INPUT),
+        fixes=(WAIT,) if restarted else (*lengthen, TAP_INPUT),
     )
 
 

@@ -281,7 +281,7 @@ class SnapshotJudge:
             history.begin(started_ms, level.watermark_ms)
             history.moved_ms = None
         if history.began_ms is None:
-            history.begin(now, level.watermark_ms)
+            history.begin(now if level.moved_ms is None else level.moved_ms, level.watermark_ms)
         history.see_level(now, level.watermark_ms, snapshot.settings)
         history.moved_ms = history.moved_ms if level.moved_ms is None else level.moved_ms
         self._see_beat(snapshot, now)

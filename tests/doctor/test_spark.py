@@ -170,11 +170,21 @@ def test_rows_dropped_of_a_channel_that_is_left_behind_are_explained_by_it() -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "passed"), [("dedup", "their time"), ("join", "their time"), ("aggregation", "the end of their window")]
+    ("kind", "passed", "how"),
+    [
+        ("dedup", "their time", "in known batches"),
+        ("join", "their time", "on both sides of a join"),
+        ("transform_with_state", "their time", "in known batches"),
+        ("aggregation", "the end of their window", "after partial aggregation"),
+    ],
 )
-def test_rows_are_dropped_by_the_end_of_their_window_or_by_their_own_time(kind: OperatorKind, passed: str) -> None:
+def test_rows_are_dropped_by_the_end_of_their_window_or_by_their_own_time(
+    kind: OperatorKind, passed: str, how: str
+) -> None:
     own = StatefulOperator(operator=0, kind=kind)
-    assert found(query(dropped_at_least=40, operators=[own]))["dropped"].cause.endswith(f"passed {passed}.")
+    finding = found(query(dropped_at_least=40, operators=[own]))["dropped"]
+    assert finding.cause.endswith(f"passed {passed}.")
+    assert f"dropped, {how}: a lower bound" in said(finding)
 
 
 def test_a_delay_of_zero_of_any_node() -> None:
@@ -270,6 +280,27 @@ def test_rows_dropped_since_a_restart_need_no_longer_delay(known: dict[str, int]
     assert finding.code == "dropped"
     assert "before the restart" in finding.cause
     assert [one.code for one in finding.fixes] == ["wait"]
+
+
+def test_no_delay_is_proposed_where_which_one_is_too_short_is_not_known() -> None:
+    """As by a driver: of two inputs, or where the watermark may still be that of the delay before a restart."""
+    moved = replace(MOVING, moved_ms=NOW - 10 * SECOND)
+    nodes = [WatermarkNode("ts", 10 * SECOND), WatermarkNode("ts", 30 * SECOND)]
+    fix = found(query(moved, dropped_at_least=9, nodes=nodes))["dropped"].fixes[0]
+    assert (fix.code, "withWatermark" in fix.text) == ("lengthen-lateness", False)
+    assert "withWatermark" in found(query(moved, dropped_at_least=9))["dropped"].fixes[0].text
+    still = found(query(dropped_at_least=9))["dropped"]
+    assert [one.code for one in still.fixes] == ["tap-input"]
+    assert "has not moved in the batches that are known" in said(still)
+
+
+def test_a_query_that_its_driver_shows_as_running_is_not_said_to_have_died() -> None:
+    for args, worst in (({"alive": 1}, "is stuck in its source"), ({}, "has ended or died")):
+        note = Note(NOW, "pause_unknown", {"silent_ms": MINUTE, **args})
+        pause = found(replace(query(), state="partial", notes=[note], verdict=judged("unknown", MINUTE)))[
+            "pause-unknown"
+        ]
+        assert worst in pause.cause
 
 
 def test_the_keys_of_dropped_duplicates_need_the_time() -> None:

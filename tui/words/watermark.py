@@ -227,8 +227,7 @@ def no_watermark(snapshot: Snapshot) -> str:
     spark = snapshot.spark
     if spark.has_watermark is False or spark.never_moved:
         return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
-    is_forgotten = (snapshot.origin or {}).get("level") == "driver" and snapshot.batch is not None
-    return f.ELSEWHERE if is_forgotten else f.NO_DATA
+    return f.ELSEWHERE if (snapshot.origin or {}).get("level") == "driver" else f.NO_DATA
 
 
 def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:

@@ -34,7 +34,7 @@ from .files import RemoteError
 from .history_server import METRICS, METRICS_TYPE
 from .plan import STATEFUL, in_force_of, lines_of_formatted, read_plan
 from .queries import BATCH_OF, Queries
-from .reports import RemoteFiles, Reports, choose, name_in, report_of, sure_of
+from .reports import RemoteFiles, Reports, choose, followed, name_in, report_of, sure_of
 
 _STATUS_EVERY_S = 10.0
 """Seconds between two looks at the page that says which queries run."""
@@ -73,6 +73,7 @@ class DriverReports(Reports, RemoteFiles):
         self._rest = rest
         self._app = app
         self._wanted = wanted
+        self._id: str | None = None
         self._path = f"/api/v1/applications/{quote(app_id, safe='')}"
         self._queries = Queries()
         self._batches: dict[str, dict[int, SqlBatch]] = {}
@@ -105,8 +106,9 @@ class DriverReports(Reports, RemoteFiles):
                 self._read_list()  # before the executions, so that forgotten runs come first
             self._list()
             self._read_statuses()
-            run = choose(self._queries.facts(), self._wanted, None)
+            run = followed(self._queries.facts(), self._wanted, self._id)
             if run is not None:
+                self._id = run.id
                 self._read_batches(run)
         except RestError as error:
             hint = "; if the driver was restarted, attach again" if error.status == 404 else ""
@@ -114,7 +116,7 @@ class DriverReports(Reports, RemoteFiles):
 
     def poll(self, query_id: str | None) -> Report:
         """What was read last."""
-        run = choose(self._runs(), self._wanted, query_id)
+        run = choose(self._runs(), self._wanted, query_id or self._id)
         listed = (self._statuses or {}).get(run.run_id) if run is not None else None
         report = report_of("driver", self._application(), run)
         return replace(
@@ -202,7 +204,7 @@ class DriverReports(Reports, RemoteFiles):
         if run.progress is None and not ended:
             self._read_forgotten(run)
         is_new = newest >= 0 and (run.running is None or run.running.batch != newest)
-        if is_new and batches[newest].root.status == "RUNNING" and (began_ms := batches[newest].root.began_ms):
+        if is_new and batches[newest].root.status != "COMPLETED" and (began_ms := batches[newest].root.began_ms):
             lines = lines_of_formatted(self._execution(batches[newest].root.id).plan_description)
             self._queries.began(run.run_id, RunningBatch(newest, began_ms, in_force_of(lines) or None))
 
@@ -231,10 +233,10 @@ class DriverReports(Reports, RemoteFiles):
         Of a `foreachBatch` function's actions each computes the batch again, or finds it kept and counts nothing.
         """
         found = [states_in(self._execution(id)) for id in (batch.root.id, *batch.inner)]
-        counted = [states for states in found if states is not None]
-        if len(counted) < len(found):
+        if None in found:
             return None
-        return max(counted, key=lambda states: sum(one.num_rows_total + one.dropped_at_least for one in states))
+        counted = filter(None, found)
+        return max(counted, key=lambda own: sum(one.num_rows_total + one.dropped_at_least for one in own), default=())
 
     def _execution(self, id: int) -> Execution:
         """An execution with its plan and metrics; one that has ended is read once."""

@@ -105,7 +105,8 @@ class StateFacts(Struct, frozen=True, rename="camel"):
     @property
     def counts_rows(self) -> bool:
         """Whether `dropped_at_least` is exact: nothing is aggregated before it, as in real-time mode."""
-        return self.operator in ("dedupe", "dedupeWithinWatermark", "symmetricHashJoin", "StatefulStreamlineAggregate")
+        by_row = ("dedupe", "symmetrichash", "statefulstream", "applyinpandas", "flatmapgroups", "transformwith")
+        return self.operator.lower().startswith(by_row)
 
     @property
     def rows(self) -> int | None:
@@ -255,6 +256,7 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     error: str | None = None
     """Why it ended, unless it was stopped: the exception's first line."""
     running: RunningBatch | None = None
+    """The batch that runs, or the one in which the run ended."""
     progress: BatchProgress | None = None
     plan: PlanFacts | None = None
     """None: not seen (yet)."""
@@ -291,7 +293,7 @@ class QueryRun(Struct, frozen=True, kw_only=True):
 
     @property
     def last_batch(self) -> int | None:
-        """The last batch that it has reported, or reports to be running."""
+        """The last batch that it has reported, or that it reports to be running or ended in."""
         reported, running = self.progress, self.running
         return max(known(reported and reported.batch, running and running.batch), default=None)
 
@@ -401,10 +403,9 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def running(self) -> RunningBatch | None:
-        """The batch that the query reports to be running, not yet in the checkpoint; in real-time mode any."""
+        """The batch that it reports to be running, or ended in, not yet in the checkpoint; in real-time mode any."""
         running, shown = self.run.running, self.stored.batch
-        is_new = running is not None and not self.run.ended and (shown is None or running.batch > shown)
-        return running if is_new else None
+        return running if running is not None and (shown is None or running.batch > shown) else None
 
     @property
     def is_real_time(self) -> bool:
@@ -419,10 +420,9 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     @property
     def history(self) -> Sequence[RecordedBatch]:
         """The recorded batches, the newest last: those of the last run if its start is known."""
-        if not self.stored.history:
-            return self.run.history
-        started_ms = self.run.started_ms
-        return [batch for batch in self.stored.history if started_ms is None or batch.begin_ms >= started_ms]
+        since_ms = self.run.started_ms or 0  # a batch that it replays has an older time in the checkpoint
+        own = (batch for batch in self.stored.history if batch.begin_ms >= since_ms)
+        return sorted({batch.batch: batch for batch in (*own, *self.run.history)}.values(), key=lambda one: one.batch)
 
 
 def current(facts: QueryFacts) -> QueryFacts:
@@ -439,7 +439,7 @@ def _moved_past(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> b
 
     A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
     """
-    last = run.last_batch
+    last = run.progress and run.progress.batch
     if last is None:
         begun_ms = checkpoint.batch_timestamp_ms
         return report.heard_ms is None or begun_ms is None or begun_ms > report.heard_ms

@@ -159,10 +159,13 @@ _NODE = re.compile(r"(?P<indent>[ :|+\-]*)(?:\* )?(?P<name>\w[^()]*?) \((?P<numb
 _DETAILS = re.compile(r"\((\d{1,6})\) \w")
 _DETAIL = re.compile(r"(Arguments|Condition|Output|Keys)(?: \[\d+\])?\s*: (.*)", re.DOTALL)
 _IN_FORCE = re.compile(
-    r"state info \[ [^\]]*\](?: stateStoreCkptIds = .*?)?, (?:(?:Append|Update|Complete), )?"
-    r"-?[0-9]{1,19}, (-?[0-9]{1,19})(?:,|$)"
+    r"state info \[ [^\]]*\](?: stateStoreCkptIds = [^,]*)?, (?:[12], )?(?:(?:Append|Update|Complete), )?"
+    r"(?:\w+Timeout, )?(?:-?[0-9]{1,19}, ){1,3}?(-?[0-9]{1,19})(?:, [12])?(?!, -?[0-9])(?:,|$)"
 )
-"""The watermarks that a stateful operator compares late rows with, and removes state by: the latter is in force."""
+"""The watermarks that a stateful operator compares late rows with, and removes state by: the latter is in force.
+
+Times of batches may be in front of them, and the number of a format behind them.
+"""
 STATEFUL = "state info ["
 _NOT_FILLED_IN = " checkpoint = <unknown>"
 

@@ -39,11 +39,11 @@ OFFSETS_LIMIT = 256 * 1024
 
 _ERROR_LIMIT = 4_000
 _OPERATORS_SHOWN = 64
-_PROXY = "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
-"""Spark's introduction of an exception from a Python function in the query."""
 _ANNOUNCED = re.compile(
     r"(?:[a-z]\w*\.)+(?=[A-Z])"  # the package of the exception's class
     r"|SparkException: Job aborted due to stage failure: Task .*?: Lost task .*?\(TID \d+\) \([^)]*\): (?=\S)"
+    r"|\[FOREACH_BATCH_USER_FUNCTION_ERROR\] .*? Reason: (?=\S)"
+    r"|(?:Py4JException: )?An exception was raised by the Python Proxy\. Return Message: (?=\S)"
     r"|PythonException: (?:\[[A-Z_.]+\] )?(?:An exception was thrown from the Python worker: ?)?(?=\S)"
 )
 """Texts that Spark writes before the error itself, one after the other."""
@@ -78,7 +78,7 @@ class Queries:
                 self._run(event.run_id, event.id).was_idle(event.timestamp)
             case QueryTerminated():
                 error = None if event.exception is None else _first_line(event.exception)
-                self._run(event.run_id, event.id).set(ended=True, running=None, error=error)
+                self._run(event.run_id, event.id).set(ended=True, error=error)
             case ExecutionStart():
                 self._execution(event)
 
@@ -279,7 +279,7 @@ def _offsets(offsets: Any) -> str | None:
 
 def _first_line(exception: str) -> str:
     """The exception's first line without Spark's introductions: a screen of 80 columns has room for the rest."""
-    first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
+    first, _, rest = exception.strip().partition("\n")
     if first.rstrip().endswith(_WAITED) and (cause := rest.partition(_CAUSE)[2]):
         return _first_line(cause)
     if first.endswith(_TRACEBACK):

@@ -207,6 +207,7 @@ class LogReports(Reports):
         self._log = EventLogTap(path)
         self._wanted = wanted
         self._is_here = is_here
+        self._id: str | None = None
 
     def open(self) -> None:
         """Read everything."""
@@ -220,7 +221,9 @@ class LogReports(Reports):
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""
         facts = self._log.poll(READ_AT_ONCE)
-        report = report_of("event log", facts, choose(facts.queries, self._wanted, query_id))
+        run = followed(facts.queries, self._wanted, query_id or self._id)
+        self._id = run and run.id
+        report = report_of("event log", facts, run)
         return report if self._is_here else replace(report, is_elsewhere=True)
 
     def close(self) -> None:
@@ -234,6 +237,7 @@ class JobReports(Reports):
     def __init__(self, job: Published | None = None, wanted: str | None = None) -> None:
         self._tap = None if job is None else PublishedTap(job.path)
         self._wanted = wanted
+        self._choose = choose if job is None else followed
         self._id: str | None = None
         self._search_at = 0.0
 
@@ -253,8 +257,8 @@ class JobReports(Reports):
         publication = None if self._tap is None else self._tap.poll()
         if publication is None:
             return None
-        run = choose(publication.queries, self._wanted, self._id)
-        self._id = self._id or (run.id if run else None)
+        run = self._choose(publication.queries, self._wanted, self._id)
+        self._id = run.id if run else self._id
         return report_of("publish", publication, run)
 
     def _switch_to_running(self, query_id: str) -> None:
@@ -304,6 +308,15 @@ def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -
     meant = [run for run in runs if query_id in (None, run.id) and wanted in (None, run.name, run.id, run.run_id)]
     running = [run for run in meant if not run.ended]
     return (running or meant or [None])[-1]
+
+
+def followed(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:
+    """The wanted run of that query; once it has ended, a later one of its name: it was given another checkpoint."""
+    own = choose(runs, wanted, query_id)
+    if own is None or own.name is None or not own.ended:
+        return own
+    later = [run for run in runs[runs.index(own) + 1 :] if run.name == own.name]
+    return choose(later, wanted, None) or own
 
 
 def name_in(facts: Application, wanted: str | None) -> str | None:

@@ -156,6 +156,10 @@ class QueryWatch(Target[QueryFacts]):
         report = self._reports.poll(checkpoint and checkpoint.query_id)
         if report is not None and self._trouble is not None:
             report = replace(report, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
+        run = report.run if report is not None and self._path is None else None
+        if checkpoint is not None and run is not None and checkpoint.query_id not in (None, run.id):
+            self._checkpoint = self._windows = checkpoint = None  # it was started again with another one
+            self._last, self._last_windows, self._shapes = CheckpointFacts(), (), {}
         place = report.checkpoint if report is not None and not report.is_elsewhere else None
         if checkpoint is None and place is not None and is_checkpoint(Path(place)):
             self._read_checkpoint_at(Path(place))
@@ -341,15 +345,12 @@ def past_of(facts: QueryFacts, level_ms: int | None, now_ms: int) -> RecordedPas
 
     It ends at a time that is not recorded: it is never guessed.
     """
-    checkpoint = facts.checkpoint
-    if checkpoint is not None and checkpoint.history:
-        is_done = checkpoint.committed == checkpoint.batch
-        past = _past(facts.history, level_ms if is_done else None, now_ms, is_done=is_done)
-        is_reported = facts.report is not None and facts.report.run is not None
-        return past if is_reported else RecordedPast(past.levels, _without_stop(past.batches))
-    batches = facts.run.history
+    batches, checkpoint = facts.history, facts.begun
     gaps = [place for place, (before, after) in enumerate(pairwise(batches), 1) if after.batch != before.batch + 1]
-    return _past(batches[gaps[-1] :] if gaps else batches, level_ms, now_ms, is_done=True)
+    is_done = checkpoint is None or checkpoint.committed == checkpoint.batch
+    past = _past(batches[gaps[-1] :] if gaps else batches, level_ms if is_done else None, now_ms, is_done=is_done)
+    is_reported = facts.report is not None and facts.report.run is not None
+    return past if is_reported else RecordedPast(past.levels, _without_stop(past.batches))
 
 
 def _past(batches: Sequence[RecordedBatch], level_ms: int | None, now_ms: int, *, is_done: bool) -> RecordedPast:

@@ -94,7 +94,7 @@ def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
     history, run = facts.history, facts.run
     is_of_run = facts.checkpoint is None or run.started_ms is not None
-    if is_of_run and all(batch.watermark_ms == watermark_ms for batch in (*history, *run.history)):
+    if is_of_run and all(batch.watermark_ms == watermark_ms for batch in history):
         return None  # the run before may have left it there
     other = (batch.begin_ms for batch in reversed(history) if batch.watermark_ms != watermark_ms)
     recorded_ms = next(other, history[0].begin_ms) if history else None

@@ -6,6 +6,7 @@ from pathlib import Path
 from wmtop.engine.snapshot import SourceView, Verdict
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch
 from wmtop.engine.targets.spark.facts import QueryFacts, StateFacts
+from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.watch import QueryWatch, past_of
 from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
@@ -107,6 +108,25 @@ def judged(path: Path) -> Verdict:
     return judge.judge(seen).verdict
 
 
+def test_the_batch_that_a_run_replays_is_its_own_though_the_checkpoint_has_an_older_time() -> None:
+    """It moved the watermark: the verdict is not that nothing has moved since the run began."""
+    began = NOW - 9 * SECOND
+    stored = (RecordedBatch(2, NOW - 3_600 * SECOND, 23_000), RecordedBatch(3, began + SECOND, 54_000))
+    reports = (RecordedBatch(2, began, 23_000, began + 500), RecordedBatch(3, began + SECOND, 54_000, began + 1_500))
+    last = replace(run(), history=reports, started_ms=began - 40, moved_ms=began, last_event_ms=began + 1_500)
+    own = CheckpointFacts(batch=3, committed=3, watermark_ms=54_000, next_watermark_ms=54_000, history=stored)
+    facts = replace(reported(last), checkpoint=own)
+    assert [batch.begin_ms for batch in facts.history] == [began, began + SECOND]
+    shown = snapshot_of_query(facts, name="q", source=SourceView("event log", "q"), now_ms=NOW)
+    judge = SnapshotJudge()
+    judge.remember(past_of(facts, shown.level.watermark_ms, NOW), shown)
+    assert judge.judge(shown).verdict.verdict == "moving"
+    live = SnapshotJudge().judge(replace(shown, level=replace(shown.level, moved_ms=began)))
+    assert live.verdict.verdict == "moving"
+
+
 def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
-    names = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "dedupe", "symmetricHashJoin")
-    assert [StateFacts(name).counts_rows for name in names] == [False, False, True, True]
+    names = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "", "dedupe", "symmetricHashJoin")
+    assert [StateFacts(name).counts_rows for name in names] == [False, False, False, True, True]
+    own = ("applyInPandasWithState", "FlatMapGroupsInPandasWithState", "transformWithStateInPandasExec")
+    assert all(StateFacts(name).counts_rows for name in own)

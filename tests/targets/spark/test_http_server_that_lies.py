@@ -346,9 +346,9 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
         assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
 
 
-@pytest.mark.parametrize("second", [("6", "3"), ("0", "0")])
+@pytest.mark.parametrize(("first", "second"), [(("6", "3"), ("6", "3")), (("6", "3"), ("0", "0")), (("0", "0"),) * 2])
 def test_a_foreach_batch_function_of_several_actions_counts_as_one_of_them(
-    server: Server, second: tuple[str, str]
+    server: Server, first: tuple[str, str], second: tuple[str, str]
 ) -> None:
     """As in Spark 4.3.0: each action computes the batch again, or reads what `persist` kept and counts 0."""
     server.be_driver()
@@ -362,18 +362,21 @@ def test_a_foreach_batch_function_of_several_actions_counts_as_one_of_them(
             "nodes": [{"nodeId": 4, "nodeName": "StateStoreSave", "metrics": metrics}],
         }  # fmt: skip
 
-    server.executes([execution(0, None), execution(1, ("6", "3")), execution(2, second)])
+    server.executes([execution(0, None), execution(1, first), execution(2, second)])
     opened = open_target(server.address)
     assert isinstance(opened, AttachedTarget)
     with closing(opened.target) as watch:
         watch.open()
         seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
-        assert (seen.spark.dropped_at_least, seen.spark.state_rows) == (3, 6)
-        assert [one.rows for one in seen.spark.operators or ()] == [6]
+        rows, dropped = map(int, first)
+        assert (seen.spark.dropped_at_least, seen.spark.state_rows) == (dropped, rows)
+        assert [one.rows for one in seen.spark.operators or ()] == [rows]
 
 
-@pytest.mark.parametrize("in_force_ms", [30_000, None])
-def test_the_watermark_in_force_in_a_batch_that_runs_is_its_own(server: Server, in_force_ms: int | None) -> None:
+@pytest.mark.parametrize(("status", "in_force_ms"), [("RUNNING", 30_000), ("RUNNING", None), ("FAILED", 30_000)])
+def test_the_watermark_in_force_in_a_batch_that_runs_or_failed_is_its_own(
+    server: Server, status: str, in_force_ms: int | None
+) -> None:
     server.be_driver()
 
     def batch(number: int, status: str, operator: str, in_force_ms: int | None) -> dict[str, Any]:
@@ -386,7 +389,7 @@ def test_the_watermark_in_force_in_a_batch_that_runs_is_its_own(server: Server, 
         }  # fmt: skip
 
     operator = "StateStoreSave" if in_force_ms else "Project"
-    server.executes([batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, "RUNNING", operator, in_force_ms)])
+    server.executes([batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, status, operator, in_force_ms)])
     opened = open_target(server.address)
     assert isinstance(opened, AttachedTarget)
     with closing(opened.target) as watch:
@@ -394,7 +397,25 @@ def test_the_watermark_in_force_in_a_batch_that_runs_is_its_own(server: Server, 
         for _ in range(2):
             seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
             assert (seen.batch, seen.spark.batch_watermark_ms) == (1, in_force_ms)
+            assert seen.spark.in_flight is (status == "RUNNING")
             assert seen.level.watermark_ms == (in_force_ms or 15_000)
+
+
+def test_another_query_of_the_driver_never_takes_the_place_of_the_one_that_is_watched(server: Server) -> None:
+    server.be_driver()
+    opened = open_target(server.address)
+    assert isinstance(opened, AttachedTarget)
+    with closing(opened.target) as watch:
+        watch.open()
+        names = [("orders", RUN), ("returns", RUN.replace("2", "3"))]
+        server.executes(
+            [
+                {"id": n, "status": "COMPLETED", "description": f"{name}\nid = {id}\nrunId = {id}\nbatch = 0"}
+                for n, (name, id) in enumerate(names)
+            ]
+        )
+        watch.poll()
+        assert watch.poll().run.name == "orders"
 
 
 def test_the_newest_attempt_is_read_or_the_wanted_one(server: Server) -> None:
@@ -499,4 +520,11 @@ def test_the_watermark_in_force_is_that_of_the_operators_next_to_the_sources() -
         )
 
     assert in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", "3, 4"))) == 4
+    for of_pyspark_4_3 in (
+        "2, Update, EventTimeTimeout, 1795853685660, 1750000130000, 1750000190000, false",
+        "1795853811631, 1795853810439, 1750000130000, 1750000190000, pandas, true, false, [key#1]",
+        "1795853789584, 1750000130000, 1750000190000, pandas, true, false, [key#11]",
+        "1749999976000, 1750000190000, state cleanup [ left value predicate: (lt#298 <= 1) ], 2, Append",
+    ):
+        assert in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", of_pyspark_4_3))) == 1_750_000_190_000
     assert isinstance(in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", "x"))), type(in_force_of(())))

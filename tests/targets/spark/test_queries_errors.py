@@ -7,6 +7,10 @@ from wmtop.engine.targets.spark.queries import Queries
 WORKER = "org.apache.spark.api.python.PythonException: "
 THROWN = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
 PROXY = "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+FOREACH = (
+    "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach batch sink. "
+    "Reason: An exception was raised by the Python Proxy. Return Message: "
+)
 TRACE = 'Traceback (most recent call last):\n  File "job.py", line 3\n'
 TASK = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, "
@@ -24,6 +28,7 @@ AWAIT = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
         (f"{WORKER}{TRACE}ValueError: no key\n\n", "ValueError: no key"),
         (f"{TASK}{WORKER}{TRACE}ValueError: no key\n", "ValueError: no key"),
         (f"{PROXY}{TRACE}OSError: full", "OSError: full"),
+        (f"{FOREACH}{TRACE}OSError: full\n SQLSTATE: 39000", "OSError: full"),
         ("org.apache.spark.sql.AnalysisException: [UNRESOLVED] no column", "AnalysisException: [UNRESOLVED] no column"),
         ("java.lang.OutOfMemoryError: Java heap space\n\tat Foo", "OutOfMemoryError: Java heap space"),
         (

@@ -1,6 +1,7 @@
 """Which of an application's queries is meant, and what becomes of a report once its query runs elsewhere."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from wmtop.engine.doctor import diagnose
@@ -19,14 +20,15 @@ from wmtop.engine.targets.spark.facts import (
 )
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
-from wmtop.engine.targets.spark.reports import choose, report_of, sure_of
-from wmtop.engine.targets.spark.watch import past_of
+from wmtop.engine.targets.spark.reports import Reports, choose, followed, report_of, sure_of
+from wmtop.engine.targets.spark.watch import QueryWatch, past_of
 from wmtop.engine.verdict.verdict import SnapshotJudge, verdict_of
 from wmtop.tui.words.notes import note_text
 
 from tests.snapshots import replace
 
 from ...refusals import refused
+from ...tui.cli.checkpoints import checkpoint
 from .test_watermark import ORDERS, PLAN, run
 
 NOW = 1_700_000_000_000
@@ -46,6 +48,41 @@ def test_the_running_one_is_meant_else_the_last() -> None:
     assert choose(ORDER_RUNS, "1-True", None) == ORDER_RUNS[0]
     assert choose(ORDER_RUNS, "orders", "2") is None
     assert choose((), None, None) is None
+
+
+def test_a_query_that_was_given_another_checkpoint_is_followed() -> None:
+    first, again, other = named("orders", "1"), named("orders", "3"), named("returns", "2")
+    stopped = replace(first, ended=True)
+    assert followed((first, other), None, "1") == first
+    assert followed((stopped, other), None, "1") == stopped
+    assert followed((first, other, again), "orders", "1") == first
+    assert followed((stopped, other, again), None, "1") == again
+    assert followed((stopped, other, replace(again, ended=True)), "orders", "1") == replace(again, ended=True)
+    assert followed((stopped, again), "1", "1") == stopped
+    nameless = [replace(one, name=None) for one in (stopped, again)]
+    assert followed(nameless, None, "1") == nameless[0]
+
+
+class Said(Reports):
+    """Reports of a log on this machine."""
+
+    def __init__(self, *reports: Report) -> None:
+        self.reports = list(reports)
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def poll(self, query_id: str | None) -> Report | None:
+        return self.reports.pop(0)
+
+
+def test_the_checkpoint_of_a_query_that_was_given_another_one_is_left(tmp_path: Path) -> None:
+    place = checkpoint(tmp_path / "q", 3)
+    first = replace(run(), id="5d0b3a8e-7b5e-4f6e-9a57-0d3b0f6f2a11")
+    at = Report(tap="event log", run=first, alive=True, trouble=None, checkpoint=str(place))
+    watch = QueryWatch(SourceView("event log", "a"), reports=Said(at, at, replace(at, run=run(), checkpoint=None)))
+    assert [watch.poll().checkpoint is not None for _ in range(3)] == [True, True, False]
 
 
 def test_several_that_run_are_listed() -> None:
@@ -214,6 +251,9 @@ def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
     first = picture(fresh)
     assert (first.state, first.notes[0]) == ("live", Note(NOW, "no_batch_ended", {"silent_ms": 90_000}))
     assert "query-not-started" not in {finding.code for finding in diagnose(first, [])}
+    by_driver = picture(replace(fresh, last_event_ms=None))
+    assert (by_driver.state, by_driver.notes[0].args) == ("live", {"silent_ms": None})
+    assert note_text(by_driver.notes[0]) == "The query runs, and no batch has ended yet"
     epochs = picture(replace(fresh, continuous=True), alive=None)
     assert (epochs.state, epochs.notes[0].code, verdict_of(epochs).verdict) == ("partial", "continuous", "unknown")
 
