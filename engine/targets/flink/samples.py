@@ -52,6 +52,8 @@ class Vertex(Struct, frozen=True):
     """In how many windows a record may be where SQL makes a row for each of them (`HOP`, `CUMULATE`)."""
     delay_ms: int = 0
     """How much later than it receives its watermark it sends it on: SQL's interval join does, by its bounds."""
+    waits: bool = False
+    """It was seen to send its watermark later than it receives it, and not by a constant: it waits for something."""
     tasks: dict[str, int] = {}
     """How many of its subtasks are in each state."""
 
@@ -119,9 +121,14 @@ class Subtask(Struct, frozen=True):
     """How far it is beyond the limit of watermark alignment; Flink waits for a few more values before it pauses it."""
 
     @property
+    def received(self) -> int | None:
+        """The watermark that its chain receives: of a source's chain the one that the source operator sends."""
+        return self.input if self.source_output is None else self.source_output
+
+    @property
     def delay_ms(self) -> int | None:
         """How much later (ms) than received its chain sends a watermark on; None: not known, or there is none."""
-        received, sent = time_of(self.input if self.source_output is None else self.source_output), time_of(self.output)
+        received, sent = time_of(self.received), time_of(self.output)
         return None if received is None or sent is None else received - sent
 
 
