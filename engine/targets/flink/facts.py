@@ -200,10 +200,7 @@ def _without_shares(new: JobSample) -> JobSample:
 def _with_delays(new: JobSample, last: JobSample) -> JobSample:
     """The sample; its vertices have the delays that it and the last one show, and not the plan."""
     known, apart_ms = {vertex.vertex.id: vertex for vertex in last.vertices}, new.at_ms - last.at_ms
-    vertices = (
-        _with_delay(vertex, known[vertex.vertex.id], apart_ms) if vertex.vertex.id in known else vertex
-        for vertex in new.vertices
-    )
+    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex), apart_ms) for vertex in new.vertices)
     return replace(new, vertices=tuple(vertices))
 
 
@@ -217,32 +214,27 @@ def _with_delay(vertex: VertexSample, last: VertexSample, apart_ms: int) -> Vert
     has_moved = [task.output for task in vertex.subtasks] != [task.output for task in last.subtasks]
     is_constant = has_moved and len(delays) == 1 and delays == delays_before and not vertex.vertex.assigns
     delay_ms = vertex.vertex.delay_ms or (max(0, *delays) if is_constant else last.vertex.delay_ms)
-    with_delay = replace(vertex, vertex=replace(vertex.vertex, delay_ms=delay_ms))
-    waits = not is_constant and (last.vertex.waits or _waits(with_delay, last, apart_ms))
-    return replace(vertex, vertex=replace(with_delay.vertex, waits=waits))
+    vertex = replace(vertex, vertex=replace(vertex.vertex, delay_ms=delay_ms))
+    waits = not is_constant and (last.vertex.waits or _waits(vertex, last, apart_ms))
+    return replace(vertex, vertex=replace(vertex.vertex, waits=waits))
 
 
 def _waits(vertex: VertexSample, last: VertexSample, apart_ms: int) -> bool:
     """Whether a subtask sends its watermark later than received by what is no constant: by another time than before, or
     than another subtask; from the first to the last watermark; or while it is busy and neither moves.
     """
-    pairs = list(zip(vertex.subtasks, last.subtasks, strict=False))
-    late = [(now, old) for now, old in pairs if is_later(now, old, vertex.vertex.delay_ms, apart_ms)]
-    known = [task.delay_ms for task, _ in pairs if task.delay_ms is not None]
-    for now, old in late:
-        delay, before, dump_ms = now.delay_ms, old.delay_ms, _dump_ms(now, old, apart_ms)
-        is_frozen = (now.output, now.received) == (old.output, old.received)
-        if delay is None or before is None:
+    least = min((task.delay_ms for task in vertex.subtasks if task.delay_ms is not None), default=0)
+    for now, old in zip(vertex.subtasks, last.subtasks, strict=False):
+        if not is_later(now, old, vertex.vertex.delay_ms, apart_ms):
+            continue
+        if now.delay_ms is None or old.delay_ms is None:
             varies = is_later(old, now, vertex.vertex.delay_ms, apart_ms)
         else:
-            varies = abs(delay - before) > dump_ms or delay - min(known) > dump_ms
-        if varies or (is_frozen and _is_busy(now) and _is_busy(old)):
+            varies = max(abs(now.delay_ms - old.delay_ms), now.delay_ms - least) > _dump_ms(now, old, apart_ms)
+        is_frozen = (now.output, now.received) == (old.output, old.received)
+        if varies or (is_frozen and min(now.busy or 0, old.busy or 0) >= MIN_BUSY):
             return True
     return False
-
-
-def _is_busy(task: Subtask) -> bool:
-    return (task.busy or 0) >= MIN_BUSY
 
 
 def is_later(now: Subtask, before: Subtask | None, delay_ms: int, apart_ms: int) -> bool:

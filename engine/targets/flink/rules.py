@@ -138,16 +138,6 @@ class SubtaskCase(Struct, frozen=True, gc=False):
     is_known_idle: bool
 
 
-def _was_passed(case: SubtaskCase) -> bool:
-    reached = case.subtask.operator.reached
-    return reached is not None and or_min(case.subtask.sent) < reached
-
-
-def _is_not_below(case: SubtaskCase) -> bool:
-    watermark = case.subtask.operator.watermark
-    return watermark is None or or_min(case.subtask.sent) >= watermark
-
-
 def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
     """Whether its source, of whose chain it is the end, read nothing while the dump was taken."""
     subtask = case.subtask
@@ -174,11 +164,14 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "It has sent Flink's last watermark: it sends it, or is FINISHED (F9)."),
     Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
          "What is not reported is not left out: it may be the lowest."),
-    Rule("below what the operator had reached", _was_passed, "left out",
+    Rule("below what the operator had reached",
+         lambda s: or_min(s.subtask.sent) < or_min(s.subtask.operator.reached), "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
     Rule("all its splits are idle", lambda s: s.is_known_idle, "left out",
          "A subtask whose splits are all idle is idle, however high its watermark (F1, F2)."),
-    Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
+    Rule("not below the operator",
+         lambda s: or_min(s.subtask.sent) >= or_min(s.subtask.operator.watermark), "active",
+         "Nothing shows that the operator is past it (F1)."),
     Rule("all inputs are below the operator",
          lambda s: s.subtask.operator.least_sent is None and not _is_a_little_below(s), "not known",
          "The dump of one of them at least is older, and it is not known which is the lowest (F1, F5)."),
@@ -379,14 +372,9 @@ def _is_behind_all(minimum: Minimum) -> bool:
     """
     if minimum.lowest is None or minimum.operator.apart_ms:
         return False
-    sent, is_source = or_min(minimum.lowest.subtask.sent), _is_source(minimum.lowest)
-    splits = (each.height for each in minimum.lowest.channels if each.channel.is_split and each.state == "active")
-    highest = sent if is_source else min(splits, default=sent)
-    return max(highest - sent, sent - or_min(minimum.operator.watermark)) > DUMP_MS
-
-
-def _is_source(input: JudgedInput) -> bool:
-    return input.subtask.source is input.subtask.now
+    sent, channels = or_min(minimum.lowest.subtask.sent), minimum.lowest.channels
+    splits = (each.height for each in channels if each.channel.is_split and each.state == "active")
+    return max(min(splits, default=sent) - sent, sent - or_min(minimum.operator.watermark)) > DUMP_MS
 
 
 def _may_be_kept_back(minimum: Minimum) -> bool:
@@ -399,7 +387,7 @@ def _waits_before_operator(minimum: Minimum) -> bool:
 
 
 def _waits_on_the_way(minimum: Minimum) -> bool:
-    if minimum.lowest is None or _is_source(minimum.lowest):
+    if minimum.lowest is None or minimum.lowest.subtask.source is minimum.lowest.subtask.now:
         return False
     sent = or_min(minimum.lowest.subtask.sent)
     splits = [judged.channel for judged in minimum.lowest.channels if judged.channel.is_split]
@@ -454,8 +442,7 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
          "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
     Rule("kept back, or always later", _may_be_kept_back, "task or its input",
-         "A task sends its watermark later than it receives it; if neither moves, it is not known whether it waits, or"
-         " always does so (F8)."),
+         "A task sends its watermark later than received; if neither moves, it waits, or always does so (F8)."),
     Rule("no cause", lambda m: m.suspect is None, "no channel", "No channel of the lowest input has a cause yet."),
     Rule("cannot tell yet", _may_be_another, "no channel",
          "Whether the lowest channel, or a lower one that seems to be idle, is idle is not known (F3)."),

@@ -53,7 +53,7 @@ class Vertex(Struct, frozen=True):
     delay_ms: int = 0
     """How much later than it receives its watermark it sends it on: SQL's interval join does, by its bounds."""
     waits: bool = False
-    """It was seen to send its watermark later than it receives it, and not by a constant: it waits for something."""
+    """It was seen to send its watermark later than it receives it, by no constant: it waits for something."""
     tasks: dict[str, int] = {}
     """How many of its subtasks are in each state."""
 
@@ -303,9 +303,8 @@ def sample_of(
     seen = [by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism)]
     subtasks = tuple(Subtask(task.index, MAX, MAX, late=task.late) if task.index in ended else task for task in seen)
     whole = len(values) == len(ids) and all(task.index in by_subtask or task.index in ended for task in seen)
-    waits = _HOLDS.search(vertex.name) is not None or COMPACTS in vertex.name
-    windowed = waits or any(task.late for task in subtasks)
-    return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
+    waits = _HOLDS.search(vertex.name) or COMPACTS in vertex.name or any(task.late for task in subtasks)
+    return VertexSample(vertex, subtasks, bool(waits) and not vertex.untimed), whole
 
 
 def clock_columns(plan: str) -> set[str]:
@@ -351,7 +350,6 @@ class _Values:
                    if "currentOutputWatermark" in metrics}  # fmt: skip
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
-        first = first_operator(vertex)
         drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
         return Subtask(
             index=index,
@@ -359,7 +357,9 @@ class _Values:
             # The lowest branch that has a watermark: one without may lead to nothing that needs it.
             output=min((mark for mark in branches if mark != MIN), default=MIN if branches else None),
             branches=branches if len(branches) > 1 else (),
-            source_output=_watermark(outputs.get(first)) if not vertex.inputs and len(outputs) > 1 else None,
+            source_output=_watermark(outputs.get(first_operator(vertex)))
+            if not vertex.inputs and len(outputs) > 1
+            else None,
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
@@ -378,13 +378,12 @@ class _Values:
 
     def _late(self, operator: str) -> Iterator[tuple[str, int]]:
         """The operator's counters of late rows."""
-        counts = ((metric, _number(self.operators[operator].get(metric))) for metric in _LATE_COUNTS)
-        return ((metric, count) for metric, count in counts if count is not None)
+        own = self.operators[operator]
+        return ((metric, count) for metric in _LATE_COUNTS if (count := _number(own.get(metric))) is not None)
 
     def _numbers(self, metric: str) -> list[int]:
         """The values of a metric of its operators."""
-        numbers = (_number(metrics.get(metric)) for metrics in self.operators.values())
-        return [number for number in numbers if number is not None]
+        return [number for one in self.operators.values() if (number := _number(one.get(metric))) is not None]
 
 
 def _split(id: str, metrics: Mapping[str, str]) -> SampledSplit:
