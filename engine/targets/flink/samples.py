@@ -350,16 +350,14 @@ class _Values:
                    if "currentOutputWatermark" in metrics}  # fmt: skip
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
-        drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
+        first, drift_ms = first_operator(vertex), max(self._numbers("watermarkAlignmentDrift"), default=None)
         return Subtask(
             index=index,
             input=_watermark(self.task[_RECEIVED]) if _RECEIVED in self.task else self._received(vertex),
             # The lowest branch that has a watermark: one without may lead to nothing that needs it.
             output=min((mark for mark in branches if mark != MIN), default=MIN if branches else None),
             branches=branches if len(branches) > 1 else (),
-            source_output=_watermark(outputs.get(first_operator(vertex)))
-            if not vertex.inputs and len(outputs) > 1
-            else None,
+            source_output=_watermark(outputs.get(first)) if not vertex.inputs and len(outputs) > 1 else None,
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
