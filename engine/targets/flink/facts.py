@@ -23,6 +23,7 @@ from .samples import (
     last_operator,
     or_min,
     splits_of,
+    time_of,
 )
 
 DUMP_MS = 1_000
@@ -175,6 +176,7 @@ def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
     if new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS:  # the first step is not a whole one
         new = _without_shares(new)
+    new = _past_idle_inputs(new)
     if facts.samples:
         new = _with_delays(new, facts.samples[-1])
     facts = replace(facts, samples=kept(facts.samples, new))
@@ -195,6 +197,25 @@ def _without_shares(new: JobSample) -> JobSample:
         for vertex in new.vertices
     )
     return replace(new, vertices=tuple(vertices))
+
+
+def _past_idle_inputs(new: JobSample) -> JobSample:
+    """The sample; a task of several inputs has received at least what it sends: reported is the lowest, also of an idle
+    input.
+    """
+    vertices = (
+        replace(vertex, subtasks=tuple(_past_idle(task, vertex.vertex.delay_ms) for task in vertex.subtasks))
+        if len(vertex.vertex.inputs) > 1 and not vertex.vertex.assigns
+        else vertex
+        for vertex in new.vertices
+    )
+    return replace(new, vertices=tuple(vertices))
+
+
+def _past_idle(task: Subtask, delay_ms: int) -> Subtask:
+    if task.input is None or time_of(task.output) is None:
+        return task
+    return replace(task, input=max(task.input, or_min(task.output) + delay_ms))
 
 
 def _with_delays(new: JobSample, last: JobSample) -> JobSample:

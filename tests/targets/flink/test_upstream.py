@@ -312,6 +312,24 @@ def test_an_operator_chained_to_the_source_may_always_send_its_watermark_later()
     assert (found.held_back_by.channel, found.held_back_by.cause) == ("i-1", "stuck")
 
 
+def test_a_task_of_two_inputs_of_which_one_is_idle_has_received_what_it_sends() -> None:
+    """Flink reports the watermark of the idle input as received, however far the task is past it."""
+
+    def at(second: int) -> tuple[VertexSample, ...]:
+        rules = replace(source("l", 10_000), subtasks=(Subtask(0, output=10_000, source_idle_ms=60_000),))
+        events = source("r", second * 1_000, second * 1_000 + 500)
+        applied = task("j", "lr", 10_000, second * 1_000)
+        return rules, events, applied, task("w", "j", second * 1_000, second * 1_000, windowed=True)
+
+    found = watched(at(40), at(50), at(60))
+    assert [one.state for one in found.channels] == ["idle", "active", "active"]
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_in) == ("r-0", "r")
+    windows = (task("j", "lr", 10_000, second * 1_000, windowed=True) for second in (50, 60))
+    chosen = watched(*((*at(second)[:2], window) for second, window in zip((50, 60), windows, strict=True)))
+    assert chosen.watermark_ms == 60_000
+
+
 def test_a_watermark_that_passes_does_not_undo_a_delay() -> None:
     found = attribution(joined(500, 200, 170), joined(700, 300, 220))
     assert names(found) == ["l-0", "l-1", "r-0", "r-1"]
