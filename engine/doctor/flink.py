@@ -2,6 +2,7 @@
 
 from ..snapshot.flink_job import FlinkJob, FlinkVertex
 from ..text import formatting as f
+from ..text.codes import kept_back
 from .finding import ADD_READERS, CHECK_JOB, SEE_OPERATORS, Finding, Fix, lengthen_lateness, n, names, span
 from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
@@ -201,17 +202,27 @@ def _runs_long(job: FlinkJob) -> bool:
 def operator_keeps_back(facts: DiagnosisInput) -> Finding | None:
     """An operator does not send on the watermark that it receives. The windows below it wait.
 
-    Recognised by: the watermark that it receives is past the one that it sends, which has not moved for a minute.
+    Recognised by: the watermark that it receives is past the one that it sends, which has not moved for a minute. A
+    warning if neither has moved since wmtop looked: then it waits, or it always sends its watermark so much later.
     What to do: look at what it waits for: an async call without an answer, or a watermark of its own.
     """
     job, holder = facts.running_job, facts.snapshot.level.holder
-    if job is None or holder is None or holder.cause != "kept_back":
+    if job is None or (holder is not None and holder.cause != "kept_back"):
         return None
     stuck_ms = facts.frozen_ms
     task = next((task for task in job.vertices if task.id == job.held_in), None)
     if task is None or stuck_ms is None:
         return None
     stuck = span(stuck_ms)
+    if holder is None:
+        return Finding(
+            size=stuck_ms,
+            title=f"Whether {names([task.name])} holds back the watermark is not known",
+            impact=f"No window below it has fired for {stuck}",
+            cause="It waits, or it always sends its watermark later, and what it receives is stuck.",
+            evidence=[f"{kept_back(facts.snapshot)}; neither has moved for {stuck}"],
+            fixes=(SEE_OPERATORS, CHECK_OPERATOR),
+        )
     return Finding(
         severity="critical",
         size=stuck_ms,

@@ -73,7 +73,9 @@ class FlinkJob(Struct, frozen=True):
     clock_ms: int | None = None
     """The JobManager's clock at `now_ms` of the snapshot; the two machines' clocks may differ."""
     held_in: str | None = None
-    """The id of the vertex with the channel that holds back the operator's watermark."""
+    """The id of the vertex with the channel that holds back the operator's watermark; without such a channel, of a task
+    that waits, or whose input holds it back: which one is not known.
+    """
     checkpoint_took_ms: int | None = None
     checkpoint_bytes: int | None = None
     """The size of the last completed checkpoint's state."""

@@ -206,6 +206,15 @@ def test_an_operator_that_keeps_the_watermark_back_for_a_minute_is_critical() ->
     assert list(stalled) == ["operator-keeps-watermark"]
 
 
+def test_a_task_that_waits_or_whose_input_is_stuck_is_a_warning_that_names_both() -> None:
+    of = snapshot()
+    vertices = [replace(SOURCE, input_ms=NOW, output_ms=NOW - 30 * SECOND), WINDOW]
+    of = replace(of, level=replace(of.level, holder=None), flink=replace(JOB, vertices=vertices, held_in="s"))
+    [finding] = diagnose(replace(of, verdict=judged("unknown", 2 * MINUTE)), [])
+    assert (finding.code, finding.severity, finding.channels) == ("operator-keeps-watermark", "warning", ())
+    assert "Source: in sends a watermark 30s behind what it takes in; neither has moved for 2m" in said(finding)
+
+
 def test_a_source_whose_records_repeat_their_times_is_stuck_also_without_offsets() -> None:
     of = snapshot(cause="stuck")
     assert "event-time-stuck" in found(replace(of, verdict=judged("stalled", 2 * MINUTE)))

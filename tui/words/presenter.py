@@ -31,7 +31,17 @@ from .progress import Cells, Chart, Playback, age_words, job_charts, share_read
 from .spans import Part, part
 from .targets import ONE_CLOCK, ONE_CLOCK_FOLLOWS, OwnRunWords, Presenter, What, barrel_parts, holder_parts, needed_line
 from .verdict import STALE_AFTER_MS
-from .watermark import cause, delay_words, fact_text, facts_of_plugin, late_drops, motion, window, without_watermark
+from .watermark import (
+    cause,
+    delay_words,
+    fact_text,
+    facts_of_plugin,
+    late_drops,
+    motion,
+    task_or_input,
+    window,
+    without_watermark,
+)
 
 _MAX_FACTS = 4
 """Facts of a plug-in on the main screen, at most."""
@@ -256,6 +266,8 @@ class FlinkJobWords(Presenter):
             return JOB_GONE if self._job.state == "UNKNOWN" else f"The job is {self._job.state}"
         if not snapshot.channels:
             return self.no("barrel")
+        if (unknown := task_or_input(snapshot)) is not None:
+            return unknown
         return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"
 
 

@@ -34,6 +34,7 @@ from .watermark import (
     of_its_kind,
     output_words,
     sibling_lines,
+    task_or_input,
     window,
 )
 from .windows import steps
@@ -349,6 +350,8 @@ def _attached(snapshot: Snapshot) -> list[str]:
     lines.append(f"watermark {watermark}{behind}{ago}")
     if level.holder is not None:
         lines.append(f"held back by {f.clean(level.holder.channel)}: {cause(snapshot)}")
+    elif (unknown := task_or_input(snapshot)) is not None:
+        lines.append(unknown)
     if snapshot.barrel is not None:
         parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
         lines.append(text_of(lay(parts, 1_000)))

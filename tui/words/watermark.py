@@ -352,6 +352,13 @@ def cause(snapshot: Snapshot) -> str:
     )
 
 
+def task_or_input(snapshot: Snapshot) -> str | None:
+    """That a task of a Flink job waits, or that its input holds back the watermark; None: another answer is known."""
+    if snapshot.level.holder is not None or snapshot.job.held_in is None:
+        return None
+    return f"What holds it back is not known: {kept_back(snapshot)}, always or because it waits"
+
+
 def worst_clock(snapshot: Snapshot) -> Clock | None:
     """The clock that the verdict is about; None for targets with a watermark, and before the first commit."""
     return snapshot.target.worst if isinstance(snapshot.target, KafkaStreams) else None

@@ -53,7 +53,7 @@ class Attribution(Struct, frozen=True):
     held_back_by: Holder | None
     """The channel that holds back the watermark now; None: not known, or none does. `in_flight`: none is to blame."""
     held_in: str | None
-    """The id of that channel's vertex."""
+    """The id of that channel's vertex; without a channel, of a task that waits, or whose input holds it back."""
     is_sure: bool
     """Whether it is known which channels are idle and which inputs take part: else a second sample may tell."""
     blockers: list[Blocker] | None
@@ -134,13 +134,15 @@ def _channel(judged_channel: JudgedChannel, place: int, repeated: set[str]) -> C
 def _held_back_by(
     minimum: Minimum, views: Sequence[tuple[ChannelView, JudgedChannel]]
 ) -> tuple[Holder | None, str | None]:
-    """The channel or the task, and the id of the channel's vertex."""
+    """The channel or the task, and the id of the channel's vertex, or of the task that may be to blame."""
     operator = minimum.operator
     answer, lowest, suspect = first_match(HOLDER_RULES, minimum), minimum.lowest, minimum.suspect
     if answer == "operator":
         return Holder(operator.waits_in or operator.name, 0, "in_flight"), None
     if answer == "task on the way" and lowest is not None:
         return Holder(lowest.subtask.vertex, 0, "in_flight"), None
+    if answer == "task or its input" and lowest is not None:
+        return None, lowest.subtask.source_id
     if answer != "lowest channel" or lowest is None or suspect is None or suspect.cause is None:
         return None, None
     view = next(view for view, channel in views if channel is suspect)

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
-from .facts import IDLE_STEP_MS, FlinkFacts
+from .facts import DUMP_MS, IDLE_STEP_MS, FlinkFacts, is_later
 from .samples import OPERATOR_SEPARATOR, JobSample, SampledSplit, Subtask, UnreadPartition, VertexSample, or_min
 from .upstream import (
     Upstream,
+    chain_ms,
     delayed,
     records_wait,
     source_subtask,
@@ -22,8 +23,6 @@ from .upstream import (
     watermark_of,
 )
 
-DUMP_MS = 1_000
-"""Longest time (ms) between the values of one dump."""
 _MINUTE_MS = 60_000
 """The time (ms) of which Flink's shares of idle time are the mean; they are up to IDLE_STEP_MS old."""
 MIN_BACK_PRESSURED = 0.5
@@ -82,7 +81,9 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     delay_ms: int
     """How much later (ms) tasks on the way to the operator send its watermark."""
     is_kept_back: bool
-    """Its watermark is behind the one it receives, or the one that its own source sends, by no join's bound."""
+    """A task that waits sends its watermark, behind the one that the task, or its own source, sends."""
+    may_be_kept_back: bool
+    """The same, but whether the task waits, or always sends its watermark so much later, is not known."""
     is_unmarked: bool
     """Its source reads records, but none of its subtasks sends a watermark."""
     is_not_assigned: bool
@@ -204,13 +205,6 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     return JobEvidence(known, tuple(inputs))
 
 
-def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
-    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
-    if before is None or MIN in (now, before) or apart_ms <= 0:
-        return DUMP_MS
-    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
-
-
 def _reached(operator: str, samples: Sequence[JobSample]) -> int | None:
     """What the operator's watermark was at least when the values of the newest sample were read."""
     older = (sample for sample in samples if samples[-1].at_ms - sample.at_ms > DUMP_MS)
@@ -237,23 +231,23 @@ def _inputs(
     own_before = upstream.before.get(own.vertex.id)
     source = source_vertex(upstream.now, own)
     is_source = not source.vertex.inputs
-    chain_ms = source.vertex.delay_ms if is_source else 0
+    way_ms = chain_ms(upstream.now, own) if is_source else 0
     source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
-        before, at_source_before = subtask_at(own_before, subtask.index), None
-        if own_before is not None and before is not None:
-            at_source_before = delayed(source_subtask(upstream.before, own_before, before), delay_ms, chain_ms)
-            before = delayed(before, delay_ms, chain_ms)
-        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms, chain_ms)
-        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms, chain_ms)
-        is_held = not source_assigns and _is_held_in_chain(now, before)
+        earlier, at_source_before = subtask_at(own_before, subtask.index), None
+        before = None if earlier is None else delayed(earlier, delay_ms, way_ms)
+        if own_before is not None and earlier is not None:
+            at_source_before = delayed(source_subtask(upstream.before, own_before, earlier), delay_ms, way_ms)
+        counterpart, now = source_subtask(upstream.now, own, subtask), delayed(subtask, delay_ms, way_ms)
+        at_source = now if counterpart is subtask else delayed(counterpart, delay_ms, way_ms)
+        is_late = not assigns and is_later(subtask, earlier, own.vertex.delay_ms, operator.apart_ms)
         known = SubtaskEvidence(
             operator=operator,
             name=f"{prefix}#{now.index}",
             vertex=own.vertex.name,
-            source_id=source.vertex.id if is_source else own.vertex.id,
+            source_id=own.vertex.id if is_late or not is_source else source.vertex.id,
             source_label=source_label,
             now=now,
             before=before,
@@ -261,8 +255,9 @@ def _inputs(
             source_before=at_source_before,
             sent=now.output,
             sent_before=None if before is None else before.output,
-            delay_ms=delay_ms + chain_ms,
-            is_kept_back=is_held or (not is_source and not assigns and _is_behind_its_input(now)),
+            delay_ms=delay_ms + way_ms,
+            is_kept_back=is_late and own.vertex.waits,
+            may_be_kept_back=is_late and not own.vertex.waits,
             is_unmarked=is_silent and not (source_assigns or assigns),
             is_not_assigned=is_silent and (source_assigns or assigns),
             has_no_split=has_splits and not at_source.splits,
@@ -270,14 +265,15 @@ def _inputs(
             is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,
             waits_for_alignment=reads_nothing and (at_source.drift_ms or 0) > 0,
         )
-        hides_splits = is_held or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
+        hides_splits = is_late or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
         splits = () if hides_splits else _splits(known, facts)
         yield InputEvidence(known, splits or (_itself(known),))
 
 
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
-    quiet_ms = None if subtask.is_kept_back else subtask.source.source_idle_ms
+    is_kept_back = subtask.is_kept_back or subtask.may_be_kept_back
+    quiet_ms = None if is_kept_back else subtask.source.source_idle_ms
     now, is_paused = SampledSplit(subtask.name, subtask.sent), subtask.waits_for_alignment
     is_compared = subtask.before is not None and subtask.operator.can_compare
     before = SampledSplit(subtask.name, subtask.sent_before) if is_compared else None
@@ -337,19 +333,6 @@ def _is_unmarked(vertex: VertexSample) -> bool:
     watermarks = [*(subtask.output for subtask in vertex.subtasks), *(split.watermark for split in splits)]
     reads = bool(vertex.rates.taken) or any(split.offset is not None for split in splits)
     return reads and bool(watermarks) and all(watermark == MIN for watermark in watermarks)
-
-
-def _is_behind_its_input(subtask: Subtask) -> bool:
-    return subtask.input not in (None, MIN) and subtask.output is not None and subtask.output < subtask.input
-
-
-def _is_held_in_chain(now: Subtask, before: Subtask | None) -> bool:
-    """Whether an operator chained to the source has not sent yet what the source had sent in the older sample."""
-    sent, source_sent = now.output, now.source_output
-    source_sent_before = None if before is None else before.source_output
-    if sent is None or source_sent in (None, MIN) or source_sent_before is None or MAX in (source_sent, sent):
-        return False
-    return sent < source_sent_before
 
 
 def _is_assigned_later(subtask: SubtaskEvidence, *, source_assigns: bool) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...watermarks.times import MIN
 from .samples import (
     BRANCHES,
     Checkpoint,
@@ -22,8 +23,13 @@ from .samples import (
     last_operator,
     or_min,
     splits_of,
+    time_of,
 )
 
+DUMP_MS = 1_000
+"""Longest time (ms) between the values of one dump."""
+MIN_BUSY = 0.8
+"""Share of time from which a subtask counts as busy all the time."""
 IDLE_STEP_MS = 5_000
 """Step (ms) in which Flink counts idle time: two samples must be this far apart."""
 _UNCOUNTED = re.compile(r"Interval ?Join|Temporal(?:Sort|Join)|ProcessTableFunction")
@@ -170,7 +176,10 @@ def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
     if new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS:  # the first step is not a whole one
         new = _without_shares(new)
-    facts = replace(facts, samples=kept(facts.samples, _with_delays(new, facts.samples[-1:])))
+    new = _past_idle_inputs(new)
+    if facts.samples:
+        new = _with_delays(new, facts.samples[-1])
+    facts = replace(facts, samples=kept(facts.samples, new))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     for vertex, split in splits_of(facts.sample):
         if split.offset is not None:
@@ -190,14 +199,33 @@ def _without_shares(new: JobSample) -> JobSample:
     return replace(new, vertices=tuple(vertices))
 
 
-def _with_delays(new: JobSample, last: Sequence[JobSample]) -> JobSample:
-    """The sample; its vertices have the delays that it and the last one show, and not the plan."""
-    known = {vertex.vertex.id: vertex for sample in last for vertex in sample.vertices}
-    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex)) for vertex in new.vertices)
+def _past_idle_inputs(new: JobSample) -> JobSample:
+    """The sample; a task of several inputs has received at least what it sends: reported is the lowest, also of an idle
+    input.
+    """
+    vertices = (
+        replace(vertex, subtasks=tuple(_past_idle(task, vertex.vertex.delay_ms) for task in vertex.subtasks))
+        if len(vertex.vertex.inputs) > 1 and not vertex.vertex.assigns
+        else vertex
+        for vertex in new.vertices
+    )
     return replace(new, vertices=tuple(vertices))
 
 
-def _with_delay(vertex: VertexSample, last: VertexSample) -> VertexSample:
+def _past_idle(task: Subtask, delay_ms: int) -> Subtask:
+    if task.input is None or time_of(task.output) is None:
+        return task
+    return replace(task, input=max(task.input, or_min(task.output) + delay_ms))
+
+
+def _with_delays(new: JobSample, last: JobSample) -> JobSample:
+    """The sample; its vertices have the delays that it and the last one show, and not the plan."""
+    known, apart_ms = {vertex.vertex.id: vertex for vertex in last.vertices}, new.at_ms - last.at_ms
+    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex), apart_ms) for vertex in new.vertices)
+    return replace(new, vertices=tuple(vertices))
+
+
+def _with_delay(vertex: VertexSample, last: VertexSample, apart_ms: int) -> VertexSample:
     """The vertex with its delay: where it sent another watermark on since the last sample, as much later than received
     as before; else what is known of it. One that assigns watermarks passes none on.
     """
@@ -207,7 +235,48 @@ def _with_delay(vertex: VertexSample, last: VertexSample) -> VertexSample:
     has_moved = [task.output for task in vertex.subtasks] != [task.output for task in last.subtasks]
     is_constant = has_moved and len(delays) == 1 and delays == delays_before and not vertex.vertex.assigns
     delay_ms = vertex.vertex.delay_ms or (max(0, *delays) if is_constant else last.vertex.delay_ms)
-    return replace(vertex, vertex=replace(vertex.vertex, delay_ms=delay_ms))
+    vertex = replace(vertex, vertex=replace(vertex.vertex, delay_ms=delay_ms))
+    waits = not is_constant and (last.vertex.waits or _waits(vertex, last, apart_ms))
+    return replace(vertex, vertex=replace(vertex.vertex, waits=waits))
+
+
+def _waits(vertex: VertexSample, last: VertexSample, apart_ms: int) -> bool:
+    """Whether a subtask sends its watermark later than received by what is no constant: by another time than before, or
+    than another subtask; from the first to the last watermark; or while it is busy and neither moves.
+    """
+    least = min((task.delay_ms for task in vertex.subtasks if task.delay_ms is not None), default=0)
+    for now, old in zip(vertex.subtasks, last.subtasks, strict=False):
+        if not is_later(now, old, vertex.vertex.delay_ms, apart_ms):
+            continue
+        if now.delay_ms is None or old.delay_ms is None:
+            varies = is_later(old, now, vertex.vertex.delay_ms, apart_ms)
+        else:
+            varies = max(abs(now.delay_ms - old.delay_ms), now.delay_ms - least) > _dump_ms(now, old, apart_ms)
+        is_frozen = (now.output, now.received) == (old.output, old.received)
+        if varies or (is_frozen and min(now.busy or 0, old.busy or 0) >= MIN_BUSY):
+            return True
+    return False
+
+
+def is_later(now: Subtask, before: Subtask | None, delay_ms: int, apart_ms: int) -> bool:
+    """Whether a subtask sends its watermark later than it receives it, by more than a known delay and what passes while
+    a dump is taken.
+    """
+    received, sent = now.received, now.output
+    if received in (None, MIN) or sent is None:
+        return False
+    return received - delay_ms - sent > _dump_ms(now, before, apart_ms)
+
+
+def _dump_ms(now: Subtask, before: Subtask | None, apart_ms: int) -> int:
+    return passes_in_a_dump(or_min(now.received), None if before is None else before.received, apart_ms)
+
+
+def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
+    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
+    if before is None or MIN in (now, before) or apart_ms <= 0:
+        return DUMP_MS
+    return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
 
 
 def kept(samples: tuple[JobSample, ...], new: JobSample) -> tuple[JobSample, ...]:

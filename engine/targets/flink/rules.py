@@ -12,16 +12,15 @@ from msgspec import Struct
 
 from ...snapshot import Cause, ChannelState
 from ...watermarks.times import MAX, MIN
-from .evidence import DUMP_MS, ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence, passes_in_a_dump
+from .evidence import ChannelEvidence, InputEvidence, OperatorEvidence, SubtaskEvidence
+from .facts import DUMP_MS, MIN_BUSY, passes_in_a_dump
 from .samples import or_min, time_of
 
-MIN_BUSY = 0.8
-"""Share of time from which a source subtask counts as reading as fast as it can."""
 _Known = TypeVar("_Known")
 _Answer = TypeVar("_Answer")
 Activity = Literal["idle", "active", "not known"]
 Participation = Literal["finished", "active", "left out", "not known"]
-Suspect = Literal["no channel", "operator", "task on the way", "lowest channel"]
+Suspect = Literal["no channel", "operator", "task on the way", "task or its input", "lowest channel"]
 
 
 class Rule(Struct, Generic[_Known, _Answer], frozen=True):
@@ -139,16 +138,6 @@ class SubtaskCase(Struct, frozen=True, gc=False):
     is_known_idle: bool
 
 
-def _was_passed(case: SubtaskCase) -> bool:
-    reached = case.subtask.operator.reached
-    return reached is not None and or_min(case.subtask.sent) < reached
-
-
-def _is_not_below(case: SubtaskCase) -> bool:
-    watermark = case.subtask.operator.watermark
-    return watermark is None or or_min(case.subtask.sent) >= watermark
-
-
 def _reads_nothing_in_the_dump(case: SubtaskCase) -> bool:
     """Whether its source, of whose chain it is the end, read nothing while the dump was taken."""
     subtask = case.subtask
@@ -175,11 +164,13 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "It has sent Flink's last watermark: it sends it, or is FINISHED (F9)."),
     Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
          "What is not reported is not left out: it may be the lowest."),
-    Rule("below what the operator had reached", _was_passed, "left out",
+    Rule("below what the operator had reached",
+         lambda s: or_min(s.subtask.sent) < or_min(s.subtask.operator.reached), "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
     Rule("all its splits are idle", lambda s: s.is_known_idle, "left out",
          "A subtask whose splits are all idle is idle, however high its watermark (F1, F2)."),
-    Rule("not below the operator", _is_not_below, "active", "Nothing shows that the operator is past it (F1)."),
+    Rule("not below the operator", lambda s: or_min(s.subtask.sent) >= or_min(s.subtask.operator.watermark), "active",
+         "Nothing shows that the operator is past it (F1)."),
     Rule("all inputs are below the operator",
          lambda s: s.subtask.operator.least_sent is None and not _is_a_little_below(s), "not known",
          "The dump of one of them at least is older, and it is not known which is the lowest (F1, F5)."),
@@ -214,7 +205,7 @@ def _was_never_read(case: ChannelCase) -> bool:
     now, subtask = case.channel.now, case.subtask
     if case.channel.is_split:
         return now.watermark in (None, MIN) and now.offset is None and not subtask.is_unmarked
-    has_later = subtask.is_not_assigned or subtask.is_kept_back
+    has_later = subtask.is_not_assigned or subtask.is_kept_back or subtask.may_be_kept_back
     is_without = case.subtask_state == "active" and subtask.sent == MIN and not has_later
     return is_without and (subtask.has_no_split or not subtask.is_unmarked)
 
@@ -252,7 +243,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
-         "A task sends a watermark behind the one it receives, by no join's bound: no split is to blame (F8)."),
+         "A task that waits sends its watermark later than received, by no constant: no split is to blame (F8)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
          "Its paused time grew, or is since its last record; in 1.20: past the limit, and reads nothing (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
@@ -356,7 +347,7 @@ class Minimum(Struct, frozen=True):
     @property
     def needs_another_sample(self) -> bool:
         """Whether another sample may tell what is not known of the operator or of the suspect."""
-        return _is_behind_all(self) or _may_have_turned_idle(self)
+        return _is_behind_all(self) or _may_be_kept_back(self) or _may_have_turned_idle(self)
 
 
 def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Minimum:
@@ -375,10 +366,18 @@ def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Min
 
 
 def _is_behind_all(minimum: Minimum) -> bool:
-    """Whether one sample alone has the operator further below all its inputs than passes while a dump is taken."""
+    """Whether one sample alone has the operator further below all its inputs, or the lowest of them further below all
+    its active splits, than passes while a dump is taken.
+    """
     if minimum.lowest is None or minimum.operator.apart_ms:
         return False
-    return or_min(minimum.lowest.subtask.sent) - or_min(minimum.operator.watermark) > DUMP_MS
+    sent, channels = or_min(minimum.lowest.subtask.sent), minimum.lowest.channels
+    splits = (each.height for each in channels if each.channel.is_split and each.state == "active")
+    return max(min(splits, default=sent) - sent, sent - or_min(minimum.operator.watermark)) > DUMP_MS
+
+
+def _may_be_kept_back(minimum: Minimum) -> bool:
+    return minimum.lowest is not None and minimum.lowest.subtask.may_be_kept_back
 
 
 def _waits_before_operator(minimum: Minimum) -> bool:
@@ -441,6 +440,8 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
          "All inputs were past its watermark before, so it has records to process first (F12)."),
     Rule("records wait on the way", _waits_on_the_way, "task on the way",
          "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
+    Rule("kept back, or always later", _may_be_kept_back, "task or its input",
+         "A task sends its watermark later than received; if neither moves, it waits, or always does so (F8)."),
     Rule("no cause", lambda m: m.suspect is None, "no channel", "No channel of the lowest input has a cause yet."),
     Rule("cannot tell yet", _may_be_another, "no channel",
          "Whether the lowest channel, or a lower one that seems to be idle, is idle is not known (F3)."),

@@ -52,6 +52,8 @@ class Vertex(Struct, frozen=True):
     """In how many windows a record may be where SQL makes a row for each of them (`HOP`, `CUMULATE`)."""
     delay_ms: int = 0
     """How much later than it receives its watermark it sends it on: SQL's interval join does, by its bounds."""
+    waits: bool = False
+    """It was seen to send its watermark later than it receives it, by no constant: it waits for something."""
     tasks: dict[str, int] = {}
     """How many of its subtasks are in each state."""
 
@@ -119,9 +121,14 @@ class Subtask(Struct, frozen=True):
     """How far it is beyond the limit of watermark alignment; Flink waits for a few more values before it pauses it."""
 
     @property
+    def received(self) -> int | None:
+        """The watermark that its chain receives: of a source's chain the one that the source operator sends."""
+        return self.input if self.source_output is None else self.source_output
+
+    @property
     def delay_ms(self) -> int | None:
         """How much later (ms) than received its chain sends a watermark on; None: not known, or there is none."""
-        received, sent = time_of(self.input if self.source_output is None else self.source_output), time_of(self.output)
+        received, sent = time_of(self.received), time_of(self.output)
         return None if received is None or sent is None else received - sent
 
 
@@ -296,9 +303,8 @@ def sample_of(
     seen = [by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism)]
     subtasks = tuple(Subtask(task.index, MAX, MAX, late=task.late) if task.index in ended else task for task in seen)
     whole = len(values) == len(ids) and all(task.index in by_subtask or task.index in ended for task in seen)
-    waits = _HOLDS.search(vertex.name) is not None or COMPACTS in vertex.name
-    windowed = waits or any(task.late for task in subtasks)
-    return VertexSample(vertex, subtasks, windowed and not vertex.untimed), whole
+    waits = _HOLDS.search(vertex.name) or COMPACTS in vertex.name or any(task.late for task in subtasks)
+    return VertexSample(vertex, subtasks, bool(waits) and not vertex.untimed), whole
 
 
 def clock_columns(plan: str) -> set[str]:
@@ -344,8 +350,7 @@ class _Values:
                    if "currentOutputWatermark" in metrics}  # fmt: skip
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
-        first = first_operator(vertex)
-        drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
+        first, drift_ms = first_operator(vertex), max(self._numbers("watermarkAlignmentDrift"), default=None)
         return Subtask(
             index=index,
             input=_watermark(self.task[_RECEIVED]) if _RECEIVED in self.task else self._received(vertex),
@@ -371,13 +376,12 @@ class _Values:
 
     def _late(self, operator: str) -> Iterator[tuple[str, int]]:
         """The operator's counters of late rows."""
-        counts = ((metric, _number(self.operators[operator].get(metric))) for metric in _LATE_COUNTS)
-        return ((metric, count) for metric, count in counts if count is not None)
+        own = self.operators[operator]
+        return ((metric, count) for metric in _LATE_COUNTS if (count := _number(own.get(metric))) is not None)
 
     def _numbers(self, metric: str) -> list[int]:
         """The values of a metric of its operators."""
-        numbers = (_number(metrics.get(metric)) for metrics in self.operators.values())
-        return [number for number in numbers if number is not None]
+        return [number for one in self.operators.values() if (number := _number(one.get(metric))) is not None]
 
 
 def _split(id: str, metrics: Mapping[str, str]) -> SampledSplit:

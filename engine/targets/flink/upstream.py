@@ -151,6 +151,12 @@ def source_vertex(vertices: Vertices, vertex: VertexSample) -> VertexSample:
     return vertex if above is None else source_vertex(vertices, above)
 
 
+def chain_ms(vertices: Vertices, vertex: VertexSample) -> int:
+    """How much later (ms) the tasks from that end to the vertex send a watermark on."""
+    above = _forward_input(vertices, vertex)
+    return vertex.vertex.delay_ms + (0 if above is None else chain_ms(vertices, above))
+
+
 def source_subtask(vertices: Vertices, vertex: VertexSample, subtask: Subtask) -> Subtask:
     """A subtask's counterpart at the source behind edges that are not shuffled; itself where it has none."""
     above = None if subtask.splits else _forward_input(vertices, vertex)

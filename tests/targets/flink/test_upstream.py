@@ -220,13 +220,17 @@ def test_the_delay_of_a_join_is_carried_upstream_to_the_split() -> None:
 
 
 def test_a_difference_that_the_plan_does_not_name_is_an_end() -> None:
-    """The task may keep records back: its watermark does not move, or not with the one that it receives."""
-    own = {"delay_ms": 0}
+    """The task keeps records back: its watermark does not move with the one that it receives."""
+
+    def at(right_s: int, sent_s: int, *, delay_ms: int = 0) -> tuple[VertexSample, ...]:
+        return joined(900_000, right_s * 1_000, sent_s * 1_000, delay_ms=delay_ms)
+
     for samples in (
-        [joined(500, 100, 70, **own)] * 3,
-        [joined(500, 100, 70, **own), joined(600, 120, 85, **own)],
-        [*(joined(500, n, n - 30, **own) for n in (100, 120)), *(joined(500, n, 90, **own) for n in (200, 300))],
-        [joined(600, 200, 70), joined(700, 300, 70)],
+        [at(100, 70), at(120, 70)],
+        [at(100, 70), at(120, 85)],
+        [at(100, 70), at(120, 70), at(120, 70), at(120, 70)],  # also when nothing moves any more
+        [at(100, 70), at(120, 90), at(200, 90), at(300, 90)],  # it always sent its watermark later, and now it waits
+        [at(200, 70, delay_ms=30_000), at(300, 70, delay_ms=30_000)],
     ):
         found = watched(*samples)
         assert names(found) == ["#0", "#1"]
@@ -246,6 +250,55 @@ def test_a_task_that_always_sends_its_watermark_later_is_not_to_blame() -> None:
         assert (found.held_back_by.channel, found.held_in) == ("r-0", "r")
 
 
+def frozen(*sent_s: int, between: str = "", busy: float = 0.0) -> Attribution:
+    """By two equal samples: a task behind the source, in its chain or not, has received 70 s and sends `sent_s`."""
+    marks = [{"Source__in": 70_000, "lookup": sent * 1_000} for sent in sent_s]
+    below_it = below(min(sent_s) * 1_000)
+    if between == "chained":
+        vertices = [chain("Source: in -> lookup", *marks, splits=(70_000,) * len(sent_s)), *below_it]
+    else:
+        tasks = tuple(Subtask(i, input=70_000, output=sent * 1_000) for i, sent in enumerate(sent_s))
+        edge = Edge("s", forward=between == "forward")
+        lookup = VertexSample(Vertex("l", "lookup", len(sent_s), "RUNNING", (edge,)), tasks)
+        last = task("w", "l", min(sent_s) * 1_000, min(sent_s) * 1_000, windowed=True)
+        vertices = [source("s", *(70_000 for _ in sent_s)), lookup, last]
+    vertices = [
+        replace(one, subtasks=tuple(replace(subtask, busy=busy) for subtask in one.subtasks)) for one in vertices
+    ]
+    return watched(*[tuple(vertices)] * 3)
+
+
+def test_whether_a_task_waits_or_always_sends_later_is_not_known_where_nothing_moves() -> None:
+    """Its input may have stopped: then a split is to blame, and not the task."""
+    for between in ("chained", "forward", "shuffled"):
+        found = frozen(10, 10, between=between)
+        assert (names(found), found.held_back_by, found.blockers, found.is_sure) == (["#0", "#1"], None, None, False)
+
+
+def test_a_task_that_is_busy_or_sends_unlike_another_subtask_waits_also_where_nothing_moves() -> None:
+    """Async I/O whose queue is full takes in nothing more: Flink reports it as busy."""
+    for between in ("chained", "forward", "shuffled"):
+        for found in (frozen(10, 10, between=between, busy=1.0), frozen(10, 70, between=between)):
+            assert found.held_back_by is not None
+            assert (found.held_back_by.channel, found.held_back_by.cause) == ("#0", "kept_back")
+            assert found.held_in == ("s" if between == "chained" else "l")
+
+
+def test_a_task_beside_the_source_that_always_sends_its_watermark_later_is_not_to_blame() -> None:
+    def at(second: int) -> tuple[VertexSample, ...]:
+        mark = second * 1_000
+        tasks = tuple(Subtask(i, input=mark, output=mark - 30_000) for i in range(2))
+        later = VertexSample(Vertex("l", "later", 2, "RUNNING", (Edge("s", forward=True),)), tasks)
+        return source("s", mark, mark), later, task("w", "l", mark - 30_000, mark - 30_000, windowed=True)
+
+    found = watched(at(50), at(60), at(60), at(60))
+    assert [(one.channel, one.watermark_ms, found.delays[one.channel]) for one in found.channels] == [
+        ("s-0", 30_000, 30_000), ("s-1", 30_000, 30_000),
+    ]  # fmt: skip
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("s-0", "stuck")
+
+
 def test_an_operator_chained_to_the_source_may_always_send_its_watermark_later() -> None:
     def at(first: int, second: int) -> tuple[VertexSample, ...]:
         marks = [{"Source__in": mark, "later": mark - 30} for mark in (first, second)]
@@ -257,6 +310,24 @@ def test_an_operator_chained_to_the_source_may_always_send_its_watermark_later()
     ]  # fmt: skip
     assert found.held_back_by is not None
     assert (found.held_back_by.channel, found.held_back_by.cause) == ("i-1", "stuck")
+
+
+def test_a_task_of_two_inputs_of_which_one_is_idle_has_received_what_it_sends() -> None:
+    """Flink reports the watermark of the idle input as received, however far the task is past it."""
+
+    def at(second: int) -> tuple[VertexSample, ...]:
+        rules = replace(source("l", 10_000), subtasks=(Subtask(0, output=10_000, source_idle_ms=60_000),))
+        events = source("r", second * 1_000, second * 1_000 + 500)
+        applied = task("j", "lr", 10_000, second * 1_000)
+        return rules, events, applied, task("w", "j", second * 1_000, second * 1_000, windowed=True)
+
+    found = watched(at(40), at(50), at(60))
+    assert [one.state for one in found.channels] == ["idle", "active", "active"]
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_in) == ("r-0", "r")
+    windows = (task("j", "lr", 10_000, second * 1_000, windowed=True) for second in (50, 60))
+    chosen = watched(*((*at(second)[:2], window) for second, window in zip((50, 60), windows, strict=True)))
+    assert chosen.watermark_ms == 60_000
 
 
 def test_a_watermark_that_passes_does_not_undo_a_delay() -> None:
@@ -358,9 +429,12 @@ def test_of_branches_with_watermarks_of_their_own_each_operator_has_its_own() ->
 
 def test_an_operator_chained_to_the_source_may_keep_the_watermark_back() -> None:
     """Async I/O without an answer: no split is to blame."""
-    marks = {"Source__in": 70, "lookup": 10}
-    now = chain("Source: in -> lookup", marks, marks, splits=(70, 70)), *below(10)
-    found = attribution(now, now)
+
+    def at(second: int) -> tuple[VertexSample, ...]:
+        marks = {"Source__in": second * 1_000, "lookup": 10_000}
+        return chain("Source: in -> lookup", marks, marks, splits=(second * 1_000,) * 2), *below(10_000)
+
+    found = watched(at(40), at(70))
     assert names(found) == ["#0", "#1"]
     assert found.held_back_by is not None
     assert (found.held_back_by.channel, found.held_back_by.cause, found.held_in) == ("#0", "kept_back", "s")
@@ -383,9 +457,9 @@ def test_windows_chained_to_their_source_are_below_its_splits() -> None:
 
 
 def test_a_source_is_not_without_data_where_an_operator_chained_to_it_waits() -> None:
-    marks = {"Source__in": 70, "lookup": 10}
-    waits = chain("Source: in -> lookup", marks, marks, splits=(70, 70))
-    now = replace(waits, subtasks=tuple(replace(one, source_idle_ms=90_000) for one in waits.subtasks)), *below(10)
+    marks = {"Source__in": 70_000, "lookup": 10_000}
+    waits = chain("Source: in -> lookup", marks, marks, splits=(70_000, 70_000))
+    now = replace(waits, subtasks=tuple(replace(one, source_idle_ms=90_000) for one in waits.subtasks)), *below(10_000)
     assert [one.quiet_ms for one in attribution(now, now).channels] == [None, None]
 
 
