@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..snapshot import Cause, Chain, ChannelView, FlinkJob, KafkaStreams, ReasonCode, Snapshot, VerdictName
-from .verdict import verdict_of
+from .verdict import unread_of, verdict_of
 
 _PHASES = {
     "latestOffset": "offsets_ms", "getOffset": "offsets_ms", "setOffsetRange": "offsets_ms", "getBatch": "offsets_ms",
@@ -169,6 +169,11 @@ def backlog(snapshot: Snapshot) -> int | None:
     known = [view.backlog for view in snapshot.channels if view.backlog is not None]
     known = known or [source.backlog for source in snapshot.sources or () if source.backlog is not None]
     return sum(known) if known else None
+
+
+def backlog_at_least(snapshot: Snapshot) -> bool:
+    """Whether that is only a part: of other channels or sources it is not known what is unread."""
+    return backlog(snapshot) is not None and unread_of(snapshot) is None
 
 
 def phases_of(phases_ms: dict[str, int]) -> Phases | None:

@@ -16,7 +16,7 @@ from ...engine.snapshot import Chain, EngineState, FlinkJob, Snapshot, VerdictNa
 from ...engine.snapshot.recommendation import Recommendation
 from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
-from ...engine.verdict.history import HistoryPoint, backlog
+from ...engine.verdict.history import HistoryPoint, backlog, backlog_at_least
 from ...engine.verdict.verdict import verdict_of
 from .spans import fitted
 from .verdict import WORDS, age_words, lost_an_hour, usually
@@ -76,6 +76,12 @@ def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
     return take
 
 
+def _backlog(given: CheckInput) -> Value:
+    """The unread records; where that is only a part, at least so many, and nothing is known by a part of 0."""
+    known = backlog(given.snapshot)
+    return known if not backlog_at_least(given.snapshot) else AtLeast(known) if known else None
+
+
 def _in_state(state: str) -> Callable[[CheckInput], Value]:
     def count(given: CheckInput) -> Value:
         channels = given.snapshot.channels
@@ -111,7 +117,7 @@ FACTS: dict[str, Fact] = {
     "waiting_for": Fact("duration", _age_while("waiting")),
     "idle": Fact("count", _in_state("idle")),
     "catching_up": Fact("count", _in_state("catching_up")),
-    "backlog": Fact("count", lambda given: backlog(given.snapshot)),
+    "backlog": Fact("count", _backlog),
     "backlog_time": Fact(
         "duration",
         lambda given: max(
