@@ -33,7 +33,7 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
     known = [view.quiet_ms for view in views if view.quiet_ms is not None]
     if not known or len(known) < len(views) or any(view.backlog or view.held_back for view in facts.channels):
         return None
-    if backlog_at_least(snapshot):  # a partition whose records nobody is known to read
+    if backlog_at_least(snapshot):  # no reader is known of a partition with records
         return None
     idle_after, gain_ms, quiet_ms = settings.idle_after_ms, None, min(known)
     if facts.has_valve and facts.fastest_ms is not None and level is not None:

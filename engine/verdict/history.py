@@ -142,7 +142,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         rows_in=spark.input_rows_per_second if job is None else job.read_per_second,
         rows_done=spark.processed_rows_per_second,
         backlog=backlog(snapshot),
-        backlog_ms=_most(snapshot.channels, lambda view: view.behind_end_ms),
+        backlog_ms=most(snapshot.channels, lambda view: view.behind_end_ms),
         open_windows=windows.open_count,
         state_rows=windows.open_records if spark.state_rows is None else spark.state_rows,
         results=None if windows.fired is None else windows.fired + (windows.late_firings or 0),
@@ -161,7 +161,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
 
 def max_event_ms(snapshot: Snapshot) -> int | None:
     """The greatest event time (epoch ms) of all channels."""
-    return _most(snapshot.channels, lambda view: view.max_event_ms)
+    return most(snapshot.channels, lambda view: view.max_event_ms)
 
 
 def backlog(snapshot: Snapshot) -> int | None:
@@ -187,7 +187,8 @@ def phases_of(phases_ms: dict[str, int]) -> Phases | None:
     return Phases(**sums)
 
 
-def _most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | None]) -> int | None:
+def most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | None]) -> int | None:
+    """The greatest known value of all channels."""
     return max((value for view in channels if (value := of(view)) is not None), default=None)
 
 

@@ -224,7 +224,7 @@ def test_an_application_without_any_data_has_one_finding() -> None:
     assert set(found(all_quiet("waiting"))) == {"stream-time-stuck"}
 
 
-def test_a_partition_that_nobody_is_known_to_read_may_have_data() -> None:
+def test_a_partition_without_a_known_reader_may_have_data() -> None:
     quiet = all_quiet("unknown")
     new = replace(
         quiet.channels[0], channel="new-0", watermark_ms=None, state="never_seen", backlog=None, quiet_ms=None

@@ -42,7 +42,7 @@ class PartitionFacts(Struct, frozen=True):
         """
         if self.position is None or self.position > self.end:
             return None
-        return self.end - max(self.position, self.first)  # those before are deleted, and nobody commits past them
+        return self.end - max(self.position, self.first)  # those before are deleted, and no reader commits past them
 
 
 class TopicFacts(Struct, frozen=True, kw_only=True):
