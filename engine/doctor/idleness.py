@@ -4,6 +4,7 @@ from statistics import median
 
 from ..snapshot import ChannelView
 from ..text import formatting as f
+from ..verdict.history import backlog_at_least
 from .blocking import idle_fix
 from .finding import CHECK_PRODUCERS, Finding, Fix, Text, change_idle_timeout, check_channels, n, names, span, verb
 from .rules import MINUTE, DiagnosisInput, loss_severity, rule
@@ -31,6 +32,8 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
     views = [view for view in facts.channels if view.state not in ("never_seen", "finished")]
     known = [view.quiet_ms for view in views if view.quiet_ms is not None]
     if not known or len(known) < len(views) or any(view.backlog or view.held_back for view in facts.channels):
+        return None
+    if backlog_at_least(snapshot):  # no reader is known of a partition with records
         return None
     idle_after, gain_ms, quiet_ms = settings.idle_after_ms, None, min(known)
     if facts.has_valve and facts.fastest_ms is not None and level is not None:

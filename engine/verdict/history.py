@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..snapshot import Cause, Chain, ChannelView, FlinkJob, KafkaStreams, ReasonCode, Snapshot, VerdictName
-from .verdict import verdict_of
+from .verdict import unread_of, verdict_of
 
 _PHASES = {
     "latestOffset": "offsets_ms", "getOffset": "offsets_ms", "setOffsetRange": "offsets_ms", "getBatch": "offsets_ms",
@@ -142,7 +142,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         rows_in=spark.input_rows_per_second if job is None else job.read_per_second,
         rows_done=spark.processed_rows_per_second,
         backlog=backlog(snapshot),
-        backlog_ms=_most(snapshot.channels, lambda view: view.behind_end_ms),
+        backlog_ms=most(snapshot.channels, lambda view: view.behind_end_ms),
         open_windows=windows.open_count,
         state_rows=windows.open_records if spark.state_rows is None else spark.state_rows,
         results=None if windows.fired is None else windows.fired + (windows.late_firings or 0),
@@ -161,7 +161,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
 
 def max_event_ms(snapshot: Snapshot) -> int | None:
     """The greatest event time (epoch ms) of all channels."""
-    return _most(snapshot.channels, lambda view: view.max_event_ms)
+    return most(snapshot.channels, lambda view: view.max_event_ms)
 
 
 def backlog(snapshot: Snapshot) -> int | None:
@@ -169,6 +169,11 @@ def backlog(snapshot: Snapshot) -> int | None:
     known = [view.backlog for view in snapshot.channels if view.backlog is not None]
     known = known or [source.backlog for source in snapshot.sources or () if source.backlog is not None]
     return sum(known) if known else None
+
+
+def backlog_at_least(snapshot: Snapshot) -> bool:
+    """Whether that is only a part: of other channels or sources it is not known what is unread."""
+    return backlog(snapshot) is not None and unread_of(snapshot) is None
 
 
 def phases_of(phases_ms: dict[str, int]) -> Phases | None:
@@ -182,7 +187,8 @@ def phases_of(phases_ms: dict[str, int]) -> Phases | None:
     return Phases(**sums)
 
 
-def _most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | None]) -> int | None:
+def most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | None]) -> int | None:
+    """The greatest known value of all channels."""
     return max((value for view in channels if (value := of(view)) is not None), default=None)
 
 

@@ -205,7 +205,7 @@ class SnapshotJudge:
         self._committed: list[Offsets] | None = None
         """The positions of a consumer group."""
         self._clocks: dict[str, SnapshotJudge] = {}
-        """Those of a Kafka Streams application's tasks, by their first channels."""
+        """Those of a Kafka Streams application's tasks, by each of their channels."""
         self._records: int | None = None
         self._records_known_ms: int | None = None
         """Since when event times of channels or records are counted."""
@@ -241,6 +241,7 @@ class SnapshotJudge:
         self._history.beat_of = "group"
         self._see_beat(snapshot, now)
         judges, self._clocks = self._clocks, {}
+        unused = set(judges.values())
         views = {view.channel: view for view in snapshot.channels}
         offsets = {  # `orders-3`, in a source `orders/3`
             place.replace("/", "-"): offset
@@ -250,8 +251,7 @@ class SnapshotJudge:
         }
         found: list[Verdict] = []
         for clock in target.clocks:
-            judge = judges.get(clock.channels[0]) or SnapshotJudge(self._history.verdict_after_ms)
-            self._clocks[clock.channels[0]] = judge
+            judge = self._judge_of(clock, judges, unused)
             judge._history.other_beats = self._history.beats
             part = _task_alone(snapshot, clock, views, offsets)
             found.append(_with_channels(judge.judge(part).verdict, part))
@@ -262,6 +262,20 @@ class SnapshotJudge:
         nothing = Verdict("unknown", reason=Reason(lost_state(snapshot) or "not_known"))
         worst = min(zip(clocks, found, strict=True), key=lambda pair: badness(pair[0]), default=(None, nothing))[1]
         return replace(snapshot, verdict=worst, target=replace(target, clocks=clocks))
+
+    def _judge_of(
+        self, clock: Clock, judges: "dict[str, SnapshotJudge]", unused: "set[SnapshotJudge]"
+    ) -> "SnapshotJudge":
+        """The one of the task's furthest partition: each is a clock of its own until its task is known.
+
+        `judges`: those of the last look, by channel; `unused`: those of them that no other task has.
+        """
+        known = [judge for channel in clock.channels if (judge := judges.get(channel)) in unused]
+        found = max(known, key=lambda judge: judge._history.level or 0, default=None)
+        found = found or SnapshotJudge(self._history.verdict_after_ms)
+        unused.discard(found)
+        self._clocks |= dict.fromkeys(clock.channels, found)
+        return found
 
     def _identify(self, snapshot: Snapshot) -> None:
         """Begin again with another query of the same name, or one whose watermark was lost: it is not this one."""
@@ -290,7 +304,7 @@ class SnapshotJudge:
 
     def _see_beat(self, snapshot: Snapshot, now: int) -> None:
         history, batch = self._history, snapshot.batch
-        if history.beat_of == "group":
+        if history.beat_of in ("group", "all_read"):
             committed, self._committed = self._committed, [source.offsets for source in snapshot.sources or ()]
             count = int(committed not in (None, self._committed))
         elif history.beat_of == "sample":
@@ -366,7 +380,9 @@ def _beat_of(snapshot: Snapshot) -> Beat:
         return "replay" if snapshot.source is not None and snapshot.source.kind == "replay" else "run"
     if isinstance(snapshot.target, SparkQuery):
         return "spark"
-    return "group" if isinstance(snapshot.target, ConsumerGroup) else "sample"
+    if not isinstance(snapshot.target, ConsumerGroup):
+        return "sample"
+    return "all_read" if unread_of(snapshot) == 0 else "group"
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:

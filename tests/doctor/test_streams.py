@@ -224,6 +224,15 @@ def test_an_application_without_any_data_has_one_finding() -> None:
     assert set(found(all_quiet("waiting"))) == {"stream-time-stuck"}
 
 
+def test_a_partition_without_a_known_reader_may_have_data() -> None:
+    quiet = all_quiet("unknown")
+    new = replace(
+        quiet.channels[0], channel="new-0", watermark_ms=None, state="never_seen", backlog=None, quiet_ms=None
+    )
+    assert "no-data" not in found(replace(quiet, channels=[*quiet.channels, new]))
+    assert "no-data" in found(replace(quiet, channels=[*quiet.channels, replace(new, backlog=0)]))
+
+
 def test_no_finding_speaks_of_a_watermark() -> None:
     quiet = all_quiet("unknown")
     for snapshot in (streams(), streams(unread=7), lagging(60_000), streams(stuck=3, window_ms=None), quiet):

@@ -16,7 +16,7 @@ from ...engine.snapshot import Chain, EngineState, FlinkJob, Snapshot, VerdictNa
 from ...engine.snapshot.recommendation import Recommendation
 from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
-from ...engine.verdict.history import HistoryPoint, backlog
+from ...engine.verdict.history import HistoryPoint, backlog, backlog_at_least, most
 from ...engine.verdict.verdict import verdict_of
 from .spans import fitted
 from .verdict import WORDS, age_words, lost_an_hour, usually
@@ -60,10 +60,13 @@ def _late_share_recent(given: CheckInput) -> Value:
     return f.ratio(last.late - first.late, max(last.records - first.records, 0))
 
 
+def _bounded(value: int | None, *, is_part: bool) -> Value:
+    return AtLeast(value) if is_part and value is not None else value
+
+
 def _age(given: CheckInput) -> Value:
     """How long ago the watermark last advanced."""
-    verdict = given.snapshot.verdict
-    return verdict.age_ms if verdict.age_ms is None or not verdict.age_at_least else AtLeast(verdict.age_ms)
+    return _bounded(given.snapshot.verdict.age_ms, is_part=given.snapshot.verdict.age_at_least)
 
 
 def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
@@ -74,6 +77,12 @@ def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
         return _age(given) if given.verdict == verdict else 0
 
     return take
+
+
+def _backlog(given: CheckInput) -> Value:
+    """The unread records; of a part of the channels 0 are no news of the others."""
+    known, is_part = backlog(given.snapshot), backlog_at_least(given.snapshot)
+    return None if is_part and not known else _bounded(known, is_part=is_part)
 
 
 def _in_state(state: str) -> Callable[[CheckInput], Value]:
@@ -111,13 +120,8 @@ FACTS: dict[str, Fact] = {
     "waiting_for": Fact("duration", _age_while("waiting")),
     "idle": Fact("count", _in_state("idle")),
     "catching_up": Fact("count", _in_state("catching_up")),
-    "backlog": Fact("count", lambda given: backlog(given.snapshot)),
-    "backlog_time": Fact(
-        "duration",
-        lambda given: max(
-            (ms for view in given.snapshot.channels if (ms := view.behind_end_ms) is not None), default=None
-        ),
-    ),
+    "backlog": Fact("count", _backlog),
+    "backlog_time": Fact("duration", lambda given: most(given.snapshot.channels, lambda view: view.behind_end_ms)),
     "open_windows": Fact("count", lambda given: given.snapshot.windows.open_count),
     "state": Fact("word", lambda given: given.snapshot.state),
     "verdict": Fact("word", lambda given: given.verdict),
@@ -130,9 +134,7 @@ FACTS: dict[str, Fact] = {
 def _chain_behind(given: CheckInput) -> Value:
     """What the shown way of a chain loses."""
     chain = given.snapshot.target
-    if not isinstance(chain, Chain) or chain.behind_ms is None:
-        return None
-    return AtLeast(chain.behind_ms) if chain.behind_at_least else chain.behind_ms
+    return _bounded(chain.behind_ms, is_part=chain.behind_at_least) if isinstance(chain, Chain) else None
 
 
 CHAIN_FACTS = {"chain.behind": Fact("duration", _chain_behind)}

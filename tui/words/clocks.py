@@ -55,7 +55,7 @@ def ranked(clocks: Sequence[Clock]) -> list[Clock]:
 def time_words(snapshot: Snapshot, clock: Clock, zone: tzinfo | None) -> str:
     """Its stream time; why it has none."""
     if clock.time_ms is None:
-        return "no record yet" if clock.has_windows is False else "no commit yet"
+        return "no record yet" if clock.has_windows is False else "no time committed"
     return f.near(clock.time_ms, zone, snapshot.now_ms).partition(".")[0]
 
 
@@ -142,7 +142,7 @@ def clock_lines(snapshot: Snapshot) -> list[str]:
     """The worst clocks as lines of text for the command line, and how many more there are."""
     lines: list[str] = []
     for clock in ranked(snapshot.clocks)[:_MAX_LINES]:
-        at = f.NO_DATA if clock.time_ms is None else f.stamp(clock.time_ms, None)
+        at = time_words(snapshot, clock, None) if clock.time_ms is None else f.stamp(clock.time_ms, None)
         who = "" if clock.task is None else f" ({', '.join(map(f.clean, clock.channels))})"
         said = [at, behind_words(snapshot, clock), verdict_words(clock), *stuck_words(snapshot, clock, None)]
         down = ", downstream" * clock.downstream

@@ -82,9 +82,11 @@ class Presenter:
         """The settings in force, what they cost, and what the preview would give."""
         snapshot = self._snapshot
         parts = self._settings(preview)
-        backlogs = [source.backlog for source in snapshot.sources or [] if source.backlog is not None]
-        if backlogs:
-            parts.append(part(("backlog ", "dim"), (f.count(sum(backlogs)), "strong"), rank=3))
+        backlogs = [source.backlog for source in snapshot.sources or []]
+        unread = sum(known for known in backlogs if known is not None)
+        if backlogs and (unread or None not in backlogs):
+            least = "≥ " * (None in backlogs)
+            parts.append(part(("backlog ", "dim"), (f"{least}{f.count(unread)}", "strong"), rank=3))
         if preview is not None:
             return [*parts, *_outlook(snapshot, preview)]
         late = dropped_rows(snapshot)

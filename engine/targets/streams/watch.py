@@ -24,7 +24,7 @@ from ..own import name_of
 from ..target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
-from ..topic.consumer import TopicWatch, positions_of
+from ..topic.consumer import TopicWatch, no_member, positions_of
 from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from .group import GroupFacts, GroupTap, has_suppress
 
@@ -151,7 +151,7 @@ class GroupWatch(Target[GroupFacts]):
                 sources=positions_of(topics, is_known=trouble is None),
             ),
             origin=_ORIGIN,
-            notes=[] if trouble is None else [Note(now_ms, "broker_silent", {"why": trouble})],
+            notes=no_member(topics, now_ms) if trouble is None else [Note(now_ms, "broker_silent", {"why": trouble})],
         )
 
 

@@ -37,8 +37,12 @@ class PartitionFacts(Struct, frozen=True):
 
     @property
     def unread(self) -> int | None:
-        """The number of unread records; None for a position beyond the end: the topic was recreated or cut."""
-        return None if self.position is None or self.position > self.end else self.end - self.position
+        """The number of unread records that are still there; None for a position beyond the end: the topic was
+        recreated or cut.
+        """
+        if self.position is None or self.position > self.end:
+            return None
+        return self.end - max(self.position, self.first)  # those before are deleted, and no reader commits past them
 
 
 class TopicFacts(Struct, frozen=True, kw_only=True):

@@ -302,6 +302,10 @@ def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
         numbers = {"records": records, "unread": sum(p.unread or 0 for p in unseen.values()), "all": int(is_all)}
         known = {name: number for name, number in numbers.items() if number}
         notes.append(Note(now_ms, "partitions_unseen", _counted(unseen) | known))
-    if facts.members == 0 and (unread := sum(p.unread or 0 for p in facts.partitions)):
-        notes.append(Note(now_ms, "no_member", {"unread": unread}))
-    return notes
+    return notes + no_member(facts, now_ms)
+
+
+def no_member(facts: TopicFacts, now_ms: int) -> list[Note]:
+    """That records are unread and the group has no member to read them."""
+    unread = 0 if facts.members != 0 else sum(p.unread or 0 for p in facts.partitions)
+    return [Note(now_ms, "no_member", {"unread": unread})] if unread else []

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import TopicPartition
@@ -17,6 +18,15 @@ from wmtop.engine.verdict.verdict import SnapshotJudge
 ORDERS = TopicPartition("orders", 0)
 NOON = 1_700_000_000_000
 BILLING = TargetOptions(group="billing", idle_after=-1)
+
+
+def test_records_that_retention_deleted_are_not_unread() -> None:
+    """A running reader skips them, and commits nothing until it has read a record."""
+    deleted = PartitionFacts("orders", 0, end=4, newest_ms=None, arrived_ms=None, position=2, event_ms=NOON, first=4)
+    assert deleted.unread == 0
+    assert replace(deleted, first=3).unread == 1
+    assert replace(deleted, first=0).unread == 2
+    assert replace(deleted, position=5).unread is None
 
 
 def test_a_channel_s_time_never_goes_back_where_older_records_follow() -> None:

@@ -1,10 +1,16 @@
 """The clocks over random commits, against a plain model of the rule: `e <= T - grace` is emitted."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import TopicPartition
 from wmtop.engine.snapshot import WaitingWindow
 from wmtop.engine.targets.streams.clocks import CommittedTime, Topology, WindowRule, clocks_of
+from wmtop.engine.targets.streams.group import GroupFacts
+from wmtop.engine.targets.streams.watch import GroupWatch
+from wmtop.engine.targets.target import TargetOptions
+from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 BASE = 1_700_000_000_000
 SOURCES = [TopicPartition(topic, number) for topic in ("a", "b") for number in (0, 1, 2)]
@@ -86,3 +92,15 @@ def test_a_suppression_proves_windows_without_options() -> None:
     where = Topology(subtopologies={"a": "0", "b": "1"}, suppressing=frozenset({"1"}))
     clocks = clocks_of(SOURCES, {}, where, WindowRule())
     assert [clock.has_windows for clock in clocks] == [None] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("members", "position", "codes"), [(0, 3, ["no_member"]), (0, 9, []), (1, 3, []), (None, 3, [])]
+)
+def test_an_application_without_a_member_is_known_at_the_first_look(
+    members: int | None, position: int, codes: list[str]
+) -> None:
+    partition = PartitionFacts("orders", 0, 9, None, None, position, None)
+    facts = GroupFacts(topics=TopicFacts(partitions=(partition,), members=members), is_streams=True)
+    seen = GroupWatch(KafkaConfig("localhost:1"), "app", TargetOptions(group="app")).picture("app", facts, BASE)
+    assert [note.code for note in seen.notes] == codes

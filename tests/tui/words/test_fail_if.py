@@ -85,6 +85,24 @@ def test_a_lower_bound_decides_only_what_every_value_above_it_would(
     assert met is not None or "at least 5m" in outcome.words
 
 
+@pytest.mark.parametrize(
+    ("unread", "text", "met"),
+    [
+        ((3, 4), "backlog > 6", True),
+        ((3, 4), "backlog > 7", False),
+        ((3, None), "backlog > 2", True),
+        ((3, None), "backlog > 3", None),
+        ((0, None), "backlog > 0", None),
+    ],
+)
+def test_a_part_of_the_backlog_is_a_lower_bound(unread: tuple[int | None, ...], text: str, met: bool | None) -> None:
+    """`0` of those partitions whose unread records are known would be an all-clear for the others."""
+    views = [channel(name, backlog=count) for name, count in zip("ab", unread, strict=False)]
+    seen = CheckInput(healthy(views), [], "moving", [])
+    assert evaluate(parse_fail_if(text), seen).met is met
+    assert (facts_of(seen)["backlog"] is None) is (unread == (0, None))
+
+
 def test_without_a_verdict_it_is_neither_this_nor_that() -> None:
     for text in ("verdict == moving", "verdict != moving", "stalled_for > 1s", "speed < 1"):
         assert evaluate(parse_fail_if(text), given("unknown")).met is None

@@ -18,6 +18,7 @@ from wmtop.engine.snapshot import (
     OwnRun,
     Reason,
     Snapshot,
+    SourcePosition,
     SparkQuery,
     TargetPart,
     Verdict,
@@ -141,6 +142,15 @@ def test_no_drops_are_known_before_a_query_has_reported_a_batch(
     seen = replace(query(), spark=spark)
     assert late_drops(seen) == shown
     assert ("dropped 0 rows" in str(stages_of_query(seen, None))) is (shown == "0")
+
+
+@pytest.mark.parametrize(
+    ("unread", "shown"), [((2, 3), "backlog 5"), ((2, None), "backlog ≥ 2"), ((0, None), None), ((None,), None)]
+)
+def test_a_part_of_the_backlog_is_shown_as_a_part(unread: tuple[int | None, ...], shown: str | None) -> None:
+    seen = replace(query(), sources=[SourcePosition(f"kafka {n}", None, count) for n, count in enumerate(unread)])
+    line = "".join(text for part in presenter_of(seen).tuning(None, None) for text, _ in part.spans)
+    assert "backlog" not in line if shown is None else shown in line
 
 
 def test_the_fastest_channel_does_not_set_the_watermark_of_several_inputs() -> None:
