@@ -304,7 +304,7 @@ class SnapshotJudge:
 
     def _see_beat(self, snapshot: Snapshot, now: int) -> None:
         history, batch = self._history, snapshot.batch
-        if history.beat_of in ("group", "all_read"):
+        if history.beat_of == "group":
             committed, self._committed = self._committed, [source.offsets for source in snapshot.sources or ()]
             count = int(committed not in (None, self._committed))
         elif history.beat_of == "sample":
@@ -380,9 +380,7 @@ def _beat_of(snapshot: Snapshot) -> Beat:
         return "replay" if snapshot.source is not None and snapshot.source.kind == "replay" else "run"
     if isinstance(snapshot.target, SparkQuery):
         return "spark"
-    if not isinstance(snapshot.target, ConsumerGroup):
-        return "sample"
-    return "all_read" if unread_of(snapshot) == 0 else "group"
+    return "group" if isinstance(snapshot.target, ConsumerGroup) else "sample"
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:

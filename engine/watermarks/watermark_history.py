@@ -18,15 +18,15 @@ MIN_GAP_MS = 10_000
 MIN_GAPS = 5
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 GROUP_PATIENCE_MS = 600_000
-"""The patience (ms) with a consumer group that has unread records, before two of its commits are known."""
+"""The patience (ms) with a consumer group before two of its commits are known."""
 SLICES, LOOKBACK = 5, 10
 """`slow` compares 5 slices of the last 10 x patience."""
 MAX_MARKS, SLOTS = 2_000, 600
 """Advances kept, at most; then only the last one of each of 600 slots."""
 
-Beat = Literal["run", "replay", "spark", "group", "all_read", "sample"]
+Beat = Literal["run", "replay", "spark", "group", "sample"]
 """What a beat is: the gap between batches of an own run or a replay, between batches of an attached Spark query,
-between a consumer group's commits (`all_read`: nothing is unread, so that none is due), or between samples.
+between a consumer group's commits, or between samples.
 """
 
 
