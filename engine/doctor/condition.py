@@ -405,14 +405,14 @@ def query_not_started(facts: DiagnosisInput) -> Finding | None:
     """The attached Spark query has not begun a batch.
 
     Recognised by: its checkpoint, event log or reports have no batch yet.
-    What to do: check that the application has started the query. The first batch may still be planned.
+    What to do: check that the application has started the query, and that its input has data: without, no batch begins.
     """
     if stale_part(facts) != "query-not-started":
         return None
     return Finding(
-        title="The query has not started",
-        impact="No results: no batch has begun",
-        cause="Its application has not started the query, or its first batch is still being planned.",
+        title="No batch has begun",
+        impact="No results yet",
+        cause="The query has not started, its input has no data yet, or its first batch is still being planned.",
         evidence=["0 batches so far"],
         fixes=(CHECK_QUERY,),
     )

@@ -78,7 +78,7 @@ def fleet_row(
         behind_clock_ms=lag_ms(snapshot),
         held_back_by=held_back_by(snapshot),
         late_share_recent=late if isinstance(late, float) else None,
-        backlog=int(backlog) if isinstance(backlog, int | float) else None,
+        backlog=backlog if isinstance(backlog, int) else None,
         findings={level: sum(one.severity == level for one in given.findings) for level in get_args(Severity)},
         lost=gone or failed,
         lags=tuple(lags_of(past, SPARK_CELLS, SPARK_CELL_MS)),
