@@ -200,9 +200,7 @@ def _without_shares(new: JobSample) -> JobSample:
 
 
 def _past_idle_inputs(new: JobSample) -> JobSample:
-    """The sample; a task of several inputs has received at least what it sends: reported is the lowest, also of an idle
-    input.
-    """
+    """The sample; a task of several inputs has received at least what it sends: an idle one is reported, too (F14)."""
     vertices = (
         replace(vertex, subtasks=tuple(_past_idle(task, vertex.vertex.delay_ms) for task in vertex.subtasks))
         if len(vertex.vertex.inputs) > 1 and not vertex.vertex.assigns
@@ -242,7 +240,7 @@ def _with_delay(vertex: VertexSample, last: VertexSample, apart_ms: int) -> Vert
 
 def _waits(vertex: VertexSample, last: VertexSample, apart_ms: int) -> bool:
     """Whether a subtask sends its watermark later than received by what is no constant: by another time than before, or
-    than another subtask; from the first to the last watermark; or while it is busy and neither moves.
+    than another subtask; from the first to the last watermark; or while it is busy and neither moves (F15).
     """
     least = min((task.delay_ms for task in vertex.subtasks if task.delay_ms is not None), default=0)
     for now, old in zip(vertex.subtasks, last.subtasks, strict=False):

@@ -243,7 +243,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
-         "A task that waits sends its watermark later than received, by no constant: no split is to blame (F8)."),
+         "A task that waits sends its watermark later than received, by no constant: no split is it (F8, F14, F15)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
          "Its paused time grew, or is since its last record; in 1.20: past the limit, and reads nothing (F6)."),
     Rule("back-pressured", lambda c: c.subtask.is_back_pressured, ("active", "back_pressured"),
