@@ -149,7 +149,8 @@ class StoredCheckpoint(RemoteFiles):
         self._listings: dict[str, dict[str, int] | None] = {}
         self._logs: dict[str, dict[int, int | None]] = {"offsets": {}, "commits": {}}
         """When the file of each batch was written (epoch ms)."""
-        self._query: bytes | None = None
+        self._query: Content | None = None
+        """The file `metadata`, which says which query it is."""
         self._fetched: dict[str, bytes] = {}
         """Files that the next poll reads."""
 
@@ -198,22 +199,22 @@ class StoredCheckpoint(RemoteFiles):
         return content.data
 
     def written_ms(self, below: str) -> int | None:
-        """When the file of a batch was written."""
+        """When the file of a batch, or `metadata`, was written."""
         log, _, number = below.partition("/")
-        return self._logs[log].get(int(number))
+        return self._logs[log].get(int(number)) if number else self._query and self._query.written_ms
 
     def _list(self) -> None:
         self._listings.clear()
         query = self.store.read("metadata")
         offsets, commits = self._batches("offsets"), self._batches("commits")
-        begun_again = self._query is not None and (query is None or query.data != self._query)
+        begun_again = self._query is not None and (query is None or query.data != self._query.data)
         newest = max(self._logs["offsets"], default=-1)
         is_behind = max(offsets, default=-1) < newest
         # A listing alone does not prove that known files are gone: it may lag.
         if begun_again or (is_behind and self.store.read(f"offsets/{newest}") is None):
             self._generation += 1
             self._logs = {"offsets": {}, "commits": {}}
-        self._query = None if query is None else query.data
+        self._query = query
         new = [entry for entry in _needed_history(offsets.values()) if int(entry.name) not in self._logs["offsets"]]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             contents = list(pool.map(self.store.read, [f"offsets/{entry.name}" for entry in new]))

@@ -140,7 +140,9 @@ def test_running_idle_ended_failed(seen: dict[str, Seen]) -> None:
     assert [run.error is None for run in late.queries] == [True, False, True]
     assert "ValueError: no such thing" in (query(late, "failing").error or "")
     assert "\n" not in (query(late, "failing").error or "")
-    assert all(run.running is None for run in late.queries)
+    failed = query(late, "failing")
+    assert failed.running is not None  # the batch that it failed in
+    assert failed.last_batch == failed.running.batch
     assert (early.alive, late.app) == (None, "somebody's rolled job")
     assert late.started_ms is not None
     assert late.alive is False

@@ -241,7 +241,7 @@ def test_settings_that_are_not_understood_are_named(
     [
         ("_metadata/metadata", b"v9\n{}", "_metadata/metadata: unknown format 'v9': v1 is known"),
         ("_metadata/metadata", b"v1\n{}", "_metadata/metadata: Object missing required field"),
-        ("0/_metadata/schema", b"\0\2v3{}", "_metadata/schema: unknown format 'v3': v2 is known"),
+        ("0/_metadata/schema", b"\0\2v3{}", "_metadata/schema: unknown format 'v3': v1 and v2 are known"),
         ("0/_metadata/schema", b"\0\2v2\0\0\0\1\0\1", "_metadata/schema: it is cut short or damaged"),
         ("0/_metadata/schema", b"", "_metadata/schema: it is cut short or damaged"),
         ("0/_metadata/schema", DEEP_SCHEMA, "_metadata/schema: maximum recursion depth exceeded"),

@@ -144,14 +144,15 @@ def test_a_job_publishes_what_its_event_log_says(seen: dict[str, Seen]) -> None:
 
 
 def comparable(run: QueryRun) -> QueryRun:
-    """Without what one of the two cannot know (a stateless query's checkpoint, the trigger, when a batch began and how
-    long a pause was) and cut decimals."""
+    """Without what one of the two cannot know (a stateless query's checkpoint, the trigger, when a batch began, the one
+    that failed, how long a pause was) and cut decimals."""
     assert run.progress is not None
     no_rates = {"input_rows_per_second": None, "processed_rows_per_second": None}
     sources = tuple(replace(source, **no_rates) for source in run.progress.sources)
     return replace(
         run,
         plan=run.plan and replace(run.plan, checkpoint=None, trigger_ms=None),
+        running=None,
         last_event_ms=None,
         pause_ms=None,
         progress=replace(run.progress, sources=sources),
