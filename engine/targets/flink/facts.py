@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -175,8 +175,8 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
     if new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS:  # the first step is not a whole one
-        new = _without_shares(new)
-    new = _past_idle_inputs(new)
+        new = _by_task(new, _without_shares)
+    new = _by_task(new, _past_idle_input)
     if facts.samples:
         new = _with_delays(new, facts.samples[-1])
     facts = replace(facts, samples=kept(facts.samples, new))
@@ -190,30 +190,24 @@ def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     return replace(facts, read_ms=read_ms)
 
 
-def _without_shares(new: JobSample) -> JobSample:
-    """The sample without shares of time: until Flink first counts idle time, it reports all tasks as busy (F13)."""
+def _by_task(sample: JobSample, change: Callable[[Vertex, Subtask], Subtask]) -> JobSample:
+    """The sample with each of its subtasks changed."""
     vertices = (
-        replace(vertex, subtasks=tuple(replace(it, busy=None, back_pressured=None) for it in vertex.subtasks))
-        for vertex in new.vertices
+        replace(each, subtasks=tuple(change(each.vertex, task) for task in each.subtasks)) for each in sample.vertices
     )
-    return replace(new, vertices=tuple(vertices))
+    return replace(sample, vertices=tuple(vertices))
 
 
-def _past_idle_inputs(new: JobSample) -> JobSample:
-    """The sample; a task of several inputs has received at least what it sends: an idle one is reported, too (F14)."""
-    vertices = (
-        replace(vertex, subtasks=tuple(_past_idle(task, vertex.vertex.delay_ms) for task in vertex.subtasks))
-        if len(vertex.vertex.inputs) > 1 and not vertex.vertex.assigns
-        else vertex
-        for vertex in new.vertices
-    )
-    return replace(new, vertices=tuple(vertices))
+def _without_shares(vertex: Vertex, task: Subtask) -> Subtask:
+    """Without shares of time: until Flink first counts idle time, it reports all tasks as busy (F13)."""
+    return replace(task, busy=None, back_pressured=None)
 
 
-def _past_idle(task: Subtask, delay_ms: int) -> Subtask:
-    if task.input is None or time_of(task.output) is None:
+def _past_idle_input(vertex: Vertex, task: Subtask) -> Subtask:
+    """A task of several inputs has received at least what it sends: an idle one is reported, too (F14)."""
+    if len(vertex.inputs) < 2 or vertex.assigns or task.input is None or time_of(task.output) is None:
         return task
-    return replace(task, input=max(task.input, or_min(task.output) + delay_ms))
+    return replace(task, input=max(task.input, or_min(task.output) + vertex.delay_ms))
 
 
 def _with_delays(new: JobSample, last: JobSample) -> JobSample:
