@@ -5,8 +5,8 @@ import json
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from wmtop.engine.targets.spark import history_server
 from wmtop.engine.targets.spark.driver_answers import ListedRun, statuses_in, watermarks_in
 from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Place, place_of
 from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
-from wmtop.engine.targets.target import AttachedTarget, NotReadyError
+from wmtop.engine.targets.target import AttachedTarget, NotReadyError, Target
 
 from ...refusals import refused
 
@@ -312,12 +312,19 @@ def test_a_server_whose_first_answer_takes_long_is_asked_again(server: Server, m
     may_answer.set()
 
 
-def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(server: Server) -> None:
-    server.be_driver()
+@contextmanager
+def watched(server: Server) -> Generator[Target[Any]]:
+    """What follows the server, after it was opened."""
     opened = open_target(server.address)
     assert isinstance(opened, AttachedTarget)
     with closing(opened.target) as watch:
         watch.open()
+        yield watch
+
+
+def test_an_execution_that_is_forgotten_while_a_driver_lists_them_is_no_trouble(server: Server) -> None:
+    server.be_driver()
+    with watched(server) as watch:
         server.first(EXECUTIONS, (404, "text/plain", b"no such app: app-1"))
         assert watch.poll().report.trouble is None
         server.answers[EXECUTIONS] = (404, "text/plain", b"no such app: app-1")
@@ -338,10 +345,7 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
         for n, run in enumerate((RUN, later))
     ]
     server.executes(batches)
-    opened = open_target(server.address)
-    assert isinstance(opened, AttachedTarget)
-    with closing(opened.target) as watch:
-        watch.open()
+    with watched(server) as watch:
         run = watch.poll().run
         assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
 
@@ -363,10 +367,7 @@ def test_a_foreach_batch_function_of_several_actions_counts_as_one_of_them(
         }  # fmt: skip
 
     server.executes([execution(0, None), execution(1, first), execution(2, second)])
-    opened = open_target(server.address)
-    assert isinstance(opened, AttachedTarget)
-    with closing(opened.target) as watch:
-        watch.open()
+    with watched(server) as watch:
         seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
         rows, dropped = map(int, first)
         assert (seen.spark.dropped_at_least, seen.spark.state_rows) == (dropped, rows)
@@ -390,10 +391,7 @@ def test_the_watermark_in_force_in_a_batch_that_runs_or_failed_is_its_own(
 
     operator = "StateStoreSave" if in_force_ms else "Project"
     server.executes([batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, status, operator, in_force_ms)])
-    opened = open_target(server.address)
-    assert isinstance(opened, AttachedTarget)
-    with closing(opened.target) as watch:
-        watch.open()
+    with watched(server) as watch:
         for _ in range(2):
             seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
             assert (seen.batch, seen.spark.batch_watermark_ms) == (1, in_force_ms)
@@ -403,10 +401,7 @@ def test_the_watermark_in_force_in_a_batch_that_runs_or_failed_is_its_own(
 
 def test_another_query_of_the_driver_never_takes_the_place_of_the_one_that_is_watched(server: Server) -> None:
     server.be_driver()
-    opened = open_target(server.address)
-    assert isinstance(opened, AttachedTarget)
-    with closing(opened.target) as watch:
-        watch.open()
+    with watched(server) as watch:
         names = [("orders", RUN), ("returns", RUN.replace("2", "3"))]
         server.executes(
             [
