@@ -98,7 +98,7 @@ class Presenter:
         if self._snapshot.ended:
             return []
         none = f" {self._no_holder()}"
-        shorter = (f" {none.rpartition(': ')[2].strip()}", "dim")
+        shorter = (f" {(none.partition(': ')[2] or none).strip()}", "dim")
         return holder_parts(self._snapshot) or [part((none, "dim"), rank=5, short=(shorter,))]
 
     def watermark(self, zone: tzinfo | None) -> list[Part]:

@@ -356,7 +356,7 @@ def task_or_input(snapshot: Snapshot) -> str | None:
     """That a task of a Flink job waits, or that its input holds back the watermark; None: another answer is known."""
     if snapshot.level.holder is not None or snapshot.job.held_in is None:
         return None
-    return f"What holds it back is not known: {kept_back(snapshot)}, always or because it waits"
+    return f"What holds it back is not known: {kept_back(snapshot, 'waits, or always sends its watermark')}"
 
 
 def worst_clock(snapshot: Snapshot) -> Clock | None:

@@ -27,7 +27,7 @@ from wmtop.tui.words.operators import delay_words, stages_of_job
 from wmtop.tui.words.presenter import NO_WHAT_IF, NO_WHAT_IF_HERE, condition, identity, presenter_of, whole_identity
 from wmtop.tui.words.preview import lateness
 from wmtop.tui.words.progress import NO_BACKLOG, cells_of
-from wmtop.tui.words.spans import Part
+from wmtop.tui.words.spans import Part, lay, text_of
 from wmtop.tui.words.summary import Case, Clip, markdown, summary
 from wmtop.tui.words.verdict import offer_of, verdict_line
 from wmtop.tui.words.windows import steps
@@ -95,6 +95,16 @@ def test_a_split_whose_watermark_does_not_move_is_not_said_to_have_no_data() -> 
     assert "backlog" not in said
     assert "no data" not in said
     assert "backlog" not in text(presenter_of(job("quiet")).holder(None))
+
+
+def test_a_task_that_waits_or_whose_input_is_stuck_keeps_its_name_on_a_narrow_screen() -> None:
+    known = job()
+    vertices = [replace(known.job.vertices[0], input_ms=LEVEL_MS + 30_000), *known.job.vertices[1:]]
+    unknown = replace(known, level=replace(known.level, holder=None), flink=replace(known.job, vertices=vertices))
+    parts = presenter_of(unknown).holder(None)
+    said = "Source: orders waits, or always sends its watermark 30s behind what it takes in"
+    assert text_of(lay(parts, 200)).strip() == f"What holds it back is not known: {said}"
+    assert text_of(lay(parts, 100)).strip() == said
 
 
 def test_records_in_flight_blame_no_channel() -> None:
