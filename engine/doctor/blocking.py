@@ -5,6 +5,8 @@ The rules judge groups: with two dead channels, idling one alone frees nothing; 
 
 from itertools import compress
 
+from msgspec import Struct
+
 from ..snapshot import ChannelView, Holder, OpenWindow, WhatIfIdle
 from ..text import formatting as f
 from ..verdict.preview import ProposedSetting, now_gain_ms
@@ -26,29 +28,13 @@ def silent_channels(facts: DiagnosisInput) -> Finding | None:
     What to do: find out why they have no data. If that is normal, set an idle timeout a little longer than their usual
     pause.
     """
-    if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
+    silence = _silence_of(facts)
+    if silence is None:
         return None
-    silent, sending = _split(facts)
-    realigning = [view for view in facts.channels if view.state == "catching_up" and not _is_silent(view, MINUTE)]
-    if not silent or not (sending or realigning):
-        return None
-    level, idle, holder = facts.watermark_ms, facts.settings.idle_after_ms, facts.snapshot.level.holder
-    next_ms = min((ms for view, ms in facts.active if view.channel not in silent), default=None)
-    top_ms = facts.fastest_ms if next_ms is None else next_ms
-    gain_ms = None if level is None or top_ms is None else top_ms - level
-    if next_ms is not None:  # those above it do not hold the watermark back
-        silent = {name: view for name, view in silent.items() if (view.watermark_ms or next_ms - 1) < next_ms}
-        if not silent:
-            return None
-    # Channels with data that hold it back too.
-    at_it = [view.channel for view, ms in facts.active if top_ms is not None and ms <= (level or 0)]
-    lagging = [channel for channel in at_it if channel in sending]
-    waiting = [w for w in facts.snapshot.windows.open if top_ms is not None and w.end_ms - 1 <= top_ms]
-    if not _matters(facts, silent, gain_ms, len(waiting)):
-        return None
-    channels = tuple(silent)
-    held_ms = facts.frozen_ms if holder is None else facts.now_ms - holder.since_ms
-    endless = idle is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
+    silent, gain_ms, waiting, lagging = silence.silent, silence.gain_ms, silence.waiting, silence.lagging
+    channels, holder = tuple(silent), facts.snapshot.level.holder
+    held_ms = facts.frozen_ms if holder is None or facts.now_ms is None else facts.now_ms - holder.since_ms
+    endless = facts.settings.idle_after_ms is None and (gain_ms is None or gain_ms >= facts.scale_ms or bool(waiting))
     # Since the first of them had its last record.
     quiets = (view.quiet_ms for view in silent.values() if view.state != "never_seen")
     quiet_ms = max((ms for ms in quiets if ms is not None), default=None)
@@ -76,6 +62,44 @@ def silent_channels(facts: DiagnosisInput) -> Finding | None:
         blames="never_seen" if never else "quiet",
         windows=len(waiting),
     )
+
+
+class _Silence(Struct, frozen=True):
+    """Channels without data that hold back the watermark, and what that costs."""
+
+    silent: dict[str, ChannelView]
+    """By name, the first that holds it back first."""
+    gain_ms: int | None
+    """The distance to the next channel with data; None: nothing has a watermark yet."""
+    lagging: list[str]
+    """Channels with data that hold it back too."""
+    waiting: list[OpenWindow]
+
+
+def _silence_of(facts: DiagnosisInput) -> _Silence | None:
+    """The channels without data that hold back the watermark while others have data; None: none do, or it costs
+    nothing.
+    """
+    if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
+        return None
+    silent, sending = _split(facts)
+    realigning = any(view.state == "catching_up" and not _is_silent(view, MINUTE) for view in facts.channels)
+    if not silent or not (sending or realigning):
+        return None
+    level = facts.watermark_ms
+    next_ms = min((ms for view, ms in facts.active if view.channel not in silent), default=None)
+    if next_ms is not None:  # those above it do not hold the watermark back
+        silent = {name: view for name, view in silent.items() if (view.watermark_ms or next_ms - 1) < next_ms}
+    top_ms = facts.fastest_ms if next_ms is None else next_ms
+    lagging: list[str] = []
+    waiting: list[OpenWindow] = []
+    if top_ms is not None:
+        lagging = [view.channel for view, ms in facts.active if ms <= (level or 0) and view.channel in sending]
+        waiting = [window for window in facts.snapshot.windows.open if window.end_ms - 1 <= top_ms]
+    gain_ms = None if level is None or top_ms is None else top_ms - level
+    if not silent or not _matters(facts, silent, gain_ms, len(waiting)):
+        return None
+    return _Silence(silent, gain_ms, lagging, waiting)
 
 
 def _held_back(waiting: list[OpenWindow], gain_ms: int | None) -> str:
@@ -194,6 +218,11 @@ def _offer(facts: DiagnosisInput, row: WhatIfIdle) -> Fix:
     )
 
 
+_READ_IN_BALANCE = Fix(
+    "set-max-drift", "Read partitions in balance (--max-drift D): fast ones wait, and the state stays small"
+)
+
+
 @rule("lagging-channels", suppressed_by=("wrong-unit",), accounts_for=("stalled", "slow"))
 def lagging_channels(facts: DiagnosisInput) -> Finding | None:
     """Channels with data are far behind the fastest channel in event time, and the watermark follows the slowest.
@@ -203,29 +232,15 @@ def lagging_channels(facts: DiagnosisInput) -> Finding | None:
     What to do: read them faster if they have a backlog; else look at what their producer sends. For Kafka, --max-drift
     reads partitions in balance.
     """
-    level, behind_ms = facts.snapshot.level, facts.snapshot.level.behind_fastest_ms
-    if facts.ended or not facts.has_valve or behind_ms is None or facts.snapshot.state == "paused":
-        return None
-    least = max(MINUTE, SKEW_TIMES * facts.scale_ms)
     stuck_ms = _stuck_ms(facts)
-    recent = facts.last(MINUTE)
-    far = len(recent) >= 10 and all((point.behind_fastest_ms or 0) >= least for point in recent)
-    if stuck_ms is None and (behind_ms < least or not far):
+    lags = _lags(facts, stuck_ms)
+    if not lags:
         return None
-    silent, _ = _split(facts)
-    fastest, held_ms = facts.fastest_ms or 0, facts.watermark_ms or 0
-    lags = [
-        (view, fastest - ms)
-        for view, ms in facts.active
-        if view.channel not in silent and (fastest - ms >= least or (stuck_ms is not None and ms <= held_ms))
-    ]
-    if not lags or (level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere")):
-        return None  # paused to wait for others, or on time while the fastest is ahead of the clock
-    channels, first, lag = tuple(view.channel for view, _ in lags), lags[0][0], span(lags[0][1])
-    who, name, backlog = names(channels), names(channels[:1]), first.backlog
+    channels, first = tuple(view.channel for view, _ in lags), lags[0][0]
+    name, backlog = names(channels[:1]), first.backlog
     received = None if first.rate is None else f"{name} receives {f.rate(first.rate)} records/s"
-    fixes = (ADD_READERS,) if backlog else ()
-    fixes = (*fixes, check_channels(channels, ("is behind", "are behind")))
+    fixes = (*((ADD_READERS,) if backlog else ()), check_channels(channels, ("is behind", "are behind")))
+    lag = span(lags[0][1])
     if stuck_ms is not None:
         return Finding(
             severity="critical",
@@ -245,12 +260,11 @@ def lagging_channels(facts: DiagnosisInput) -> Finding | None:
         )
     source = facts.snapshot.source
     if source is not None and source.kind == "kafka" and source.max_drift_ms is None:
-        how = "Read partitions in balance (--max-drift D): fast ones wait, and the state stays small"
-        fixes = (Fix("set-max-drift", how), *fixes)
+        fixes = (_READ_IN_BALANCE, *fixes)
     return Finding(
         size=lags[0][1],
         channels=channels,
-        title=f"{who} {verb(channels, 'lags', 'lag')} {lag} behind the fastest channel",
+        title=f"{names(channels)} {verb(channels, 'lags', 'lag')} {lag} behind the fastest channel",
         impact=f"Results come {lag} later than the fastest channel allows",
         cause="The watermark follows the slowest channel with data; what the others have sent stays in state.",
         evidence=[
@@ -262,6 +276,28 @@ def lagging_channels(facts: DiagnosisInput) -> Finding | None:
         screens=("Blockers", "Operators"),
         fixes=fixes,
     )
+
+
+def _lags(facts: DiagnosisInput, stuck_ms: int | None) -> list[tuple[ChannelView, int]]:
+    """The channels with data that are far behind the fastest one, or stall the watermark for `stuck_ms`, each with its
+    distance (ms), the slowest first.
+    """
+    level, behind_ms = facts.snapshot.level, facts.snapshot.level.behind_fastest_ms
+    if facts.ended or not facts.has_valve or behind_ms is None or facts.snapshot.state == "paused":
+        return []
+    if level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere"):
+        return []  # paused to wait for others, or on time while the fastest is ahead of the clock
+    least, recent = max(MINUTE, SKEW_TIMES * facts.scale_ms), facts.last(MINUTE)
+    far = len(recent) >= 10 and all((point.behind_fastest_ms or 0) >= least for point in recent)
+    if stuck_ms is None and (behind_ms < least or not far):
+        return []
+    silent, _ = _split(facts)
+    fastest, held_ms = facts.fastest_ms or 0, facts.watermark_ms or 0
+    return [
+        (view, fastest - ms)
+        for view, ms in facts.active
+        if view.channel not in silent and (fastest - ms >= least or (stuck_ms is not None and ms <= held_ms))
+    ]
 
 
 def _open_windows(facts: DiagnosisInput) -> Text:

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from ..snapshot import ChannelView
+from ..snapshot import ChannelView, OpenWindow
 from ..text import formatting as f
 from ..verdict.history import backlog_at_least
 from .blocking import idle_fix
@@ -26,27 +26,17 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
     record is unread.
     What to do: check the producers. A heartbeat record keeps event time moving while there is no data.
     """
-    snapshot, settings, level = facts.snapshot, facts.settings, facts.watermark_ms
-    if facts.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
-        return None
-    views = [view for view in facts.channels if view.state not in ("never_seen", "finished")]
-    known = [view.quiet_ms for view in views if view.quiet_ms is not None]
-    if not known or len(known) < len(views) or any(view.backlog or view.held_back for view in facts.channels):
-        return None
-    if backlog_at_least(snapshot):  # no reader is known of a partition with records
-        return None
-    idle_after, gain_ms, quiet_ms = settings.idle_after_ms, None, min(known)
-    if facts.has_valve and facts.fastest_ms is not None and level is not None:
-        gain_ms = max(facts.fastest_ms - level, 0)  # if all turn idle, Flink flushes the greatest watermark
+    views, snapshot, level = _all_without_data(facts), facts.snapshot, facts.watermark_ms
+    quiet_ms, idle_after = min((view.quiet_ms or 0 for view in views), default=0), facts.settings.idle_after_ms
     if quiet_ms < (facts.quiet_limit_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)):
         return None
-    stuck = idle_after is None and facts.has_valve and gain_ms is not None and gain_ms >= facts.scale_ms
+    gain_ms = None
+    if facts.has_valve and facts.fastest_ms is not None and level is not None:
+        gain_ms = max(facts.fastest_ms - level, 0)  # if all turn idle, Flink flushes the greatest watermark
+    stuck = idle_after is None and gain_ms is not None and gain_ms >= facts.scale_ms
     if not stuck and not facts.unbounded:
         return None  # a replay: its clock will reach the next record, or the end
-    reach_ms = facts.fastest_ms if idle_after is not None and facts.has_valve else level
-    opened = snapshot.windows.open if facts.unbounded else []
-    # Windows that only new data can close.
-    stranded = [window for window in opened if reach_ms is None or window.end_ms - 1 > reach_ms]
+    stranded = _stranded(facts)
     all_idle = all(view.state == "idle" for view in views)
     what = "stream time" if snapshot.clocks else "watermark"
     impact, cause = f"The {what} waits until new data arrives", f"A {what} advances only with records."
@@ -55,6 +45,7 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
         impact = f"{n(len(stranded), 'window')} ({records}) cannot fire until new data arrives"
     if gain_ms and idle_after is None and not facts.of_flink:
         cause += " Without an idle timeout it stays at the slowest channel."
+    timeout = f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}"
     idle = (idle_fix(facts, {view.channel for view, _ in facts.active}),) if stuck else ()
     return Finding(
         severity="critical" if stuck else "warning" if stranded or idle_after is None else "info",
@@ -65,15 +56,34 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
         cause=cause,
         evidence=[
             f"Newest record of all {n(len(views), 'channel')}: {span(quiet_ms)} ago",
-            None
-            if snapshot.clocks
-            else f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}",
+            None if snapshot.clocks else timeout,
             f"The slowest channel is {span(gain_ms)} behind the fastest" if gain_ms and not all_idle else None,
             _missing(max(window.end_ms for window in stranded), level) if stranded else None,
         ],
         channel=None,
         fixes=(*idle, CHECK_PRODUCERS, SEND_HEARTBEATS),
     )
+
+
+def _all_without_data(facts: DiagnosisInput) -> list[ChannelView]:
+    """The channels that have had data, if it is known of each how long it has had none, and nothing is unread."""
+    is_judged = facts.snapshot.state not in ("paused", "stale", "starting", "failed")
+    if facts.ended or not is_judged or facts.settings.strategy == "none":
+        return []
+    if any(view.backlog or view.held_back for view in facts.channels):
+        return []
+    if backlog_at_least(facts.snapshot):  # no reader is known of a partition with records
+        return []
+    views = [view for view in facts.channels if view.state not in ("never_seen", "finished")]
+    return [] if any(view.quiet_ms is None for view in views) else views
+
+
+def _stranded(facts: DiagnosisInput) -> list[OpenWindow]:
+    """The windows that only new data can close."""
+    turns_idle = facts.settings.idle_after_ms is not None and facts.has_valve
+    reach_ms = facts.fastest_ms if turns_idle else facts.watermark_ms
+    opened = facts.snapshot.windows.open if facts.unbounded else []
+    return [window for window in opened if reach_ms is None or window.end_ms - 1 > reach_ms]
 
 
 def _missing(end_ms: int, level_ms: int | None) -> Text:

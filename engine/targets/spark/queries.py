@@ -160,12 +160,21 @@ class _Run:
         if progress.is_idle:
             self.was_idle(progress.timestamp)
             return
-        at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
+        last = self.run.progress
+        self._report(progress)
+        if last is None or progress.batch > last.batch:  # else it is repeated
+            late_ms = self._late_until(progress, last)
+            self._count(progress, late_ms)
+            self._record(progress, last)
+            self._observe(progress, late_ms)
+
+    def _report(self, progress: BatchProgress) -> None:
+        """Keep the report, which is of the last batch that has ended."""
+        at_ms, running = progress.timestamp_ms, self.run.running
         self._paused(at_ms)
-        last, running, before_ms = self.run.progress, self.run.running, self.run.max_event_ms
         is_real_time = self.run.plan is not None and self.run.plan.real_time_ms is not None
         self._heard(at_ms)
-        self._heard(None if at_ms is None else at_ms + (duration_ms or 0))
+        self._heard(None if at_ms is None else at_ms + (progress.duration_ms or 0))
         self.set(
             progress=_kept(progress),
             name=self.run.name or (one_line(progress.name) if progress.name else None),
@@ -173,44 +182,56 @@ class _Run:
             idle_ms=self.run.last_event_ms if is_real_time and not progress.rows else None,
             running=running if running is not None and running.batch > progress.batch else None,
         )
-        if last is not None and progress.batch <= last.batch:
-            return  # repeated
+
+    def _late_until(self, progress: BatchProgress, last: BatchProgress | None) -> int | None:
+        """The greatest event time behind the watermark that decided which rows of a batch are late, that of the batch
+        before; None: not known.
+        """
         if last is None:
             self.set(first_watermark_ms=progress.watermark_ms)
         first_ms, delay_ms = self.run.first_watermark_ms, self._only_delay_ms()
         # After a restart: the event time that the earlier run's watermark corresponds to under the present delay.
         floor_ms = None if first_ms is None or delay_ms is None else first_ms + delay_ms
-        in_force_ms = max(known(before_ms, floor_ms), default=None)
+        before_ms, self._in_force_ms = self._in_force_ms, max(known(self.run.max_event_ms, floor_ms), default=None)
         # At the start and after a gap the batch before is not known: its watermark was at most this batch's own.
-        is_next = last is not None and progress.batch == last.batch + 1
-        late_ms, self._in_force_ms = self._in_force_ms if is_next else in_force_ms, in_force_ms
+        return before_ms if last is not None and progress.batch == last.batch + 1 else self._in_force_ms
+
+    def _count(self, progress: BatchProgress, late_ms: int | None) -> None:
+        """Count what a new batch dropped, and note the event times that it had."""
         delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
         self._delivered.update(delivered)
-        event_ms = time_ms(progress.event_time.get("max"))
+        event_ms, earliest_ms = time_ms(progress.event_time.get("max")), time_ms(progress.event_time.get("min"))
         if event_ms is not None:
             if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
-            self.set(max_event_ms=max(known(before_ms, event_ms)))
-        earliest_ms = time_ms(progress.event_time.get("min"))
+            self.set(max_event_ms=max(known(self.run.max_event_ms, event_ms)))
         if progress.dropped and earliest_ms is not None and late_ms is not None:
             self.set(dropped_behind_ms=max(late_ms - earliest_ms, self.run.dropped_behind_ms or 0))
         self.set(dropped_at_least=(self.run.dropped_at_least or 0) + progress.dropped)
-        if earliest_ms == late_ms is not None and delay_ms == 0:
+        if earliest_ms == late_ms is not None and self._only_delay_ms() == 0:
             self.set(dropped_at_watermark=(self.run.dropped_at_watermark or 0) + progress.dropped)
-        if at_ms is not None:
-            if last is None:
-                self.set(moved_ms=at_ms)
-            elif progress.watermark_ms != last.watermark_ms:
-                self.set(moved_ms=self._history[-1].begin_ms if self._history else at_ms, unmoved=0)
-            self.set(unmoved=(self.run.unmoved or 0) + (progress.rows > 0))
-            end_ms = at_ms + duration_ms if duration_ms else None
-            self._history.append(RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms))
+
+    def _record(self, progress: BatchProgress, last: BatchProgress | None) -> None:
+        """Add a new batch to the history, and note whether the watermark moved."""
+        at_ms, duration_ms = progress.timestamp_ms, progress.duration_ms
+        if at_ms is None:
+            return
+        if last is None:
+            self.set(moved_ms=at_ms)
+        elif progress.watermark_ms != last.watermark_ms:
+            self.set(moved_ms=self._history[-1].begin_ms if self._history else at_ms, unmoved=0)
+        self.set(unmoved=(self.run.unmoved or 0) + (progress.rows > 0))
+        end_ms = at_ms + duration_ms if duration_ms else None
+        self._history.append(RecordedBatch(progress.batch, at_ms, progress.watermark_ms, end_ms))
+
+    def _observe(self, progress: BatchProgress, late_ms: int | None) -> None:
+        """Apply what the taps observed in a new batch."""
         for tapped in self._inputs.values():
             tapped.begin()
+        clock_ms = UNSET if self._only_delay_ms() is None else late_ms
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
-                clock_ms = UNSET if delay_ms is None else late_ms
-                self._input(name.removeprefix(TAP)).apply(progress.batch, at_ms, observed, clock_ms)
+                self._input(name.removeprefix(TAP)).apply(progress.batch, progress.timestamp_ms, observed, clock_ms)
 
     def was_idle(self, timestamp: str | None) -> None:
         idle_ms = time_ms(timestamp)
