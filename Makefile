@@ -18,7 +18,8 @@ QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix and not hours
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-flink120 quick check lint types fix docs coverage audit gallery gallery-35 gallery-40 bench torture soak pictures tour lock clean
+.PHONY: help demo test test-all test-flink120 test-flink21 test-flink22 quick check lint types fix docs coverage audit \
+	gallery gallery-35 gallery-40 gallery-41 gallery-42 bench torture soak pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
@@ -29,8 +30,8 @@ help:
 	@echo "make docs    the table of imports, the JSON schemas and the manual page, from the code"
 	@echo "make coverage    branch coverage of the tests that need no Spark and no Kafka"
 	@echo "make audit   known vulnerabilities of the locked versions (pip-audit; needs pypi.org)"
-	@echo "make gallery    attach to every job of tests/gallery; gallery-35, gallery-40: under PySpark 3.5, 4.0"
-	@echo "make test-flink120    what needs no splits, against Flink 1.20"
+	@echo "make gallery    attach to every job of tests/gallery; gallery-35, -40, -41, -42: under PySpark 3.5 to 4.2"
+	@echo "make test-flink21    the situations on a real Flink 2.1; test-flink22: 2.2; test-flink120: without splits, 1.20"
 	@echo "make bench   the benchmarks (benchmarks/README.md)"
 	@echo "make torture PART=g    attacks drawn from SEED=… for SECONDS=1200 (docs/reliability.md); ROUND=…: one of them"
 	@echo "                     PART=c ATHERIS=1: guided by coverage, with atheris from pypi.org"
@@ -49,14 +50,18 @@ test: $(VENV)/.installed-dev
 test-all: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && { $(WARM_UP); $(PYTEST) --hypothesis-profile fresh $(ARGS); }
 
-test-flink120: $(VENV)/.installed-dev
-	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/targets/flink/test_situations.py \
-		-k "several_jobs or ended or comes_back" $(ARGS)
+test-flink120: FLINK := 1.20.5
+test-flink120: WITHOUT_SPLITS := -k "several_jobs or ended or comes_back"
+test-flink21: FLINK := 2.1.1
+test-flink22: FLINK := 2.2.1
+test-flink120 test-flink21 test-flink22: $(VENV)/.installed-dev
+	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=$(FLINK) $(BIN)/pytest -n 0 \
+		tests/targets/flink/test_situations.py $(WITHOUT_SPLITS) $(ARGS)
 
 gallery: $(VENV)/.installed-dev
 	@sh .ci/have java && GALLERY=all $(BIN)/pytest tests/gallery -n 0 $(ARGS)
 
-gallery-35 gallery-40: $(VENV)/.installed-dev
+gallery-35 gallery-40 gallery-41 gallery-42: $(VENV)/.installed-dev
 	@sh .ci/have java && .ci/gallery $(@:gallery-%=%) $(BIN)/pytest tests/gallery -n 0 $(ARGS)
 
 check: lint types
