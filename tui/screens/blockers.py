@@ -9,7 +9,7 @@ from ..widgets.rows import Item, heading, more, paragraph, table
 from ..words.channels import reference_ms
 from ..words.operators import Row, Stage, delay_words, held_instance, rows
 from ..words.presenter import presenter_of
-from ..words.spans import Column, Span, cells, fitted, lay, part
+from ..words.spans import Column, Span, cells, fitted, lay, part, value_column
 from ..words.targets import holder_parts
 from ..words.texts import ALL_IDLE, IN_FLIGHT, NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.watermark import channels_known, fact_text, facts_of_plugin
@@ -268,10 +268,8 @@ class OperatorsScreen(DetailScreen):
             Column("input", lambda row: "  " * row.inside + row.name, style=style, sort=lambda row: row.name),
             *([inside] if many else []),
             Column("watermark", time, style=style, sort=lambda row: row.watermark_ms),
-            Column(
-                "behind", lambda row: f.duration(row.behind_ms), rank=1, style=style, sort=lambda row: row.behind_ms
-            ),
-            Column("state", lambda row: row.words, rank=3, style=state, sort=lambda row: row.words),
+            value_column("behind", lambda row: row.behind_ms, f.duration, rank=1, style=style),
+            value_column("state", lambda row: row.words, str, rank=3, style=state),
         )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .spans import Column, Span, clip
+from .spans import Column, Span, clip, value_column
 
 _NO_BOOTSTRAP = "BOOTSTRAP"
 Keyed = tuple[str, LateRecord]
@@ -98,19 +98,19 @@ def columns(snapshot: Snapshot, zone: tzinfo | None) -> Sequence[Column[Keyed]]:
     """The columns of a table of late records."""
     near_ms = reference_ms(snapshot)
 
-    def end(row: Keyed) -> str:
-        return "no window" if row[1].window_end_ms is None else f.near(row[1].window_end_ms, zone, near_ms)
+    def end(end_ms: int | None) -> str:
+        return "no window" if end_ms is None else f.near(end_ms, zone, near_ms)
 
-    def offset(row: Keyed) -> str:
-        return f.UNKNOWN if row[1].offset is None else str(row[1].offset)
+    def offset(offset: int | None) -> str:
+        return f.UNKNOWN if offset is None else str(offset)
 
     return (
         Column("time", lambda row: f.near(row[1].time_ms, zone, near_ms), sort=lambda row: row[1].time_ms),
-        Column("channel", lambda row: f.label(row[1].channel), sort=lambda row: row[1].channel),
-        Column("late by", lambda row: f.duration(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
-        Column("window end", end, rank=2, sort=lambda row: row[1].window_end_ms),
-        Column("offset", offset, rank=1, right=True, sort=lambda row: row[1].offset),
-        Column("batch", lambda row: str(row[1].batch), rank=3, right=True, sort=lambda row: row[1].batch),
+        value_column("channel", lambda row: row[1].channel, f.label),
+        value_column("late by", lambda row: row[1].late_by_ms, f.duration, right=True),
+        value_column("window end", lambda row: row[1].window_end_ms, end, rank=2),
+        value_column("offset", lambda row: row[1].offset, offset, rank=1, right=True),
+        value_column("batch", lambda row: row[1].batch, str, rank=3, right=True),
     )
 
 
