@@ -216,6 +216,5 @@ def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bo
     use_keys(config().keys)
     use_commands(config().commands)
     app.apply_appearance(appearance())
-    if of_fleet:
-        app.return_to_fleet()
+    app.of_fleet = of_fleet
     return app.run()

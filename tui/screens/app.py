@@ -172,7 +172,8 @@ class WmtopApp(BaseApp[Answer]):
         self._start = StartScreen(clock)
         self._main: MainScreen | None = None
         self._first_zone: tzinfo | None = UTC
-        self._of_fleet = False
+        self.of_fleet = False
+        """Whether Esc on the main screen returns to the fleet: `run` then returns "fleet"."""
 
     def apply_appearance(self, appearance: Appearance) -> None:
         """Apply the configured look and keys; call it before `run`."""
@@ -184,12 +185,8 @@ class WmtopApp(BaseApp[Answer]):
         if self._main is not None:
             self._main.shown.look(zone=self._first_zone)
 
-    def return_to_fleet(self) -> None:
-        """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
-        self._of_fleet = True
-
     def leave_target(self) -> None:
-        if self._of_fleet:
+        if self.of_fleet:
             self.exit("fleet")
 
     def get_default_screen(self) -> Screen[Any]:

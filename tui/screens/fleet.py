@@ -118,10 +118,10 @@ class FleetScreen(PromptScreen):
         elif row is not None:
             app_of(self).exit(row.target)
 
-    def action_sort(self, step: int = 1) -> None:
+    def action_sort(self) -> None:
         """Sort by the next column."""
         titles = list(words.SORTS)
-        self._sort, self._reverse = titles[(titles.index(self._sort) + step) % len(titles)], False
+        self._sort, self._reverse = titles[(titles.index(self._sort) + 1) % len(titles)], False
         self.show()
 
     def action_reverse(self) -> None:
@@ -146,10 +146,9 @@ class FleetScreen(PromptScreen):
 
     def on_sorted_by(self, event: SortedBy) -> None:
         title = event.title if event.title in words.SORTS else words.LAST
-        if title in words.SORTS:
-            self._reverse = not self._reverse if title == self._sort else False
-            self._sort = title
-            self.show()
+        self._reverse = title == self._sort and not self._reverse
+        self._sort = title
+        self.show()
 
 
 class Holds(Protocol):

@@ -31,9 +31,11 @@ from ..words.windows import (
     closing,
     fired_words,
     kept_until_ms,
+    key_of,
     pace,
     waits_for,
     waits_within,
+    window_counts,
     window_groups,
 )
 from .target_screen import DetailScreen
@@ -165,12 +167,6 @@ class WindowScreen(DetailScreen):
         )
 
 
-def key_of(window: OpenWindow | FiredWindow) -> str:
-    """The key of a window, open or fired."""
-    operator = f" {window.operator}" if isinstance(window, OpenWindow) and window.operator is not None else ""
-    return f"{window.start_ms} {window.end_ms}{operator}"
-
-
 def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     """The window with that key: open, else fired."""
     windows = snapshot.windows
@@ -212,17 +208,12 @@ class WindowsScreen(DetailScreen):
         self._explain()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        windows = snapshot.windows
         if snapshot.clocks:
             return [(f"  {f.counted(len(waiting_items(snapshot, None)), 'task')} whose tumbling windows wait", "dim")]
-        figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
-        known = [(number, word) for number, word in figures if number is not None]
-        if not known:
-            return [(f"  {f.ELSEWHERE}", "dim")]
         out: list[Span] = []
-        for number, word in known:
+        for number, word in window_counts(snapshot):
             out += [(" · " if out else "  ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
-        return out
+        return out or [(f"  {f.ELSEWHERE}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if snapshot.clocks:
