@@ -6,8 +6,9 @@ from functools import partial
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, heading, more, paragraph, table
+from ..words.barrel import instance_around
 from ..words.channels import reference_ms
-from ..words.operators import Row, Stage, delay_words, held_instance, rows
+from ..words.operators import Row, Stage, delay_words, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Column, Span, cells, fitted, lay, part, value_column
 from ..words.targets import holder_parts
@@ -192,7 +193,7 @@ class OperatorsScreen(DetailScreen):
 
     def _walk(self, upstream: str) -> None:
         """Put the cursor on the cause that holds back the watermark; a channel's instance is opened first."""
-        if upstream not in self._rows and (inside := held_instance(self.snapshot, upstream)) is not None:
+        if upstream not in self._rows and (inside := instance_around(self.snapshot, upstream)) is not None:
             self._toggle(inside)
         self.sheet.go_to(upstream)
 

@@ -19,12 +19,12 @@ from ..widgets.rows import Item, Sheet, SortedBy, heading, paragraph, wrapped
 from ..words import chain as chain_words
 from ..words import fleet as words
 from ..words.fleet import FleetRow
-from ..words.keys import chosen_keys, hint
+from ..words.keys import hint
 from ..words.main_screen import Shown
 from ..words.spans import Column, Span, clip, part, row_line, title_at, titles_line
 from ..words.texts import Appearance, TableRecords
 from ..words.user_commands import command_hints
-from .app import bind_user_commands, run_user_command
+from .app import run_user_command, use_appearance
 from .base_app import BaseApp, PromptScreen, app_of
 from .help import Commands, HelpScreen, commands
 from .target_screen import TargetScreen
@@ -284,10 +284,7 @@ class FleetApp(BaseApp[str]):
     ) -> None:
         super().__init__(preferences_file)
         self._engine_name = "fleet"
-        if appearance.theme is not None:
-            self.theme = f"wmtop-{appearance.theme}"
-        self.set_keymap(chosen_keys())
-        bind_user_commands(self)
+        use_appearance(self, appearance)
         self._fleet = FleetScreen(rows, appearance.refresh_ms / 1_000, selected)
         self._chain = partial(ChainScreen, chain, appearance, holds)
         self._on_chain = on_chain
