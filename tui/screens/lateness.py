@@ -421,7 +421,7 @@ class WhoIsLateScreen(DetailScreen):
         return [(f"  {f.count(column.late)} late records, {f.share_of(column.late, column.records)}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        return late.legend() if snapshot.own.explain else ()
+        return late.LEGEND if snapshot.own.explain else ()
 
     def records(self) -> TableRecords:
         return TableRecords("explain", self.snapshot.own.explain or [])

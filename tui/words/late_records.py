@@ -138,6 +138,8 @@ _VALUE_NUMBERS = 34
 _MIN_BAR = 8
 _OTHERS, _OTHERS_ALONE = 5, 3
 """How many values that are not late more often are shown: below one that is, and if there is none."""
+LEGEND: Sequence[Span] = (("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim"))
+"""The meaning of the bars."""
 
 
 class ValueFacts(Struct, frozen=True):
@@ -226,8 +228,3 @@ def _bar(what: str, cells: int, count: str, part: float | None, width: int, styl
 
 def _value_name(width: int) -> int:
     return max(_VALUE_NAME[0], min(_VALUE_NAME[1], width - _VALUE_NUMBERS - _MIN_BAR - 20))
-
-
-def legend() -> Sequence[Span]:
-    """The meaning of the bars."""
-    return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]
