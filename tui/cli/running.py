@@ -176,11 +176,8 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
 def _lines_of_job(job: "Published") -> list[str]:
     """The running and the failed queries of a job, a line each, with `gone` where its process has ended."""
     said = job.publication
-    silent = (
-        ""
-        if said.written_ms is None
-        else f": last report {duration(max(time.time_ns() // 1_000_000 - said.written_ms, 0))} ago"
-    )
+    age_ms = None if said.written_ms is None else max(time.time_ns() // 1_000_000 - said.written_ms, 0)
+    silent = "" if age_ms is None else f": last report {duration(age_ms)} ago"
     where = f"{said.app}, process {said.pid}{'' if said.alive else f', gone{silent}'}"
     last = {run.id: run for run in said.queries}.values()
     shown = [run for run in last if not run.ended or run.error] or list(said.queries[-1:])

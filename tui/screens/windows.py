@@ -272,9 +272,8 @@ class WindowsScreen(DetailScreen):
         inside = {key_of(window) for group in grouped.values() for window in group.windows}
         rows = [window for group in groups for window in group.windows]
         items: list[Item] = []
-        for item in table(
-            columns, rows, key_of, details=partial(_details, inside), name=self._times, opens=self._opens
-        ):
+        details = partial(_details, inside)
+        for item in table(columns, rows, key_of, details=details, name=self._times, opens=self._opens):
             if item.key in grouped:
                 items.append(Item((partial(group_line, grouped[item.key]),)))
             items.append(item)

@@ -187,11 +187,9 @@ def column_line(column: ExplainedColumn, width: int) -> list[Span]:
 def late_cells(facts: ValueFacts) -> tuple[str, ...]:
     """The same as cells: the value, its late and all records with their shares, and the lift."""
     value, about = facts.value, "≈" if facts.approximate else ""
-    late, every = (
-        f"{f.count(value.late)}, {f.share(facts.of_late)}",
-        f"{f.count(value.records)}, {f.share(facts.of_all)}",
-    )
-    return f.label(value.value), late, about + every, _lift(value)
+    late = f"{f.count(value.late)}, {f.share(facts.of_late)}"
+    every = f"{about}{f.count(value.records)}, {f.share(facts.of_all)}"
+    return f.label(value.value), late, every, _lift(value)
 
 
 def _lift(value: ExplainedValue) -> str:
