@@ -14,7 +14,7 @@ from wmtop.tui.cli.targets import Look
 from wmtop.tui.words.check import CheckInput, facts_of, lines
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.history import alert_text, event_words
-from wmtop.tui.words.metrics import all_metrics
+from wmtop.tui.words.metrics import ALL_METRICS
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.recent import Recent
 from wmtop.tui.words.spans import lay
@@ -75,7 +75,7 @@ def _report(given: CheckInput) -> str:
 
 
 def _exported(given: CheckInput) -> None:
-    samples = {metric.name: dict(metric.take(given)) for metric in all_metrics()}
+    samples = {metric.name: dict(metric.take(given)) for metric in ALL_METRICS}
     verdict, holder = given.snapshot.verdict, given.snapshot.level.holder
     assert [labels for labels, value in samples["verdict"].items() if value] == [(given.verdict,)]
     if verdict.verdict == "stalled" and verdict.age_ms is not None:

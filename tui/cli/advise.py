@@ -39,11 +39,6 @@ DEFAULT_FOR_MS = 10_000
 _CAUSE = ("column", "value", "late", "late_share", "share", "lift", "also")
 
 
-def _horizon(text: str) -> int:
-    """A horizon in ms; -1: all."""
-    return -1 if text == "all" else parse_duration(text)
-
-
 @with_target_options("query")
 def advise(
     target: Annotated[str, target_argument("a run, a recording, a tapped query, or what 'wmtop attach' takes")],
@@ -51,7 +46,12 @@ def advise(
         float, option("Q", "the share on time (99.9%)", "--target", parse=parse_share, show_default=False)
     ] = 0.999,
     horizon: Annotated[
-        int | None, option("D|all", "of the records of the last D: 15m, 1h, 24h (as needed)", parse=_horizon)
+        int | None,
+        option(
+            "D|all",
+            "of the records of the last D: 15m, 1h, 24h (as needed)",
+            parse=lambda text: -1 if text == "all" else parse_duration(text),
+        ),
     ] = None,
     at: AtTime = None,
     look_for: Annotated[int, duration_option("how long to wait (10s)", "--for")] = DEFAULT_FOR_MS,

@@ -40,7 +40,7 @@ class FleetCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The families, with a sample for each value that is known."""
-        families = {each.name: Metric(table.PREFIX + each.name, each.help, each.kind) for each in table.all_metrics()}
+        families = {each.name: Metric(table.PREFIX + each.name, each.help, each.kind) for each in table.ALL_METRICS}
         for watch in self._watcher.watches():
             for metric, own, value in self._samples(watch):
                 family = families[metric.name]

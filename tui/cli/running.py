@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a tap, or the screen, is imported by the command that uses 
     from ...engine.targets.spark.reports import Published
     from ..screens.app import SnapshotClient as StreamClient
     from ..screens.app import WmtopApp
+    from ..screens.start import Answer
 
     class Feed(StreamClient, Protocol):
         """A stream for a screen."""
@@ -36,7 +37,6 @@ if TYPE_CHECKING:  # a tap, or the screen, is imported by the command that uses 
         read_only: bool
 
 
-Answer = Literal["stop", "leave", "fleet"]
 RunName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=run_names, help="as 'wmtop runs' lists it")]
 PUBLISHED = "published queries: wmtop attach NAME"
 _MAX_LISTED = 20
@@ -176,11 +176,8 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
 def _lines_of_job(job: "Published") -> list[str]:
     """The running and the failed queries of a job, a line each, with `gone` where its process has ended."""
     said = job.publication
-    silent = (
-        ""
-        if said.written_ms is None
-        else f": last report {duration(max(time.time_ns() // 1_000_000 - said.written_ms, 0))} ago"
-    )
+    age_ms = None if said.written_ms is None else max(time.time_ns() // 1_000_000 - said.written_ms, 0)
+    silent = "" if age_ms is None else f": last report {duration(age_ms)} ago"
     where = f"{said.app}, process {said.pid}{'' if said.alive else f', gone{silent}'}"
     last = {run.id: run for run in said.queries}.values()
     shown = [run for run in last if not run.ended or run.error] or list(said.queries[-1:])
@@ -195,7 +192,7 @@ def _lines_of_job(job: "Published") -> list[str]:
     return lines
 
 
-def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> Answer:
+def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> "Answer":
     """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
     with loading():
         from ..screens.app import WmtopApp
@@ -207,7 +204,7 @@ def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_
     return show_app(app, read_only=client.read_only, of_fleet=of_fleet) or "leave"
 
 
-def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bool) -> Answer | None:
+def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bool) -> "Answer | None":
     """Show a screen as it is configured, without the keys that may not be used here; returns what it ends with."""
     from ..screens.base_app import denied_to, preferences_file
 
@@ -216,6 +213,5 @@ def show_app(app_of: Callable[..., "WmtopApp"], *, read_only: bool, of_fleet: bo
     use_keys(config().keys)
     use_commands(config().commands)
     app.apply_appearance(appearance())
-    if of_fleet:
-        app.return_to_fleet()
+    app.of_fleet = of_fleet
     return app.run()

@@ -248,17 +248,9 @@ class ReplayBar(Vertical):
     def show(self, number: int, playing: bool, zone: tzinfo | None) -> None:
         """Show the position at snapshot `number`."""
         self._timeline.show((number, zone))
-        marks = [hint("mark-next")] if self._has_marks else []
-        self._keys.show(
-            [
-                hint("play", "pause" if playing else None),
-                hint("step-forward"),
-                hint("faster"),
-                hint("scrub-forward"),
-                *marks,
-                hint("go-to"),
-            ]
-        )
+        marks = ["mark-next"] if self._has_marks else []
+        keys = map(hint, ("step-forward", "faster", "scrub-forward", *marks, "go-to"))
+        self._keys.show([hint("play", "pause" if playing else None), *keys])
         mark = self._timeline.mark_here()
         if mark is not None:
             sign, style = SIGNS[mark.kind]

@@ -69,8 +69,11 @@ def notification(title: str, text: str, variables: Mapping[str, str] = environ) 
     return "".join(sequences)
 
 
-def bind_user_commands(app: App[Any]) -> None:
-    """Give the app the keys of the configuration's programs."""
+def use_appearance(app: BaseApp[Any], appearance: Appearance) -> None:
+    """Give the app the configured theme, keys and programs on keys, before it runs."""
+    if appearance.theme is not None:
+        app.theme = f"wmtop-{appearance.theme}"
+    app.set_keymap(chosen_keys())
     for name, command in user_commands().items():
         app.bind(command.key, f"user_command('{name}')", description=command.about or name)
 
@@ -172,24 +175,17 @@ class WmtopApp(BaseApp[Answer]):
         self._start = StartScreen(clock)
         self._main: MainScreen | None = None
         self._first_zone: tzinfo | None = UTC
-        self._of_fleet = False
+        self.of_fleet = False
+        """Whether Esc on the main screen returns to the fleet: `run` then returns "fleet"."""
 
     def apply_appearance(self, appearance: Appearance) -> None:
-        """Apply the configured look and keys; call it before `run`."""
-        if appearance.theme is not None:
-            self.theme = f"wmtop-{appearance.theme}"
+        use_appearance(self, appearance)
         self._first_zone = None if appearance.zone == "local" else UTC
-        self.set_keymap(chosen_keys())
-        bind_user_commands(self)
         if self._main is not None:
             self._main.shown.look(zone=self._first_zone)
 
-    def return_to_fleet(self) -> None:
-        """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
-        self._of_fleet = True
-
     def leave_target(self) -> None:
-        if self._of_fleet:
+        if self.of_fleet:
             self.exit("fleet")
 
     def get_default_screen(self) -> Screen[Any]:

@@ -6,10 +6,11 @@ from functools import partial
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..widgets.rows import Item, heading, more, paragraph, table
+from ..words.barrel import instance_around
 from ..words.channels import reference_ms
-from ..words.operators import Row, Stage, delay_words, held_instance, rows
+from ..words.operators import Row, Stage, delay_words, rows
 from ..words.presenter import presenter_of
-from ..words.spans import Column, Span, cells, fitted, lay, part
+from ..words.spans import Column, Span, cells, fitted, lay, part, value_column
 from ..words.targets import holder_parts
 from ..words.texts import ALL_IDLE, IN_FLIGHT, NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.watermark import channels_known, fact_text, facts_of_plugin
@@ -192,7 +193,7 @@ class OperatorsScreen(DetailScreen):
 
     def _walk(self, upstream: str) -> None:
         """Put the cursor on the cause that holds back the watermark; a channel's instance is opened first."""
-        if upstream not in self._rows and (inside := held_instance(self.snapshot, upstream)) is not None:
+        if upstream not in self._rows and (inside := instance_around(self.snapshot, upstream)) is not None:
             self._toggle(inside)
         self.sheet.go_to(upstream)
 
@@ -268,10 +269,8 @@ class OperatorsScreen(DetailScreen):
             Column("input", lambda row: "  " * row.inside + row.name, style=style, sort=lambda row: row.name),
             *([inside] if many else []),
             Column("watermark", time, style=style, sort=lambda row: row.watermark_ms),
-            Column(
-                "behind", lambda row: f.duration(row.behind_ms), rank=1, style=style, sort=lambda row: row.behind_ms
-            ),
-            Column("state", lambda row: row.words, rank=3, style=state, sort=lambda row: row.words),
+            value_column("behind", lambda row: row.behind_ms, f.duration, rank=1, style=style),
+            value_column("state", lambda row: row.words, str, rank=3, style=state),
         )
 
 

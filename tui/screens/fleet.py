@@ -19,12 +19,12 @@ from ..widgets.rows import Item, Sheet, SortedBy, heading, paragraph, wrapped
 from ..words import chain as chain_words
 from ..words import fleet as words
 from ..words.fleet import FleetRow
-from ..words.keys import chosen_keys, hint
+from ..words.keys import hint
 from ..words.main_screen import Shown
 from ..words.spans import Column, Span, clip, part, row_line, title_at, titles_line
 from ..words.texts import Appearance, TableRecords
 from ..words.user_commands import command_hints
-from .app import bind_user_commands, run_user_command
+from .app import run_user_command, use_appearance
 from .base_app import BaseApp, PromptScreen, app_of
 from .help import Commands, HelpScreen, commands
 from .target_screen import TargetScreen
@@ -118,10 +118,10 @@ class FleetScreen(PromptScreen):
         elif row is not None:
             app_of(self).exit(row.target)
 
-    def action_sort(self, step: int = 1) -> None:
+    def action_sort(self) -> None:
         """Sort by the next column."""
         titles = list(words.SORTS)
-        self._sort, self._reverse = titles[(titles.index(self._sort) + step) % len(titles)], False
+        self._sort, self._reverse = titles[(titles.index(self._sort) + 1) % len(titles)], False
         self.show()
 
     def action_reverse(self) -> None:
@@ -146,10 +146,9 @@ class FleetScreen(PromptScreen):
 
     def on_sorted_by(self, event: SortedBy) -> None:
         title = event.title if event.title in words.SORTS else words.LAST
-        if title in words.SORTS:
-            self._reverse = not self._reverse if title == self._sort else False
-            self._sort = title
-            self.show()
+        self._reverse = title == self._sort and not self._reverse
+        self._sort = title
+        self.show()
 
 
 class Holds(Protocol):
@@ -285,10 +284,7 @@ class FleetApp(BaseApp[str]):
     ) -> None:
         super().__init__(preferences_file)
         self._engine_name = "fleet"
-        if appearance.theme is not None:
-            self.theme = f"wmtop-{appearance.theme}"
-        self.set_keymap(chosen_keys())
-        bind_user_commands(self)
+        use_appearance(self, appearance)
         self._fleet = FleetScreen(rows, appearance.refresh_ms / 1_000, selected)
         self._chain = partial(ChainScreen, chain, appearance, holds)
         self._on_chain = on_chain

@@ -14,7 +14,7 @@ from ..widgets.rows import Item, Sheet, heading, paragraph, table
 from ..words.barrel import channel_named
 from ..words.history import ALERTED, EventWords, Hold, brief_ms, change_words, event_time, event_words, moment_of
 from ..words.presenter import presenter_of
-from ..words.spans import Column, Span, fitted
+from ..words.spans import Column, Span, fitted, value_column
 from ..words.texts import MOMENT_SHOWN, SETTINGS_CHANGED, TableRecords
 from .base_app import app_of
 from .target_screen import DetailScreen
@@ -101,28 +101,19 @@ class HistoryScreen(DetailScreen):
         def style(hold: Hold) -> str:
             return "holder" if hold is now else "text"
 
+        def at_most(lag_ms: int | None) -> str:
+            return f.UNKNOWN if lag_ms is None else f"≤{f.duration(lag_ms)}"
+
+        def why(hold: Hold, room: int) -> list[Span]:
+            return [(_why(hold, room), "text")]
+
         return (
-            Column("since", lambda hold: self._time(hold.since_ms), sort=lambda hold: hold.since_ms),
+            value_column("since", lambda hold: hold.since_ms, self._time),
             Column("channel", lambda hold: f.label(hold.channel or ""), style=style, sort=lambda hold: hold.channel),
             Column("held", held, right=True, style=style, sort=held_ms),
-            Column(
-                "moved",
-                lambda hold: f.signed(_moved(hold)),
-                rank=2,
-                right=True,
-                style=lambda hold: "level",
-                sort=_moved,
-            ),
-            Column(
-                "lag",
-                lambda hold: f.UNKNOWN if hold.lag_ms is None else f"≤{f.duration(hold.lag_ms)}",
-                rank=3,
-                right=True,
-                sort=lambda hold: hold.lag_ms,
-            ),
-            Column(
-                "why", lambda hold: _why(hold, 0), rank=1, most=60, draw=lambda hold, room: [(_why(hold, room), "text")]
-            ),
+            value_column("moved", _moved, f.signed, rank=2, right=True, style=lambda hold: "level"),
+            value_column("lag", lambda hold: hold.lag_ms, at_most, rank=3, right=True),
+            Column("why", lambda hold: _why(hold, 0), rank=1, most=60, draw=why),
         )
 
     def _time(self, ms: int | None) -> str:

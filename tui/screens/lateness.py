@@ -206,10 +206,8 @@ class LatenessScreen(DetailScreen):
 
     def action_recommended(self) -> None:
         """Put the cursor on the recommended lateness."""
-        if (
-            self._curve(self.snapshot) is not None
-            and (value := self._recommended(self.snapshot).lateness_ms) is not None
-        ):
+        curve, value = self._curve(self.snapshot), self._recommended(self.snapshot).lateness_ms
+        if curve is not None and value is not None:
             self._put(value)
 
     def action_channel(self, step: int) -> None:
@@ -421,7 +419,7 @@ class WhoIsLateScreen(DetailScreen):
         return [(f"  {f.count(column.late)} late records, {f.share_of(column.late, column.records)}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        return late.legend() if snapshot.own.explain else ()
+        return late.LEGEND if snapshot.own.explain else ()
 
     def records(self) -> TableRecords:
         return TableRecords("explain", self.snapshot.own.explain or [])

@@ -27,7 +27,7 @@ from ..words.recent import Recent
 from ..words.spans import Top
 from ..words.texts import Chosen, TableRecords, filter_of
 from ..words.watermark import kind_words
-from ..words.windows import WindowGroup
+from ..words.windows import WindowGroup, key_of
 from .base_app import allowed, app_of, has_widgets
 from .target_screen import DetailScreen, TargetScreen, loaded
 
@@ -266,8 +266,6 @@ class MainScreen(TargetScreen):
         if group is None or len(group.windows) > 1:
             self.action_detail("Windows")
         else:
-            from .windows import key_of
-
             self.open_window(key_of(group.first))
 
     def action_back(self) -> None:

@@ -92,7 +92,7 @@ class TargetScreen(PromptScreen):
         self._open(loaded("channel:ChannelScreen"))
 
     def open_window(self, key: str) -> None:
-        """Open a window's page; `key` as of `windows.key_of`."""
+        """Open a window's page; `key` as of `key_of`."""
         app_of(self).push_screen(loaded("windows:WindowScreen")(self.shown, self._denied, key))
 
     def _open(self, kind: type[Any]) -> None:

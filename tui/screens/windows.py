@@ -22,7 +22,7 @@ from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
-from ..words.spans import Column, Span, cells
+from ..words.spans import Column, Span, cells, value_column
 from ..words.texts import TableRecords
 from ..words.windows import (
     Closing,
@@ -31,9 +31,11 @@ from ..words.windows import (
     closing,
     fired_words,
     kept_until_ms,
+    key_of,
     pace,
     waits_for,
     waits_within,
+    window_counts,
     window_groups,
 )
 from .target_screen import DetailScreen
@@ -157,18 +159,12 @@ class WindowScreen(DetailScreen):
             return "holder" if view.channel == held else "text"
 
         return (
-            Column("short of its end", lambda view: f.label(view.channel), style=style, sort=lambda view: view.channel),
+            value_column("short of its end", lambda view: view.channel, f.label, style=style),
             Column("watermark", time, rank=3, sort=lambda view: view.watermark_ms),
-            Column("short", lambda view: f.duration(short_ms(view)), rank=1, right=True, sort=short_ms),
-            Column("quiet", lambda view: f.duration(view.quiet_ms), rank=4, sort=lambda view: view.quiet_ms),
+            value_column("short", short_ms, f.duration, rank=1, right=True),
+            value_column("quiet", lambda view: view.quiet_ms, f.duration, rank=4),
             Column("state", lambda view: "HOLDS" if view.channel == held else STATES[view.state], rank=2, style=style),
         )
-
-
-def key_of(window: OpenWindow | FiredWindow) -> str:
-    """The key of a window, open or fired."""
-    operator = f" {window.operator}" if isinstance(window, OpenWindow) and window.operator is not None else ""
-    return f"{window.start_ms} {window.end_ms}{operator}"
 
 
 def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
@@ -212,17 +208,12 @@ class WindowsScreen(DetailScreen):
         self._explain()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        windows = snapshot.windows
         if snapshot.clocks:
             return [(f"  {f.counted(len(waiting_items(snapshot, None)), 'task')} whose tumbling windows wait", "dim")]
-        figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
-        known = [(number, word) for number, word in figures if number is not None]
-        if not known:
-            return [(f"  {f.ELSEWHERE}", "dim")]
         out: list[Span] = []
-        for number, word in known:
+        for number, word in window_counts(snapshot):
             out += [(" · " if out else "  ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
-        return out
+        return out or [(f"  {f.ELSEWHERE}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if snapshot.clocks:
@@ -281,9 +272,8 @@ class WindowsScreen(DetailScreen):
         inside = {key_of(window) for group in grouped.values() for window in group.windows}
         rows = [window for group in groups for window in group.windows]
         items: list[Item] = []
-        for item in table(
-            columns, rows, key_of, details=partial(_details, inside), name=self._times, opens=self._opens
-        ):
+        details = partial(_details, inside)
+        for item in table(columns, rows, key_of, details=details, name=self._times, opens=self._opens):
             if item.key in grouped:
                 items.append(Item((partial(group_line, grouped[item.key]),)))
             items.append(item)
@@ -304,8 +294,7 @@ class WindowsScreen(DetailScreen):
         least, most = _BAR
         return (
             Column("open", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
-            Column("rows", lambda window: f.count(window.records), rank=3, right=True,
-                   sort=lambda window: window.records),
+            value_column("rows", lambda window: window.records, f.count, rank=3, right=True),
             Column("", lambda window: "", rank=4, cells=least, most=most, draw=bar),
             Column("short", short, rank=2, right=True, sort=lambda window: window.short_ms),
             Column("closes", lambda window: closes[key_of(window)].brief, rank=1, style=style,
@@ -333,16 +322,13 @@ class WindowsScreen(DetailScreen):
 
         return (
             Column("fired", self._times, style=lambda window: "strong", sort=lambda window: window.start_ms),
-            Column("rows", lambda window: f.count(window.records), rank=4, right=True,
-                   sort=lambda window: window.records),
+            value_column("rows", lambda window: window.records, f.count, rank=4, right=True),
             Column("fired at", fired, rank=2, sort=lambda window: window.fired_ms),
-            Column("after end", lambda window: f.duration(_after(window)), rank=1, right=True, sort=_after),
-            Column("late firings", lambda window: f.count(window.late_firings), rank=6, right=True,
-                   style=lambda window: "text" if window.late_firings else "dim",
-                   sort=lambda window: window.late_firings),
-            Column("late drops", lambda window: f.count(window.late_drops), rank=3, right=True,
-                   style=lambda window: "stale" if window.late_drops else "dim",
-                   sort=lambda window: window.late_drops),
+            value_column("after end", _after, f.duration, rank=1, right=True),
+            value_column("late firings", lambda window: window.late_firings, f.count, rank=6, right=True,
+                         style=lambda window: "text" if window.late_firings else "dim"),
+            value_column("late drops", lambda window: window.late_drops, f.count, rank=3, right=True,
+                         style=lambda window: "stale" if window.late_drops else "dim"),
             Column("until", until, rank=5, style=lambda window: "dim" if until(window) == "closed" else "text"),
         )  # fmt: skip
 

@@ -255,11 +255,8 @@ class Barrel(Canvas[Sequence[Stave]]):
         if folded:
             room = (far.left - 1 if far.staves else width) - cols.fold_left
             out = f", {self._folded.left_out:,} left out ({PATTERNS['idle']})" if self._folded.left_out else ""
-            texts = (
-                f"+{folded:,}, {cols.per_cell} a cell{out}",
-                f"+{folded:,}, {cols.per_cell} a cell",
-                f"+{folded:,}",
-            )
+            each = f"+{folded:,}, {cols.per_cell} a cell"
+            texts = (f"{each}{out}", each, f"+{folded:,}")
             text = next((text for text in texts if len(text) <= room), "")
             found.append((cols.fold_left, text, "selected" if selected in self._folded.keys else "dim"))
         if far.staves:

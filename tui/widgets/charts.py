@@ -226,10 +226,8 @@ class HeatMap(Canvas[Sequence[Moment]]):
         lines += [[(" " * (names + 2) + axis, "dim")], *([] for _ in range(rows - len(lines)))]
         rest = len(entries) - len(drawn)
         more = [part((f"+{rest:,} {NOT_DRAWN}", "dim"), rank=2, gap="  ")] if rest else []
-        return [
-            *lines,
-            lay([part((" behind the fastest:", "dim"), rank=1), part(*_legend(most), gap=""), *more], width),
-        ]
+        legend = [part((" behind the fastest:", "dim"), rank=1), part(*_legend(most), gap=""), *more]
+        return [*lines, lay(legend, width)]
 
     def _empty(self) -> str:
         snapshot = self._shown.snapshot
@@ -390,12 +388,8 @@ class HolderLanes(Canvas[HolderSpan]):
             shades = "".join(_HELD_SHADES[min(1 + int(part * 4), 4) if part > 0 else 0] for part in held_parts)
             part = f.share(min(total.held_ms / whole, 1.0))
             said = f"{f.pad(f.duration(total.held_ms), 6, right=True)} {f.pad(part, 7, right=True)} {total.times:>3,}×"
-            spans: list[Span] = [
-                (f" {f.pad(f.label(total.channel, names), names)} ", words),
-                ("│", "frame"),
-                (shades, style),
-            ]
-            lines.append(clip([*spans, ("│", "frame"), (said, "dim")], width))
+            name: Span = (f" {f.pad(f.label(total.channel, names), names)} ", words)
+            lines.append(clip([name, ("│", "frame"), (shades, style), ("│", "frame"), (said, "dim")], width))
         rest, room = len(channels) - len(kept), max(room, 0)
         axis = times_below(held.first_ms, held.last_ms, room, held.zone).ljust(room)
         more = f"and {rest:,} more" if rest > 0 else ""

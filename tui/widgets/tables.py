@@ -17,7 +17,7 @@ from ..words.presenter import presenter_of
 from ..words.spans import Column, Span, cells, laid, row_line, text_of, title_at, titles_line
 from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, is_close, unclosed_words
-from ..words.windows import WindowGroup, taking_part, waits_within, window_groups
+from ..words.windows import WindowGroup, key_of, taking_part, waits_within, window_counts, window_groups
 from .canvas import Picked
 from .clocks import waiting_items
 from .lines import Heading
@@ -299,7 +299,10 @@ class WindowTable(Sheet):
             max((cell_len(self._ends(group)) for group in self._groups), default=0),
             max((cell_len(f.count(group.records)) for group in self._groups), default=0),
         )
-        items = [Item((partial(self._fill, group), partial(self._waits, group)), _key(group)) for group in self._groups]
+        items = [
+            Item((partial(self._fill, group), partial(self._waits, group)), key_of(group.first))
+            for group in self._groups
+        ]
         items = items or waiting_items(snapshot, self._shown.view.zone)
         if not items:
             empty = NO_WINDOW_MATCHES if filtered else presenter_of(snapshot).no("windows")
@@ -311,7 +314,7 @@ class WindowTable(Sheet):
     @property
     def chosen(self) -> WindowGroup | None:
         """The selected windows; the first ones until others are selected."""
-        return next((group for group in self._groups if _key(group) == self.cursor), None)
+        return next((group for group in self._groups if key_of(group.first) == self.cursor), None)
 
     def heading(self, *, focused: bool) -> Heading:
         """The title, as wide as the table: the counts, or the filter."""
@@ -322,8 +325,7 @@ class WindowTable(Sheet):
             left = len(matching_windows(snapshot, view))
             return Heading(start, [*title, *view.windows_pattern.spans(left, len(windows.open), 12)])
         roomy = width >= 44
-        figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
-        known = [figure for figure in figures if figure[0] is not None]
+        known = window_counts(snapshot)
         title.append((" ─" if roomy and known else "", "frame"))
         for place, (number, word) in enumerate(known):
             gap = " · " if place and roomy else " "
@@ -373,10 +375,6 @@ class WindowTable(Sheet):
         texts = (f" ({missing} of event time short)" if count == 1 else "", f" ({missing} short)")
         short = next((text for text in texts if text and len(text) <= room), "") if missing is not None else ""
         return [(head, "dim"), (who, "holder"), (short, "dim")]
-
-
-def _key(group: WindowGroup) -> str:
-    return f"{group.first.start_ms} {group.first.end_ms} {group.first.operator or ''}"
 
 
 def matching_windows(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:

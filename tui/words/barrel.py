@@ -251,10 +251,14 @@ def fastest_view(snapshot: Snapshot) -> ChannelView | None:
 def holding_instance(snapshot: Snapshot) -> str | None:
     """The instance that holds back the watermark: the holder itself, or its instance."""
     holder = snapshot.level.holder
-    if holder is None:
-        return None
-    inside = (view.channel for view in snapshot.instances or () if view.instance == holder.instance)
-    return holder.channel if holder.instance is None else next(inside, holder.channel)
+    inside = (view.channel for view in snapshot.instances or () if holder and view.instance == holder.instance)
+    return None if holder is None else next(inside, holder.channel)
+
+
+def instance_around(snapshot: Snapshot, channel: str | None) -> str | None:
+    """The source instance that a channel is in, by its name as a stave."""
+    number = next((view.instance for view in snapshot.channels if view.channel == channel), None)
+    return next((view.channel for view in snapshot.instances or () if view.instance == number), None)
 
 
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:

@@ -13,7 +13,7 @@ from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import name
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
-from .barrel import Kind, Stave, channel_named, holding, holding_instance, kind_of, rank, under_one_clock
+from .barrel import Kind, Stave, holding, holding_instance, instance_around, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
 from .texts import Filter
@@ -169,11 +169,8 @@ def preview_of(snapshot: Snapshot, proposed: ProposedSetting | None) -> Preview 
 
 def stave_of(snapshot: Snapshot, view: View) -> str | None:
     """The stave of the selected channel: its own, or its instance's."""
-    if snapshot.instances is None or view.inside is not None:
-        return view.selected
-    selected = channel_named(snapshot, view.selected)
-    instance = None if selected is None else selected.instance
-    return next((i.channel for i in snapshot.instances if i.instance == instance), None)
+    is_own = snapshot.instances is None or view.inside is not None
+    return view.selected if is_own else instance_around(snapshot, view.selected)
 
 
 def reference_ms(snapshot: Snapshot) -> int | None:

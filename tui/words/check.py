@@ -410,12 +410,8 @@ def lines(result: Checked) -> Iterator[str]:
     """A target in full: verdict, condition, findings."""
     read = f"  ({f.clean(result.read)})" if result.read else ""
     yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}{read}"
-    if result.met is not None:
-        yield f"  true: {result.met}"
-    if result.not_met is not None:
-        yield f"  false: {result.not_met}"
-    if result.not_known is not None:
-        yield f"  not known from this target: {result.not_known}"
+    outcomes = (("true", result.met), ("false", result.not_met), ("not known from this target", result.not_known))
+    yield from (f"  {head}: {words}" for head, words in outcomes if words is not None)
     for finding in result.findings:
         yield f"  {finding.severity}: {finding.title}"
         yield f"    {finding.cause}"

@@ -341,9 +341,8 @@ def _words(event: Event) -> EventWords:
     if isinstance(event, DelayChanged):
         delay = f"watermark delay {f.setting(event.now_delay_ms)}, was {f.setting(event.before_ms)}"
         return EventWords("=", "setting", "accent", delay)
-    if isinstance(event, Noted):
-        return EventWords("i", "source", "text", note_text(event.note))
-    return EventWords(" ", event.code, "text")
+    assert isinstance(event, Noted)
+    return EventWords("i", "source", "text", note_text(event.note))
 
 
 def event_time(event: Event, zone: tzinfo | None, near_ms: int | None) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
-from .spans import Column, Span, clip
+from .spans import Column, Span, clip, value_column
 
 _NO_BOOTSTRAP = "BOOTSTRAP"
 Keyed = tuple[str, LateRecord]
@@ -98,19 +98,19 @@ def columns(snapshot: Snapshot, zone: tzinfo | None) -> Sequence[Column[Keyed]]:
     """The columns of a table of late records."""
     near_ms = reference_ms(snapshot)
 
-    def end(row: Keyed) -> str:
-        return "no window" if row[1].window_end_ms is None else f.near(row[1].window_end_ms, zone, near_ms)
+    def end(end_ms: int | None) -> str:
+        return "no window" if end_ms is None else f.near(end_ms, zone, near_ms)
 
-    def offset(row: Keyed) -> str:
-        return f.UNKNOWN if row[1].offset is None else str(row[1].offset)
+    def offset(offset: int | None) -> str:
+        return f.UNKNOWN if offset is None else str(offset)
 
     return (
         Column("time", lambda row: f.near(row[1].time_ms, zone, near_ms), sort=lambda row: row[1].time_ms),
-        Column("channel", lambda row: f.label(row[1].channel), sort=lambda row: row[1].channel),
-        Column("late by", lambda row: f.duration(row[1].late_by_ms), right=True, sort=lambda row: row[1].late_by_ms),
-        Column("window end", end, rank=2, sort=lambda row: row[1].window_end_ms),
-        Column("offset", offset, rank=1, right=True, sort=lambda row: row[1].offset),
-        Column("batch", lambda row: str(row[1].batch), rank=3, right=True, sort=lambda row: row[1].batch),
+        value_column("channel", lambda row: row[1].channel, f.label),
+        value_column("late by", lambda row: row[1].late_by_ms, f.duration, right=True),
+        value_column("window end", lambda row: row[1].window_end_ms, end, rank=2),
+        value_column("offset", lambda row: row[1].offset, offset, rank=1, right=True),
+        value_column("batch", lambda row: row[1].batch, str, rank=3, right=True),
     )
 
 
@@ -138,6 +138,8 @@ _VALUE_NUMBERS = 34
 _MIN_BAR = 8
 _OTHERS, _OTHERS_ALONE = 5, 3
 """How many values that are not late more often are shown: below one that is, and if there is none."""
+LEGEND: Sequence[Span] = (("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim"))
+"""The meaning of the bars."""
 
 
 class ValueFacts(Struct, frozen=True):
@@ -185,11 +187,9 @@ def column_line(column: ExplainedColumn, width: int) -> list[Span]:
 def late_cells(facts: ValueFacts) -> tuple[str, ...]:
     """The same as cells: the value, its late and all records with their shares, and the lift."""
     value, about = facts.value, "≈" if facts.approximate else ""
-    late, every = (
-        f"{f.count(value.late)}, {f.share(facts.of_late)}",
-        f"{f.count(value.records)}, {f.share(facts.of_all)}",
-    )
-    return f.label(value.value), late, about + every, _lift(value)
+    late = f"{f.count(value.late)}, {f.share(facts.of_late)}"
+    every = f"{about}{f.count(value.records)}, {f.share(facts.of_all)}"
+    return f.label(value.value), late, every, _lift(value)
 
 
 def _lift(value: ExplainedValue) -> str:
@@ -226,8 +226,3 @@ def _bar(what: str, cells: int, count: str, part: float | None, width: int, styl
 
 def _value_name(width: int) -> int:
     return max(_VALUE_NAME[0], min(_VALUE_NAME[1], width - _VALUE_NUMBERS - _MIN_BAR - 20))
-
-
-def legend() -> Sequence[Span]:
-    """The meaning of the bars."""
-    return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]

@@ -195,16 +195,8 @@ FURTHER_ALERTS = (
 )  # fmt: skip
 
 
-def all_metrics() -> Sequence[Metric]:
-    """Every metric that is exported."""
-    return (*OF_EVERY_TARGET, *METRICS)
-
-
-def alerts() -> list[Alert]:
-    """All alert rules."""
-    return [*(metric.alert for metric in all_metrics() if metric.alert is not None), *FURTHER_ALERTS]
-
-
+ALL_METRICS = (*OF_EVERY_TARGET, *METRICS)
+ALERTS = (*(metric.alert for metric in ALL_METRICS if metric.alert is not None), *FURTHER_ALERTS)
 _UNITS = {"seconds": "s", "ratio": "percentunit", "records": "short", "": "short"}
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
@@ -212,7 +204,7 @@ _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
 
 def dashboard() -> str:
     """The dashboard as JSON, for import into Grafana."""
-    shown = [metric for metric in all_metrics() if metric.panel is not None]
+    shown = [metric for metric in ALL_METRICS if metric.panel is not None]
     content: dict[str, Any] = {
         "title": "wmtop: stream watermarks",
         "uid": "wmtop",
@@ -252,7 +244,7 @@ def alert_rules() -> str:
           severity: {alert.severity}
         annotations:
           summary: {json.dumps(alert.summary)}"""
-        for alert in alerts()
+        for alert in ALERTS
     )
 
 

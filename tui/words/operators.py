@@ -189,12 +189,6 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
     return Stage("windows", None, what, why=why, instead=instead)
 
 
-def held_instance(snapshot: Snapshot, channel: str) -> str | None:
-    """The row of the instance that a channel is in."""
-    number = next((view.instance for view in snapshot.channels if view.channel == channel), None)
-    return next((view.channel for view in snapshot.instances or () if view.instance == number), None)
-
-
 def gap(before: int | None, after: int | None) -> int | None:
     """How far `after` is behind `before` (ms)."""
     return None if before is None or after is None else before - after

@@ -58,15 +58,14 @@ _STEPS_MS = (
 Preview = LatenessPreview | IdlePreview
 
 
-def untunable(strategy: StrategyName) -> str:
-    """Why a strategy has no lateness to tune, in one line."""
-    return {
-        "monotonous": "monotonous: records are taken to be in order, so there is no lateness to tune",
-        "punctuated": "punctuated: marker records set the watermark, so there is no lateness to tune",
-        "source": "source: the source sends its own watermarks, so there is no lateness to tune",
-        "none": "none: there is no watermark before the end of the stream, so there is no lateness to tune",
-        "custom": "custom: the job's own generator decides, so there is no lateness to tune from here",
-    }.get(strategy, f"{strategy} has no lateness to tune")
+UNTUNABLE: dict[StrategyName, str] = {
+    "monotonous": "monotonous: records are taken to be in order, so there is no lateness to tune",
+    "punctuated": "punctuated: marker records set the watermark, so there is no lateness to tune",
+    "source": "source: the source sends its own watermarks, so there is no lateness to tune",
+    "none": "none: there is no watermark before the end of the stream, so there is no lateness to tune",
+    "custom": "custom: the job's own generator decides, so there is no lateness to tune from here",
+}
+"""Why a strategy that is not in `TUNABLE` has no lateness to tune, in one line."""
 
 
 def step_lateness(snapshot: Snapshot, lateness_ms: int, direction: int) -> int | None:

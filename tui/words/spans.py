@@ -252,6 +252,7 @@ def _last_word_end(text: str, width: int) -> int:
 
 
 Row = TypeVar("Row")
+Value = TypeVar("Value")
 _GAP = 2
 
 
@@ -270,6 +271,14 @@ class Column(Struct, Generic[Row], frozen=True):
     """Draws a cell of that many cells; None: the text."""
     sort: Callable[[Row], Any] | None = None
     """The value that a click on the title sorts by, None last; without it the column does not sort."""
+
+
+def value_column(
+    title: str, value: Callable[[Row], Value], words: Callable[[Value], str],
+    *, rank: int = 0, right: bool = False, style: Callable[[Row], str] = lambda row: "text",
+) -> Column[Row]:  # fmt: skip
+    """A column of values, in words, which also sort it."""
+    return Column(title, lambda row: words(value(row)), rank, right, style, sort=value)
 
 
 def sized(columns: Iterable[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:

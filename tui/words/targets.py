@@ -12,7 +12,7 @@ from ...engine.verdict.history import HistoryPoint
 from .barrel import holding
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
-from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
+from .preview import UNTUNABLE, IdlePreview, LatenessPreview, Preview, late_at
 from .progress import Cells, Chart, charts
 from .spans import Part, Span, part
 from .texts import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
@@ -61,7 +61,7 @@ class Presenter:
     def untunable(self) -> str | None:
         """Why there is no lateness to change; None: there is. Only some strategies have one."""
         settings = self._snapshot.settings
-        return None if settings.tunable else untunable(settings.strategy)
+        return None if settings.tunable else UNTUNABLE[settings.strategy]
 
     def no(self, what: What) -> str:
         """The text instead of what is missing; `judgement`: what the doctor cannot judge from here, empty: nothing."""

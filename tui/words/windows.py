@@ -52,6 +52,19 @@ class WindowGroup(Struct, frozen=True):
         return sum(known) if len(known) == len(self.windows) else None
 
 
+def key_of(window: OpenWindow | FiredWindow) -> str:
+    """The key of a window, open or fired."""
+    operator = f" {window.operator}" if isinstance(window, OpenWindow) and window.operator is not None else ""
+    return f"{window.start_ms} {window.end_ms}{operator}"
+
+
+def window_counts(snapshot: Snapshot) -> list[tuple[int, str]]:
+    """How many windows are open, have fired and fired late, as far as known."""
+    windows = snapshot.windows
+    counts = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
+    return [(number, word) for number, word in counts if number is not None]
+
+
 def window_groups(opened: Sequence[OpenWindow]) -> list[WindowGroup]:
     """The open windows, grouped by the channels they wait for; separate if those are not known."""
 

@@ -118,7 +118,7 @@ def test_the_player_shows_the_staircase_and_follows_each_step(recording: Path, s
                 await pilot.pause()
                 assert isinstance(app.screen, TargetChainScreen)
                 assert "lost in enrich" in shown_text(app)
-                app.return_to_fleet()
+                app.of_fleet = True
                 await pilot.press("escape")
                 await pilot.pause()
                 assert app.return_value == "fleet"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from wmtop.engine.snapshot import LateRecord, Snapshot, SourceView
 from wmtop.tui.screens.lateness import LateRecordsScreen
-from wmtop.tui.screens.windows import key_of
+from wmtop.tui.words.windows import key_of
 
 from ..canned import HOUR, LEVEL, MINUTE, NOON, live, reported
 from ..drive import Driven, drive

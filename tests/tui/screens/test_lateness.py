@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from wmtop.tui.screens.lateness import LatenessScreen
 from wmtop.tui.widgets.lateness_plot import LatenessPlot
 from wmtop.tui.words.presenter import presenter_of
-from wmtop.tui.words.preview import untunable
+from wmtop.tui.words.preview import UNTUNABLE
 from wmtop.tui.words.texts import ALL_SO_FAR, NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS, SHARE_BEHIND, SINCE_START
 
 from .. import canned
@@ -199,6 +199,6 @@ def test_lateness_empty_or_unknown_says_which() -> None:
         await it.says(presenter_of(canned.attached()).no("lateness"), "#plot")
         marked = live(settings=replace(SETTINGS, strategy="punctuated", lateness_ms=None), whatif=None)
         await it.push(marked)
-        await it.says(untunable("punctuated"), "#plot")
+        await it.says(UNTUNABLE["punctuated"], "#plot")
 
     drive(scenario, *reported(canned.empty()))

@@ -73,6 +73,7 @@ def test_a_click_selects_too() -> None:
         await it.pilot.click(Barrel, offset=(1 + labels.index("UA"), 8))
         await it.says("─  UA ", "#top")
         await it.pilot.resize_terminal(200, 50)
+        await it.says("sort", "KeyLine")  # the wider footer has room for it
         keys = it.said("KeyLine")
         await it.pilot.click("KeyLine", offset=(keys.index("sort"), 0))
         await it.says("sort: rate", "#middle")

@@ -1,8 +1,10 @@
 """Previews are pure functions of the snapshot."""
 
+from typing import get_args
+
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Totals, WhatIf, WhatIfIdle
-from wmtop.engine.watermarks.settings import Settings, Tumbling
+from wmtop.engine.watermarks.settings import TUNABLE, Settings, StrategyName, Tumbling
 from wmtop.tui.words import preview
 from wmtop.tui.words.preview import Range, delay_change, from_start_parts, preview_title, share_range
 
@@ -105,8 +107,8 @@ def test_a_preview_says_what_it_answers() -> None:
 
 
 def test_every_strategy_without_lateness_says_why_in_one_line() -> None:
-    for strategy in ("monotonous", "punctuated", "source", "none", "custom"):
-        text = preview.untunable(strategy)
+    assert {*preview.UNTUNABLE, *TUNABLE} == {*get_args(StrategyName)}
+    for strategy, text in preview.UNTUNABLE.items():
         assert text.startswith(strategy)
         assert "\n" not in text
 

@@ -282,7 +282,7 @@ def test_channels_are_bounded_and_the_rest_is_other() -> None:
 
 
 def test_names_follow_prometheus_rules() -> None:
-    for metric in metrics.all_metrics():
+    for metric in metrics.ALL_METRICS:
         assert re.fullmatch(r"wmtop_[a-z][a-z_]*", metric.series)
         assert metric.help.endswith(".")
         assert metric.series.endswith("_total") == (metric.kind == "counter")
@@ -290,10 +290,10 @@ def test_names_follow_prometheus_rules() -> None:
 
 
 def test_dashboard_and_rules_ask_for_metrics_that_there_are() -> None:
-    series = {metric.series for metric in metrics.all_metrics()}
-    asked = [query_of(metric) for metric in metrics.all_metrics()] + [alert.expr for alert in metrics.alerts()]
+    series = {metric.series for metric in metrics.ALL_METRICS}
+    asked = [query_of(metric) for metric in metrics.ALL_METRICS] + [alert.expr for alert in metrics.ALERTS]
     assert set(re.findall(r"wmtop_\w+", " ".join(asked))) <= series
-    assert alert_rules().count("- alert:") == len({alert.name for alert in metrics.alerts()})
+    assert alert_rules().count("- alert:") == len({alert.name for alert in metrics.ALERTS})
     assert '"panels"' in dashboard()
 
 

@@ -48,7 +48,7 @@ async def opened_from(watcher: Watcher) -> str | None:
 
 
 async def look_and_go_back(app: WmtopApp, batch: int | None, then: Callable[["Pilot[Any]"], Any]) -> str | None:
-    app.return_to_fleet()
+    app.of_fleet = True
     async with app.run_test(size=(120, 36)) as pilot:
         await soon(lambda: app._snapshot is not None and app._snapshot.batch == batch, pilot)
         await then(pilot)
