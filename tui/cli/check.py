@@ -364,7 +364,7 @@ class Lines:
         self._heard_s, self._is_silent = clock.monotonic(), False
         if state == self._state and not was_silent and wall_ms - self._printed_ms < self._every_ms:
             return False
-        line = verdict_line(snapshot, given.findings, lost=look.lost, headline=next(iter(titles.values()), None))
+        line = verdict_line(snapshot, given.findings, lost=look.lost)
         parts = [line, f"held back by {holder}" if holder is not None and holder not in line else ""]
         parts += [*(f"new: {titles[code]}" for code in titles if code not in self._titles)]
         parts += [f"over: {title}" for code, title in self._titles.items() if code not in titles]

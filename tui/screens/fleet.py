@@ -145,10 +145,10 @@ class FleetScreen(PromptScreen):
         return TableRecords("targets", self.query_one(FleetTable).rows)
 
     def on_sorted_by(self, event: SortedBy) -> None:
-        title = event.title if event.title in words.SORTS else words.LAST
-        self._reverse = title == self._sort and not self._reverse
-        self._sort = title
-        self.show()
+        if event.title in words.SORTS:
+            self._reverse = event.title == self._sort and not self._reverse
+            self._sort = event.title
+            self.show()
 
 
 class Holds(Protocol):

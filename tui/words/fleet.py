@@ -188,12 +188,8 @@ def _age(row: FleetRow) -> str:
     return f.duration(None if row.age_ms is None else row.age_ms // f.SECOND * f.SECOND)
 
 
-LAST = "held back by"
-"""The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
-that is unknown."""
-
-
-def _last(row: FleetRow, room: int) -> list[Span]:
+def _holder(row: FleetRow, room: int) -> list[Span]:
+    """Which channel holds the watermark back, or why that is unknown, in the width that remains."""
     if row.reason:
         return [(fitted(f.clean(row.reason), room), "stale" if row.lost else "text")]
     return [] if row.held_back_by is None else [(f.cut(shown_name(row.held_back_by), room), "holder")]
@@ -210,7 +206,7 @@ COLUMNS: tuple[Column[FleetRow], ...] = (
     Column("findings", _findings, rank=1, right=True,
            style=lambda row: "bad" if (row.findings or {}).get("critical") else "text", cells=9),
     Column("age", _age, rank=6, right=True, style=lambda row: "dim", cells=6),
-    Column(LAST, lambda row: "", cells=24, most=400, draw=_last),
+    Column("held back by", lambda row: "", cells=24, most=400, draw=_holder),
 )  # fmt: skip
 
 

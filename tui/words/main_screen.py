@@ -178,7 +178,6 @@ class Shown:
                 silent_ms=self.silent_ms,
                 key=hint("verdict-fix").keys,
                 zone=zone,
-                headline=self.findings[0].title if self.findings else None,
             ),
             watermark_line=WatermarkLine(words.watermark(zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),

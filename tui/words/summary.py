@@ -301,8 +301,7 @@ def _text(text: str) -> str:
 
 def judged_line(snapshot: Snapshot) -> str:
     """The verdict, with what is wrong, in a line."""
-    findings = diagnose(snapshot, ())
-    return verdict_line(snapshot, findings, headline=findings[0].title if findings else None)
+    return verdict_line(snapshot, diagnose(snapshot, ()))
 
 
 def summary(snapshot: Snapshot) -> str:

@@ -101,16 +101,15 @@ def verdict_parts(
     lost: str | None = None,
     silent_ms: int | None = None,
     key: str | None = None,
-    headline: str | None = None,
     zone: tzinfo | None = None,
 ) -> list[Part]:
-    """The verdict's line: word, age, reason, what waits, fix (`key` previews it); `headline` is the first finding."""
+    """The verdict's line: word, age, reason with the first finding, what waits, fix (`key` previews it)."""
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
     style = style_of(verdict.verdict, {found.severity for found in findings})
     age = age_words(verdict) if verdict.verdict in ("stalled", "waiting") else None
     parts = [part((f" ● {WORDS[verdict.verdict]}", style), *([(f" {age}", style)] if age else []))]
     text_style = "text" if style in (STYLES["moving"], STYLES["ended"]) else style
-    reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
+    reasons, headline = _reason(snapshot, verdict, findings, silent_ms), findings[0].title if findings else None
     blamed, who = verdict.verdict in ("stalled", "slow"), _blamed(snapshot, findings)
     critical = None if headline is None or headline in reasons or findings[0].severity != "critical" else headline
     if critical is not None and not blamed:
@@ -172,15 +171,10 @@ def usually(verdict: Verdict) -> str | None:
 
 
 def verdict_line(
-    snapshot: Snapshot,
-    findings: Sequence[Finding] = (),
-    *,
-    lost: str | None = None,
-    headline: str | None = None,
-    zone: tzinfo | None = None,
+    snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: str | None = None, zone: tzinfo | None = None
 ) -> str:
     """The verdict as a line of plain text, for the command line."""
-    parts = verdict_parts(snapshot, findings, lost=lost, headline=headline, zone=zone)
+    parts = verdict_parts(snapshot, findings, lost=lost, zone=zone)
     return "".join(text for text, _ in lay(parts, 10_000)).strip(" ●")
 
 
@@ -269,17 +263,15 @@ def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
     return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _reason(
-    snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None, headline: str | None
-) -> list[str]:
+def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None) -> list[str]:
     """The reasons, the most important first."""
-    reason, critical = verdict.reason, bool(findings) and findings[0].severity == "critical"
+    reason, first = verdict.reason, findings[0] if findings else None
     found = _blamed(snapshot, findings)
     who = None if found is None else found.words
-    if headline is not None and findings and _says_who(findings[0]):
-        who = headline
+    if first is not None and _says_who(first):
+        who = first.title
     if verdict.verdict == "moving":
-        return _moving(snapshot, verdict, headline if critical else None)
+        return _moving(snapshot, verdict, first.title if first is not None and first.severity == "critical" else None)
     if verdict.verdict == "slow":
         lost = f"falls behind the clock by {f.duration(lost_an_hour(verdict))} an hour"
         return [lost] if who is None else [lost, who]
@@ -288,12 +280,12 @@ def _reason(
     if verdict.verdict == "stalled":
         if who is not None:
             return [who]
-        if headline and findings and findings[0].code != "watermark-stalled" and accounts_for(findings[0], "stalled"):
-            return [headline]
+        if first is not None and first.code != "watermark-stalled" and accounts_for(first, "stalled"):
+            return [first.title]
         if reason.code == "unread_records":
             return [f"{f.counted(reason.records, 'record')} unread"]
         return [AS_A_WHOLE]
-    accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
+    accounted = first.title if first is not None and accounts_for(first, "unknown") else None
     if reason.code == "engine_lost":
         gone = "the engine is gone, this is its last snapshot"
         if silent_ms is not None and silent_ms >= f.SECOND:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.doctor import diagnose, explain
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import KafkaStreams, Snapshot
 from wmtop.engine.verdict.history import VerdictChanged, history_point
 from wmtop.tui.words.check import CheckInput, facts_of, reason_of
@@ -21,9 +21,7 @@ from ..attached import MINUTE, NOW, streams
 
 
 def line(snapshot: Snapshot, width: int = 200) -> str:
-    findings = diagnose(snapshot, ())
-    headline = explain(findings[0], snapshot, None).title if findings else None
-    return "".join(text for text, _ in lay(verdict_parts(snapshot, findings, key="v", headline=headline), width))
+    return "".join(text for text, _ in lay(verdict_parts(snapshot, diagnose(snapshot, ()), key="v"), width))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

@@ -130,14 +130,14 @@ SILENT = problem("silent-channels", "warning", channels=("AS",), size=1, blames=
 
 
 def test_a_finding_beside_a_good_verdict_is_named() -> None:
-    parts = v.verdict_parts(judged("moving"), [SILENT, SILENT], headline="p1 is an hour ahead")
+    parts = v.verdict_parts(judged("moving"), [replace(SILENT, title="p1 is an hour ahead"), SILENT])
     line = "".join(run for run, _ in lay(parts, 200))
     assert "43m behind fastest · p1 is an hour ahead · 2 findings" in line
 
 
 def test_a_critical_finding_comes_first_whatever_the_verdict() -> None:
-    critical = replace(SILENT, severity="critical")
-    parts = v.verdict_parts(judged("moving"), [critical], headline="p1 is an hour ahead")
+    critical = replace(SILENT, severity="critical", title="p1 is an hour ahead")
+    parts = v.verdict_parts(judged("moving"), [critical])
     assert "MOVING  p1 is an hour ahead" in "".join(run for run, _ in lay(parts, 40))
 
 
@@ -183,14 +183,14 @@ def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
 def test_the_headline_of_a_critical_finding_is_in_the_line_whatever_the_word() -> None:
     lost, blocks = problem("future-timestamps", "critical"), problem("silent-channels", "critical", channels=("F9",))
     for name in ("moving", "slow", "stalled", "waiting", "unknown"):
-        assert "x is ahead" in v.verdict_line(judged(name), [replace(lost, title="x is ahead")], headline="x is ahead")
-    line = v.verdict_line(judged("stalled", blockers=QUIET[:1]), [blocks], headline="x blocks it")
+        assert "x is ahead" in v.verdict_line(judged(name), [replace(lost, title="x is ahead")])
+    line = v.verdict_line(judged("stalled", blockers=QUIET[:1]), [replace(blocks, title="x blocks it")])
     assert "x blocks it" not in line  # the blame says so in other words
 
 
 def test_a_long_headline_is_shown_without_its_cause_rather_than_not_at_all() -> None:
     title = "c08204, c00958, c03681 and 90 more channels hold back the watermark: no data for up to 3m40s"
-    parts = v.verdict_parts(judged("moving"), [problem("silent-channels", "warning")], key="v", headline=title)
+    parts = v.verdict_parts(judged("moving"), [replace(SILENT, title=title)], key="v")
     line = "".join(span for span, _ in lay(parts, 120))
     assert title.partition(":")[0] in line
     assert "no data" not in line
@@ -238,9 +238,9 @@ def test_an_attached_query_that_was_stopped_keeps_its_windows() -> None:
 def test_a_stalled_query_s_line_says_what_its_first_finding_explains() -> None:
     """And not how many records its last batches have not read yet."""
     stalled = judged("stalled", Reason("unread_records", records=10), blockers=[], channels=[])
-    holds = problem("input-holds-back")
+    holds = replace(problem("input-holds-back"), title="The input of ts holds back the watermark")
     assert "10 records" in v.verdict_line(stalled)
-    line = v.verdict_line(stalled, [holds], headline="The input of ts holds back the watermark")
+    line = v.verdict_line(stalled, [holds])
     assert "The input of ts holds back the watermark" in line
     assert "10 records" not in line
 
@@ -251,7 +251,7 @@ def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
     assert snapshot is not None
     findings = stream.findings(lost="killed")
     assert [one.code for one in findings] == ["engine-failed", "silent-channels"]
-    parts = v.verdict_parts(snapshot, findings, lost="killed", silent_ms=17_000, headline="The engine has stopped")
+    parts = v.verdict_parts(snapshot, findings, lost="killed", silent_ms=17_000)
     line = "".join(run for run, _ in lay(parts, 200))
     assert "UNKNOWN  The engine has stopped · no snapshot for 17s · 2 findings" in line
     assert line.count("The engine has stopped") == 1
@@ -333,8 +333,8 @@ def test_what_has_been_watched_for_too_short_a_time_is_said_in_whole_words_at_an
 
 def test_sixty_columns_have_room_for_the_age_beside_a_critical_finding() -> None:
     verdict = Verdict("moving", NOW, age_ms=36 * MINUTE, pace_ms=59 * MINUTE, reason=Reason("advancing"))
-    found = problem("lateness-too-small", severity="critical")
-    parts = v.verdict_parts(judged("moving", verdict=verdict), [found], headline="Lateness is too small")
+    found = replace(problem("lateness-too-small", severity="critical"), title="Lateness is too small")
+    parts = v.verdict_parts(judged("moving", verdict=verdict), [found])
     assert "".join(run for run, _ in lay(parts, 60)).strip() == ("● MOVING  Lateness is too small · advanced 36m ago")
 
 
