@@ -203,13 +203,10 @@ def chain_of(stations: Sequence[Station]) -> Chain:
             hops[place] = replace(hops[place], inputs=[writer], edge="guessed")
             if writer == chain.way[-1]:  # perhaps the way continues
                 chain = replace(chain, behind_at_least=chain.behind_ms is not None)
-    return replace(chain, verdict=_worst(nodes[order[number]].verdict for number in chain.joined))
-
-
-def _worst(verdicts: Iterable[Verdict | None]) -> Verdict:
-    """A hop behind one that is stalled gets no records, so its own verdict alone may sound harmless."""
-    known = [verdict for verdict in verdicts if verdict is not None]
-    return min(known, key=lambda one: WORST_FIRST.index(one.verdict), default=Verdict())
+    # The worst: a hop behind one that is stalled gets no records, so its own verdict alone may sound harmless.
+    verdicts = [verdict for number in chain.joined if (verdict := nodes[order[number]].verdict) is not None]
+    worst = min(verdicts, key=lambda one: WORST_FIRST.index(one.verdict), default=Verdict())
+    return replace(chain, verdict=worst)
 
 
 _Node = tuple[HopKind, str]
