@@ -228,8 +228,8 @@ def build_session(
         context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
         session = SparkSession.builder.getOrCreate()
         take_calls(context._gateway)  # pyright: ignore[reportPrivateUsage]
-        # Else Hadoop's local file system, of which a JVM has one, writes a file of checksums beside each file, and forks
-        # a `chmod` for either: 12 ms a batch of a query.
+        # Else Hadoop's local file system, of which a JVM has one, writes checksums into a file beside each, and forks
+        # a `chmod` for either file: 12 ms a batch of a query.
         hadoop: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # pyright: ignore
         hadoop.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # pyright: ignore
     except BaseException as error:  # also a signal that stops the start
