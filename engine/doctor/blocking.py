@@ -77,9 +77,7 @@ class _Silence(Struct, frozen=True):
 
 
 def _silence_of(facts: DiagnosisInput) -> _Silence | None:
-    """The channels without data that hold back the watermark while others have data; None: none do, or it costs
-    nothing.
-    """
+    """Channels without data that hold back the watermark while others have data; None: none do, or it costs nothing."""
     if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
         return None
     silent, sending = _split(facts)

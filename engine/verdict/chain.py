@@ -27,9 +27,7 @@ Place = tuple[str, str | None]
 
 
 class Clusters:
-    """The clusters of a pipeline: the id that Kafka gives one says which it is, however it is addressed, else its
-    addresses do.
-    """
+    """The clusters of a pipeline: the id that Kafka gives one identifies it, whatever its addresses; else these do."""
 
     def __init__(self, known: Iterable[tuple[str | None, str | None]]) -> None:
         """`known`: the addresses of each cluster that is configured, and its id; None: not known."""

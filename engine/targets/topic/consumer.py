@@ -101,8 +101,9 @@ class TopicWatch(Target[TopicFacts]):
         """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
         if facts.ids != self._facts.ids or _has_gone_back(self._facts, facts):
             self._reset(facts)
-        unread = self._unread(facts)
-        self._pass_time(now_ms, unread)
+        unread, since = self._unread(facts), self._monitor.now_ms
+        if since is not None and now_ms > since:  # a partition with unread records is slow, not quiet
+            self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
         if facts is not self._facts:
             self._take(facts, now_ms)
         self._monitor.tick_until(now_ms)
@@ -142,12 +143,6 @@ class TopicWatch(Target[TopicFacts]):
         self._facts = TopicFacts(ids=facts.ids)
         self._advance: dict[str, int] = {}
         self._batch = 0
-
-    def _pass_time(self, now_ms: int, unread: Unread) -> None:
-        """A partition with unread records is slow, not quiet."""
-        since = self._monitor.now_ms
-        if since is not None and now_ms > since:
-            self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
 
     def _take(self, facts: TopicFacts, now_ms: int) -> None:
         """Let the monitor see all changes since the last facts."""
