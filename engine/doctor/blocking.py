@@ -77,9 +77,7 @@ class _Silence(Struct, frozen=True):
 
 
 def _silence_of(facts: DiagnosisInput) -> _Silence | None:
-    """The channels without data that hold back the watermark while others have data; None: none do, or it costs
-    nothing.
-    """
+    """Channels without data that hold back the watermark while others have data; None: none do, or it costs nothing."""
     if facts.ended or not facts.has_valve or facts.now_ms is None or facts.snapshot.state == "paused":
         return None
     silent, sending = _split(facts)
@@ -185,33 +183,23 @@ def idle_fix(facts: DiagnosisInput, silent: set[str], gain_ms: int | None = None
         return gained > 0 and (row.holder not in silent or (gain_ms is not None and gained >= NEARLY * gain_ms))
 
     rows = snapshot.whatif_idle or ()
-    kept = [row for row in rows if offered is not None and row.idle_after_ms == offered.value_ms]
-    if offered is not None and kept and offered.gives(snapshot, _gain(facts, kept[0]) or 0):
-        return _offer(facts, kept[0])
+    kept = next((_offer(facts, row) for row in rows if offered and row.idle_after_ms == offered.value_ms), None)
+    if offered is not None and kept is not None and offered.gives(snapshot, kept.gains_ms or 0):
+        return kept
     longest_first = sorted(filter(frees, rows), key=lambda row: -(row.idle_after_ms or 0))
     if not longest_first:
         return change_idle_timeout(snapshot, "add" if facts.settings.idle_after_ms is None else "shorten")
     # Set from the start it may have freed what it does not free now.
-    frees_now = (row for row in longest_first if (_gain(facts, row) or 0) > 0)
-    return _offer(facts, next(frees_now, longest_first[0]))
-
-
-def _gain(facts: DiagnosisInput, row: WhatIfIdle) -> int | None:
-    """What the watermark would gain at the next emit; where that is not known, had it been set from the start."""
-    gain_ms = now_gain_ms(facts.snapshot, ProposedSetting(True, row.idle_after_ms))
-    return _from_start(facts, row) if gain_ms is None else gain_ms
-
-
-def _from_start(facts: DiagnosisInput, row: WhatIfIdle) -> int | None:
-    level = facts.watermark_ms
-    return None if row.watermark_ms is None or level is None else row.watermark_ms - level
+    frees_now = (fix for row in longest_first if ((fix := _offer(facts, row)).gains_ms or 0) > 0)
+    return next(frees_now, None) or _offer(facts, longest_first[0])
 
 
 def _offer(facts: DiagnosisInput, row: WhatIfIdle) -> Fix:
+    level = facts.watermark_ms
     return Fix(
         "set-idle-timeout",
         value_ms=row.idle_after_ms,
-        gain_ms=_from_start(facts, row),
+        gain_ms=None if row.watermark_ms is None or level is None else row.watermark_ms - level,
         promise_ms=now_gain_ms(facts.snapshot, ProposedSetting(True, row.idle_after_ms)),
         late_share=f.ratio(row.late, facts.snapshot.totals.records),
         about=row.late_error > 0,

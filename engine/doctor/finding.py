@@ -48,6 +48,11 @@ class Fix(Struct, frozen=True):
     """How much later results would come (below 0: sooner)."""
 
     @property
+    def gains_ms(self) -> int | None:
+        """How far the watermark advances at the next emit; where that is not known, had it been set from the start."""
+        return self.gain_ms if self.promise_ms is None else self.promise_ms
+
+    @property
     def price(self) -> str | None:
         """`3.9 % late`; None: not known."""
         return None if self.late_share is None else f"{'≈ ' * self.about}{f.share(self.late_share)} late"
@@ -148,10 +153,9 @@ def offered_by(snapshot: Snapshot, findings: Sequence[Finding], before: Offered 
         before = None
     fixes = [fix for finding in findings for fix in finding.fixes if fix.code == "set-idle-timeout"]
     for fix in fixes:
-        gain_ms = fix.gain_ms if fix.promise_ms is None else fix.promise_ms
-        if fix.value_ms is not None and gain_ms is not None and gain_ms > 0:
+        if fix.value_ms is not None and (fix.gains_ms or 0) > 0:
             same = before is not None and before.value_ms == fix.value_ms
-            return before if same else Offered(moved_ms, fix.value_ms, gain_ms)
+            return before if same else Offered(moved_ms, fix.value_ms, fix.gains_ms or 0)
     return before
 
 

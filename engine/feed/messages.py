@@ -140,21 +140,15 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
 _C1 = re.compile(b"\xc2([\x80-\x9f])")
 _COMMON = tuple(name for name in Snapshot.__struct_fields__ if name != "target")
 _common = attrgetter(*_COMMON)
+_IN_ONE_FIELD: dict[type[TargetPart], str] = {Other: "other", Chain: "chain", FlinkJob: "flink"}
+"""The kinds of target whose part is one field of a line; that of the other kinds is spread over several."""
 
 
 def line_of(snapshot: Snapshot) -> SnapshotLine:
     """The snapshot as it is written."""
     target = snapshot.target
-    parts: dict[str, Any]
-    match target:
-        case FlinkJob():
-            parts = {"flink": target}
-        case Other():
-            parts = {"other": target}
-        case Chain():
-            parts = {"chain": target}
-        case _:
-            parts = asdict(target)
+    name = next((name for kind, name in _IN_ONE_FIELD.items() if isinstance(target, kind)), None)
+    parts: dict[str, Any] = asdict(target) if name is None else {name: target}
     return SnapshotLine(**_common_parts(snapshot), **parts, recommendation=recommendation(snapshot))
 
 
@@ -179,12 +173,9 @@ def _common_parts(either: Snapshot | SnapshotLine) -> dict[str, Any]:
 
 def _target(line: SnapshotLine) -> TargetPart:
     """The part of its kind of target; topics and groups are known by their source."""
-    if isinstance(line.other, Other):
-        return line.other
-    if isinstance(line.chain, Chain):
-        return line.chain
-    if line.flink is not None:
-        return line.flink
+    for kind, name in _IN_ONE_FIELD.items():
+        if isinstance(part := getattr(line, name), kind):
+            return part
     if isinstance(line.streams, StreamsApplication):
         return KafkaStreams(line.clocks or [], line.streams, line.sources)
     if line.origin is None:

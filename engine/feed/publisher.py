@@ -8,9 +8,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -71,7 +71,7 @@ class _Viewer:
         self._writer.transport.abort()
 
 
-class Publisher:
+class Publisher(AbstractContextManager["Publisher"]):
     """Serves the stream at `path` until `close`.
 
     `on_command` runs on a worker thread, one command of a connection at a time; its Reply goes back to the sender, an
@@ -117,9 +117,6 @@ class Publisher:
                 self._end = None if reason is None else End(reason=reason)
                 self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

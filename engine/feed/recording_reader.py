@@ -7,10 +7,10 @@ import os
 import struct
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -169,7 +169,7 @@ class _Points(Struct):
     points: list[TimePoint] = []
 
 
-class RecordingReader:
+class RecordingReader(AbstractContextManager["RecordingReader"]):
     """Reads the recording at `path`; UsageError if it is not a recording or of another version, RunError if it is
     damaged.
 
@@ -251,9 +251,6 @@ class RecordingReader:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,10 +5,9 @@ import io
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Self
 
 import msgspec
 from msgspec import Struct
@@ -65,7 +64,7 @@ class SnapshotGroup(Struct, frozen=True):
     last_wall_ms: int | None
 
 
-class RecordingWriter:
+class RecordingWriter(AbstractContextManager["RecordingWriter"]):
     """Writes the recording at `path`; an existing one is refused, replaced, or continued after a second header.
 
     Beyond its `bounds` (the ring's by default) the oldest snapshots are dropped. Thread-safe. UsageError if the file
@@ -136,9 +135,6 @@ class RecordingWriter:
                 self._file.close()
         if self._shortening is not None:
             self._shortening.join()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

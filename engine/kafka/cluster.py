@@ -61,9 +61,7 @@ _SAMPLED = 50
 WITHIN_S = 3.0
 """Longest wait (s) for records."""
 _BACK = 8
-"""How many offsets before the given one to begin: the offsets right before it may hold a transaction marker or be
-compacted away.
-"""
+"""How many offsets before the given one to begin: those right before it may be markers or compacted away."""
 _POLL_MS = 200
 _POSITIONS = 50
 """Partitions whose position is asked for between two polls, at most: kafka-python looks at all partitions for each."""
@@ -222,16 +220,12 @@ class Cluster:
         return {key: Commit(value.offset, value.metadata) for key, value in commits.items() if value.offset >= 0}
 
     def members(self, group: str) -> int | None:
-        """How many members a consumer group has; None: the broker does not describe it, or it never had any: its
-        readers only commit.
-        """
+        """How many members a group has; None: the broker does not say, or it never had any: its readers only commit."""
         found = self._ask(lambda: self._admin.describe_groups([group])).get(group, {})
         return None if found.get("error") or not found.get("protocol_type") else len(found["members"])
 
     def ask_coordinator(self, group: str, request: Any) -> Any:
-        """The answer of a group's coordinator to a request of kafka-python, as it decodes it; None: the broker is too
-        old for it.
-        """
+        """A group coordinator's answer to a request of kafka-python, as it decodes it; None: the broker is too old."""
 
         async def send() -> Any:
             node = await self._admin._find_coordinator_id(group)

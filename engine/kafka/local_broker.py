@@ -126,7 +126,8 @@ class LocalBroker:
         command = [str(find_java().home / "bin" / "java"), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
         report("starting a Kafka broker")
         if not (self._data / "meta.properties").exists():  # formatting writes it last
-            self._run([*command, "kafka.tools.StorageTool", "format", f"--cluster-id={_new_id()}", "-c", settings])
+            id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")  # in Kafka's form
+            self._run([*command, "kafka.tools.StorageTool", "format", f"--cluster-id={id}", "-c", settings])
         try:
             self._launch([*command, "kafka.Kafka", settings])
         except BaseException:
@@ -237,8 +238,3 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _new_id() -> str:
-    """A cluster id in Kafka's form."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

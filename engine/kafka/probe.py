@@ -90,7 +90,9 @@ class Probe:
                     # A missing partition is looked up again at once: it is gone if two polls in a row miss it.
                     looked_s = time.monotonic() if self.there == frozenset(self._partitions) else float("-inf")
                 self._heard()
-                self._note_ends(self._latest(cluster))
+                self.ends = self._latest(cluster)
+                if self.ends is not None:
+                    self._history.append((_now_ms(), self.ends))
                 if self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
                     ahead_s = time.monotonic()
                     self._look_ahead(cluster, self.ends)
@@ -101,12 +103,6 @@ class Probe:
             self._stop.wait(EVERY_S)
         if cluster is not None:
             cluster.close()
-
-    def _note_ends(self, ends: Positions | None) -> None:
-        asked_ms = _now_ms()
-        self.ends = ends
-        if ends is not None:
-            self._history.append((asked_ms, ends))
 
     def _latest(self, cluster: Cluster) -> Positions | None:
         """The ends; None if a partition has just gone or has no leader: the next poll of the topics shows which."""

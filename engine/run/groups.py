@@ -82,9 +82,7 @@ class Keys(Struct, frozen=True):
     """The keys that groups have besides channel and start."""
 
     head_ms: int
-    """Records less than this after their start are the pane's `head`; 0: none are, or those that are late by their
-    own session.
-    """
+    """Records less than this after their start are the pane's `head`; 0: none, or those late by their own session."""
     gaps: bool
     """Whether records may lie between windows."""
     sizes: dict[str, int]

@@ -228,7 +228,10 @@ def build_session(
         context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
         session = SparkSession.builder.getOrCreate()
         take_calls(context._gateway)  # pyright: ignore[reportPrivateUsage]
-        _write_no_checksums(context)
+        # Else Hadoop's local file system, of which a JVM has one, writes checksums into a file beside each, and forks
+        # a `chmod` for either file: 12 ms a batch of a query.
+        hadoop: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # pyright: ignore
+        hadoop.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # pyright: ignore
     except BaseException as error:  # also a signal that stops the start
         _abandon()
         if not isinstance(error, Exception):
@@ -237,14 +240,6 @@ def build_session(
     if archive:
         make_archive_later(java)
     return session
-
-
-def _write_no_checksums(context: Any) -> None:
-    """Let Hadoop's local file system, of which a JVM has one, write no file of checksums beside each file: it forks a
-    `chmod` for either, 12 ms a batch of a query.
-    """
-    local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
-    local.setWriteChecksum(False)
 
 
 def jvm_process(spark: "SparkSession") -> "subprocess.Popen[bytes]":

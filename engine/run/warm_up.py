@@ -89,9 +89,7 @@ def exercise(spark: "SparkSession", directory: Path) -> None:
 
 
 def _end_with_standard_input() -> None:
-    """Kill this process group, JVM and workers included, when standard input closes: else the JVM would still write its
-    archive.
-    """
+    """Kill this process group with its JVM and workers when standard input closes: else the JVM writes its archive."""
     while os.read(0, 1):
         pass
     os.killpg(0, signal.SIGKILL)

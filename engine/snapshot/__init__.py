@@ -17,7 +17,7 @@ from ..watermarks.settings import Settings, SettingsChange
 from ..watermarks.whatif import ChannelLateness, WhatIfIdle
 from ..watermarks.window_operator import FiredWindow
 from .chain import Chain
-from .flink_job import FlinkJob, FlinkVertex
+from .flink_job import FlinkJob
 from .kafka_streams import Clock, KafkaStreams, Reprocessed, StreamsApplication, WaitingWindow
 from .spark_query import (
     STATE_SCHEMA,
@@ -54,7 +54,6 @@ __all__ = [
     "ChannelState",
     "Clock",
     "ExplainedValue",
-    "FlinkVertex",
     "Holder",
     "OperatorKind",
     "OutputMode",

@@ -54,9 +54,7 @@ def without_secrets(text: str) -> str:
 
 
 class _OneLineError(Exception):
-    """`text` is the line, shown without secrets and control characters; `code` identifies the error among others of
-    its type.
-    """
+    """`text` is the line, shown without secrets and control characters; `code` identifies it within its type."""
 
     def __init__(self, text: str, *, code: str = "") -> None:
         super().__init__(printable(without_secrets(text)))

@@ -27,9 +27,7 @@ Place = tuple[str, str | None]
 
 
 class Clusters:
-    """The clusters of a pipeline: the id that Kafka gives one says which it is, however it is addressed, else its
-    addresses do.
-    """
+    """The clusters of a pipeline: the id that Kafka gives one identifies it, whatever its addresses; else these do."""
 
     def __init__(self, known: Iterable[tuple[str | None, str | None]]) -> None:
         """`known`: the addresses of each cluster that is configured, and its id; None: not known."""
@@ -203,13 +201,10 @@ def chain_of(stations: Sequence[Station]) -> Chain:
             hops[place] = replace(hops[place], inputs=[writer], edge="guessed")
             if writer == chain.way[-1]:  # perhaps the way continues
                 chain = replace(chain, behind_at_least=chain.behind_ms is not None)
-    return replace(chain, verdict=_worst(nodes[order[number]].verdict for number in chain.joined))
-
-
-def _worst(verdicts: Iterable[Verdict | None]) -> Verdict:
-    """A hop behind one that is stalled gets no records, so its own verdict alone may sound harmless."""
-    known = [verdict for verdict in verdicts if verdict is not None]
-    return min(known, key=lambda one: WORST_FIRST.index(one.verdict), default=Verdict())
+    # The worst: a hop behind one that is stalled gets no records, so its own verdict alone may sound harmless.
+    verdicts = [verdict for number in chain.joined if (verdict := nodes[order[number]].verdict) is not None]
+    worst = min(verdicts, key=lambda one: WORST_FIRST.index(one.verdict), default=Verdict())
+    return replace(chain, verdict=worst)
 
 
 _Node = tuple[HopKind, str]

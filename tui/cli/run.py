@@ -132,14 +132,19 @@ def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:
-    from ...engine.run.sources.kafka import DemoRows, KafkaDemo
+    from ...engine.kafka.feeder import Feed
+    from ...engine.run.sources.kafka import KafkaDemo
 
     if engine.idle_after == DEFAULT_IDLE_AFTER_MS:
         # Event time advances `speed` times as fast as the clock that idleness uses.
         engine = replace(engine, idle_after=max(1_000, int(DEFAULT_IDLE_AFTER_MS / speed)))
-    rows = DemoRows(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL)
-    source = KafkaDemo(DEMO_NAME, rows, speed=speed, start_ms=parse_time(sample_data.DEMO_START))
-    start(source, engine, live=True, name=DEMO_NAME)
+    feed = Feed(
+        bootstrap="127.0.0.1:9092",  # of a broker that may already run, used if none can be started
+        topic=DEMO_NAME, partitions=6, file=str(sample_data.flights()), time=sample_data.TIME,
+        arrival=sample_data.ARRIVAL, channel=sample_data.CHANNEL, speed=speed,
+        start_ms=parse_time(sample_data.DEMO_START),
+    )  # fmt: skip
+    start(KafkaDemo(feed), engine, live=True, name=DEMO_NAME)
 
 
 @run_app.command("replay", epilog=epilog("run replay"))

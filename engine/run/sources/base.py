@@ -73,9 +73,7 @@ class Batch(NamedTuple):
     first_row: int
     """How many rows were read before."""
     ends: list[str]
-    """Where it ends: offsets, a JSON text for each of the query's sources; with a `BatchPlanner` the row before
-    which it ends.
-    """
+    """Where it ends: offsets, a JSON text for each source of the query; with a `BatchPlanner` the row after it."""
     begins: list[str] | None = None
     """Where it begins, as `ends`; empty: where the run starts; None: not known."""
     log: Path | None = None
@@ -237,9 +235,7 @@ def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[
 
 
 def canonical_rows(rows: "DataFrame", canonical: list[str], marker: str | None) -> "DataFrame":
-    """The columns `canonical` (SQL) and, with a `marker`, whether that condition is true; `UsageError` if it does not
-    fit `rows`.
-    """
+    """The columns `canonical` (SQL) and whether the `marker` (if any) is true; `UsageError` if it does not fit."""
     if marker is None:
         return rows.selectExpr(*canonical)
     from pyspark.errors import AnalysisException, ParseException

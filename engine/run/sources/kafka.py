@@ -56,11 +56,6 @@ _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
 
-_USUAL = "127.0.0.1:9092"
-"""Address of a broker that may already run; used if none can be started."""
-_DEMO_PARTITIONS = 6
-
-
 class _Started(Struct, frozen=True):
     """Where a run started that was asked to start there."""
 
@@ -333,25 +328,14 @@ class Kafka(Source):
             self._balancer.look_ahead(cluster, ends)
 
 
-class DemoRows(Struct, frozen=True):
-    """A Parquet file and the names of its columns."""
-
-    file: Path
-    time: str
-    arrival: str
-    channel: str
-
-
 class KafkaDemo(Kafka):
-    """A `Source` with its own topic, on its own broker, that a feeder fills at `speed`."""
+    """A `Source` with its own topic, on its own broker, that a feeder fills as `feed` says."""
 
-    def __init__(self, topic: str, rows: DemoRows, *, speed: float, start_ms: int) -> None:
+    def __init__(self, feed: Feed) -> None:
         self._work = PrivateDirectory("wmtop-kafka-")
-        columns = KafkaColumns(time=JsonPath((rows.time,)))
-        super().__init__(KafkaConfig(_USUAL), [topic], columns, directory=self._work.path / "run")
-        self._rows = rows
-        self._speed = speed
-        self._start_ms = start_ms
+        columns = KafkaColumns(time=JsonPath((feed.time,)))
+        super().__init__(KafkaConfig(feed.bootstrap), [feed.topic], columns, directory=self._work.path / "run")
+        self._feed = feed
         self._broker: LocalBroker | None = None
         self._feeder: Child | None = None
 
@@ -359,28 +343,18 @@ class KafkaDemo(Kafka):
         """Nothing to check before the broker runs."""
 
     def describe(self) -> SourceView:
-        return replace(super().describe(), speed=self._speed)
+        return replace(super().describe(), speed=self._feed.speed)
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Start a broker, or find one that runs, and make the topic."""
-        self._config = KafkaConfig(self._find_broker(report))
-        make_topic(self._config.bootstrap, self._topics[0], _DEMO_PARTITIONS)
+        self._feed = replace(self._feed, bootstrap=self._find_broker(report))
+        self._config = KafkaConfig(self._feed.bootstrap)
+        make_topic(self._feed.bootstrap, self._feed.topic, self._feed.partitions)
         super().prepare(report)
 
     def starting(self) -> None:
         """Start the feeder only with the query, so that there is no backlog."""
-        job = Feed(
-            bootstrap=self._config.bootstrap,
-            topic=self._topics[0],
-            file=str(self._rows.file),
-            time=self._rows.time,
-            arrival=self._rows.arrival,
-            channel=self._rows.channel,
-            partitions=_DEMO_PARTITIONS,
-            speed=self._speed,
-            start_ms=self._start_ms,
-        )
-        self._feeder = Child("the feeder", feeder_command(job), self._work.path / "feeder.log")
+        self._feeder = Child("the feeder", feeder_command(self._feed), self._work.path / "feeder.log")
 
     def close(self) -> None:
         super().close()
@@ -396,10 +370,10 @@ class KafkaDemo(Kafka):
             broker.start(report)
         except UsageError as error:  # neither jars nor Maven
             try:
-                Cluster(KafkaConfig(_USUAL)).close()
+                Cluster(self._config).close()
             except UsageError:
                 raise error from None
-            return _USUAL
+            return self._config.bootstrap
         self._broker = broker
         return broker.bootstrap
 

@@ -6,6 +6,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from kafka.errors import OffsetOutOfRangeError
-from msgspec import Struct
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
@@ -137,7 +137,7 @@ class OffsetRange(InputPartition):
     start: int
     end: int
     channel: str = ""
-    """The channel that its partition is, for `KafkaRows`."""
+    """The channel that its partition is, where only that and the times are read."""
 
 
 class KafkaDataSource(DataSource):
@@ -182,7 +182,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._ends_at_start is None else offsets_of(self._ends_at_start)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        """The end of the next batch; `start` while the cluster does not answer (the engine reports it)."""
+        """The end of the next batch, 0 where a topic was recreated; `start` while the cluster does not answer (the
+        engine reports it).
+        """
         began = positions_of(start)
         try:
             ends = self._ends() if self._ends_at_start is None else self._ends_at_start
@@ -195,7 +197,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = free  # else they wait for partitions that have been read to their end, and the query would end
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.most
         ends = limited({p: began.get(p, 0) for p in ends}, ends, most)
-        return offsets_of(began | {p: self._next(p, began.get(p, 0), end) for p, end in ends.items()})
+        ends = {p: 0 if self._topics.was_recreated(p) else max(began.get(p, 0), end) for p, end in ends.items()}
+        return offsets_of(began | ends)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[OffsetRange]:
         """Each partition's range, split so that all cores have work; none for a recreated one, which rewinds."""
@@ -205,10 +208,6 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of a task as Arrow record batches, without those of aborted transactions."""
         assert isinstance(partition, OffsetRange)
         return (_batch(self._options, partition, records) for records in read_range(self._options, partition))
-
-    def _next(self, partition: TopicPartition, start: int, end: int) -> int:
-        """The end of a partition's batch: 0 if its topic was recreated, otherwise never before the start."""
-        return 0 if self._topics.was_recreated(partition) else max(start, end)
 
     def _ends(self) -> Positions:
         """The ends of all existing partitions."""
@@ -337,17 +336,12 @@ def _batch(options: ReaderOptions, offsets: OffsetRange, records: DecodedRecords
     return pa.RecordBatch.from_arrays([*columns, records.headers], schema=_ARROW.append(pa.field("headers", HEADERS)))
 
 
-class KafkaRows(Struct, frozen=True):
-    """Reads ranges in the canonical columns; pickled to the tasks."""
-
-    options: ReaderOptions
-
-    def __call__(self, part: OffsetRange) -> "Iterator[pa.Table]":
-        """The records of the range as tables, at least one."""
-        nothing = np.zeros(0, np.int64)
-        yield _table(part.channel, nothing, nothing)
-        for records in read_range(self.options, part):
-            yield _table(part.channel, records.offsets, records.timestamps)
+def _tables(options: ReaderOptions, part: OffsetRange) -> "Iterator[pa.Table]":
+    """Runs in tasks: the records of a range in the canonical columns, as tables, at least one."""
+    nothing = np.zeros(0, np.int64)
+    yield _table(part.channel, nothing, nothing)
+    for records in read_range(options, part):
+        yield _table(part.channel, records.offsets, records.timestamps)
 
 
 def _table(channel: str, offsets: Any, timestamps: Any) -> "pa.Table":
@@ -379,4 +373,4 @@ def ranges_reader(
         named = [replace(part, channel=channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
         return divided(named, options.tasks, lambda part: part.end - part.start)
 
-    return BatchReader(frame, lambda batch: rows_of(batch.frame), shares, KafkaRows(options))
+    return BatchReader(frame, lambda batch: rows_of(batch.frame), shares, partial(_tables, options))

@@ -117,9 +117,7 @@ class ReplayTime:
         return self._start_ms + int((time.monotonic() - self._started_s) * (self._speed or 0) * 1_000)
 
     def tick_limit_ms(self, rows_read: int) -> int | None:
-        """Ticks must stay below this time: the arrival (ms) of the first unread row; `MIN` if it has none, None after
-        the last.
-        """
+        """Ticks stay below it: the arrival (ms) of the first unread row; `MIN` if it has none, None after the last."""
         assert self.arrivals is not None
         return int(self.arrivals[rows_read]) if rows_read < len(self.arrivals) else None
 

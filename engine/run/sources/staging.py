@@ -6,7 +6,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ class StagingProgress:
         return (self._done + inside) / max(sum(self._sizes), 1)
 
 
-class StagedWriter:
+class StagedWriter(AbstractContextManager["StagedWriter"]):
     """Writes tables of rows one after the other: none of them is held."""
 
     def __init__(self, directory: Path) -> None:
@@ -92,9 +92,6 @@ class StagedWriter:
         self._writer: Any = None
         self._names: dict[str, int] = {}
         self._sizes: list[int] = []
-
-    def __enter__(self) -> "StagedWriter":
-        return self
 
     def add(self, table: Any, arrivals: "NDArray[np.int64]") -> None:
         """Add rows in order of arrival; only one table may have dictionaries besides that of the channels."""

@@ -200,7 +200,11 @@ class GroupTap:
         topology = before.topology
         if parts:
             topology = Topology(
-                subtopologies={topic: part.subtopology_id for part in parts for topic in _read_by(part)},
+                subtopologies={
+                    topic: part.subtopology_id
+                    for part in parts
+                    for topic in (*part.source_topics, *(each.name for each in part.repartition_source_topics))
+                },
                 repartitions=frozenset(topic.name for part in parts for topic in part.repartition_source_topics),
                 stateful=frozenset(part.subtopology_id for part in parts if part.state_changelog_topics),
                 suppressing=frozenset(
@@ -271,10 +275,6 @@ def _owners_of_tasks(members: Iterable[Any], topology: Topology) -> dict[TopicPa
         for topic, read_by in topology.subtopologies.items()
         if read_by == part
     }
-
-
-def _read_by(part: Any) -> list[str]:
-    return [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
 
 
 class Restarts:

@@ -37,9 +37,7 @@ class PartitionFacts(Struct, frozen=True):
 
     @property
     def unread(self) -> int | None:
-        """The number of unread records that are still there; None for a position beyond the end: the topic was
-        recreated or cut.
-        """
+        """How many unread records still exist; None for a position beyond the end: the topic was recreated or cut."""
         if self.position is None or self.position > self.end:
             return None
         return self.end - max(self.position, self.first)  # those before are deleted, and no reader commits past them

@@ -101,8 +101,9 @@ class TopicWatch(Target[TopicFacts]):
         """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
         if facts.ids != self._facts.ids or _has_gone_back(self._facts, facts):
             self._reset(facts)
-        unread = self._unread(facts)
-        self._pass_time(now_ms, unread)
+        unread, since = self._unread(facts), self._monitor.now_ms
+        if since is not None and now_ms > since:  # a partition with unread records is slow, not quiet
+            self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
         if facts is not self._facts:
             self._take(facts, now_ms)
         self._monitor.tick_until(now_ms)
@@ -126,7 +127,7 @@ class TopicWatch(Target[TopicFacts]):
             source=self._source,
             level=seen.level,
             blockers=seen.blockers,
-            channels=_channels({view.channel: view for view in seen.channels}, facts),
+            channels=_channels(seen.channels, facts),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
             target=(KafkaTopic if self._group is None else ConsumerGroup)(
@@ -142,12 +143,6 @@ class TopicWatch(Target[TopicFacts]):
         self._facts = TopicFacts(ids=facts.ids)
         self._advance: dict[str, int] = {}
         self._batch = 0
-
-    def _pass_time(self, now_ms: int, unread: Unread) -> None:
-        """A partition with unread records is slow, not quiet."""
-        since = self._monitor.now_ms
-        if since is not None and now_ms > since:
-            self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
 
     def _take(self, facts: TopicFacts, now_ms: int) -> None:
         """Let the monitor see all changes since the last facts."""
@@ -256,30 +251,30 @@ def _arrived_ms(partition: PartitionFacts, now_ms: int) -> int:
     return min(partition.arrived_ms, now_ms)
 
 
-def _channels(seen: dict[str, ChannelView], facts: TopicFacts) -> list[ChannelView]:
+def _channels(seen: list[ChannelView], facts: TopicFacts) -> list[ChannelView]:
     """The partitions by topic and number; only unread records can be counted here."""
-    silent = facts.trouble is not None
-    return [_channel(seen.get(name), name, p, silent=silent) for name, p in _named(facts).items()]
-
-
-def _channel(seen: ChannelView | None, name: str, partition: PartitionFacts, *, silent: bool) -> ChannelView:
-    event_ms = seen.max_event_ms if seen else None
-    unread = None if silent else partition.unread
-    behind_end_ms = None
-    if unread is not None and event_ms is not None and partition.newest_ms is not None:
-        behind_end_ms = max(0, partition.newest_ms - event_ms)
-    return replace(
-        seen or ChannelView(name, None, None, "never_seen"),
-        records=None,
-        behind_watermark=None,
-        late=None,
-        malformed=None,
-        future=None,
-        backlog=unread,
-        behind_end_ms=behind_end_ms,
-        longest_quiet_ms=None,
-        round_ms=None,
-    )
+    known, views = {view.channel: view for view in seen}, list[ChannelView]()
+    for name, partition in _named(facts).items():
+        view = known.get(name) or ChannelView(name, None, None, "never_seen")
+        event_ms, unread = view.max_event_ms, None if facts.trouble is not None else partition.unread
+        behind_end_ms = None
+        if unread is not None and event_ms is not None and partition.newest_ms is not None:
+            behind_end_ms = max(0, partition.newest_ms - event_ms)
+        views.append(
+            replace(
+                view,
+                records=None,
+                behind_watermark=None,
+                late=None,
+                malformed=None,
+                future=None,
+                backlog=unread,
+                behind_end_ms=behind_end_ms,
+                longest_quiet_ms=None,
+                round_ms=None,
+            )
+        )
+    return views
 
 
 def _counted(partitions: dict[str, PartitionFacts]) -> dict[str, str | int | None]:
