@@ -353,7 +353,8 @@ def test_a_job_that_a_restart_left_without_a_watermark_is_stalled_while_records_
     judge, found = judge_of(30 * SECOND), dict[int, str]()
     for second in range(0, 100, 5):
         now, began = NOW + second * SECOND, NOW + 40 * SECOND * (second >= 40)
-        seen = flink_snapshot(now, {"a": now}, [], level=Level(watermark_ms=None if second >= 40 else now))
+        mark, moved_ms = (None, NOW + 35 * SECOND) if second >= 40 else (now, now)
+        seen = flink_snapshot(now, {"a": now}, [], level=Level(watermark_ms=mark, moved_ms=moved_ms))
         ahead_ms = 7_000  # the JobManager's clock
         job = replace(seen.job, clock_ms=now + ahead_ms, running_ms=began + ahead_ms)
         found[second] = judge.judge(replace(seen, flink=job)).verdict.verdict

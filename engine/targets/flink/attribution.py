@@ -261,7 +261,7 @@ def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Sna
     known = [channel.watermark_ms for channel in attribution.channels if channel.watermark_ms is not None]
     last = None if before is None else before.level
     # At the first poll it is not known when the watermark last moved.
-    has_moved = last is not None and last.watermark_ms != watermark_ms
+    has_moved = last is not None and watermark_ms not in (None, last.watermark_ms)
     return Level(
         watermark_ms=watermark_ms,
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),

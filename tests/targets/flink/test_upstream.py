@@ -550,3 +550,16 @@ def test_windows_behind_another_operator_of_their_task_receive_what_that_one_sen
         assert (found.held_back_by.channel, found.held_back_by.cause) == ("s-0", "stuck")
     unknown = watched(at(50), at(50), at(50))
     assert (unknown.watermark_ms, unknown.held_back_by, unknown.held_in) == (20_000, None, "w")
+
+
+def test_a_watermark_that_a_restart_takes_away_has_not_moved() -> None:
+    """A split that is silent since the restart: the operator has none, as REST says."""
+    facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 0), answered_ms=0)
+    moved: list[int | None] = []
+    seen: Snapshot | None = None
+    for number, level in enumerate((40_000, 50_000, MIN, MIN, 60_000)):
+        vertices = source("s", level, 70_000), task("w", "s", level, level, windowed=True)
+        facts = replace(facts, samples=(JobSample(10_000 * number, vertices),))
+        seen = snapshot(facts, 10_000 * number, before=seen)
+        moved.append(seen.level.moved_ms)
+    assert moved == [None, 10_000, 10_000, 10_000, 40_000]
