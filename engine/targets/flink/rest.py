@@ -333,7 +333,7 @@ class Collector:
         if listing is None or not listing.ids or now >= listing.until_s:
             names = [metric.id for metric in self._rest.get(path, list[RestMetric])]
             until_s = now + (LIST_EVERY_S if len(names) < LONG_LIST else LONG_LIST_EVERY_S)
-            listing = self._listings[vertex.id] = _Listing(wanted(names), rate_names(vertex, names), until_s)
+            listing = self._listings[vertex.id] = _Listing(wanted(vertex, names), rate_names(vertex, names), until_s)
         return listing
 
 

@@ -232,11 +232,11 @@ _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped"
 _RECEIVED = "currentInputWatermark"
 
 
-def wanted(ids: Iterable[str]) -> list[str]:
-    """The metric ids of a vertex that are read: of several inputs in its chain only those of windows."""
+def wanted(vertex: Vertex, ids: Iterable[str]) -> list[str]:
+    """The metric ids that are read: what operators receive only of windows, unless they receive what the task does."""
     found = [metric for id in ids if (metric := _METRIC.fullmatch(id))]
     has_input = any(metric["task"] == _RECEIVED for metric in found)
-    windows = {metric["operator"] for metric in found if metric["own"] in _LATE_COUNTS}
+    windows = {metric["operator"] for metric in found if metric["own"] in _LATE_COUNTS} - {first_operator(vertex)}
     kept = (each for each in found if not has_input or each["own"] != _RECEIVED or each["operator"] in windows)
     return sorted(metric[0] for metric in kept)
 

@@ -538,7 +538,7 @@ def test_windows_behind_another_operator_of_their_task_receive_what_that_one_sen
             "0.Window.numLateRecordsDropped": 0,
         }
         vertex = Vertex("w", "Later -> Window", 1, "RUNNING", (Edge("s", forward=True),))
-        window, _ = sample_of(vertex, wanted(values), {id: str(values[id]) for id in wanted(values)})
+        window, _ = sample_of(vertex, wanted(vertex, values), {id: str(values[id]) for id in wanted(vertex, values)})
         return source("s", received), window
 
     for between in (40, 50):  # it moves, or has stopped
