@@ -165,7 +165,7 @@ def watermark_stalled(facts: DiagnosisInput) -> Finding:
 def blamed_holder(snapshot: Snapshot) -> Holder | None:
     """The channel that holds back the watermark; None: none is known, or only its own next record would move it."""
     level = snapshot.level
-    if level.holder is None or level.holder.cause == "kept_back" or snapshot.blockers != []:
+    if level.holder is None or level.holder.cause in ("kept_back", "stuck") or snapshot.blockers != []:
         return level.holder
     return None if level.behind_fastest_ms is not None or level.holder.cause == "behind" else level.holder
 

@@ -267,7 +267,7 @@ def busiest_task(snapshot: Snapshot) -> str:
 def kept_back(snapshot: Snapshot, sends: str = "sends a watermark") -> str:
     """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
     task = next((task for task in snapshot.job.vertices if task.id == snapshot.job.held_in), None)
-    if task is None or task.input_ms is None or task.output_ms is None:
+    if task is None or task.input_ms is None or task.output_ms is None or task.input_ms <= task.output_ms:
         where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
         return f"{where} {sends} behind the one that it takes in"
     behind = f.duration(task.input_ms - task.output_ms)

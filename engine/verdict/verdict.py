@@ -230,6 +230,9 @@ class SnapshotJudge:
         if isinstance(snapshot.target, KafkaStreams):
             return self._judge_clocks(snapshot, snapshot.target, now)
         self._identify(snapshot)
+        job, has_lost_it = snapshot.job, level is None and self._history.level is not None
+        if has_lost_it and snapshot.state == "live" and job.clock_ms is not None and job.running_ms is not None:
+            self._see_restart(now - (job.clock_ms - job.running_ms), None)  # a restart restores no watermark
         lost = lost_state(snapshot) or ("not_known" if level is None and self._history.level is not None else None)
         if lost is None or snapshot.state == "failed":
             self._see(snapshot, now)
@@ -287,13 +290,18 @@ class SnapshotJudge:
             self._batch = self._records = self._records_known_ms = self._committed = None
             self._reached = {}
 
-    def _see(self, snapshot: Snapshot, now: int) -> None:
-        history, level, started_ms = self._history, snapshot.level, snapshot.spark.run_started_ms
-        history.beat_of = _beat_of(snapshot)
+    def _see_restart(self, started_ms: int | None, level_ms: int | None) -> None:
+        """Begin again where the query was restarted while it was observed: until then it could not advance."""
+        history = self._history
         if started_ms is not None and history.began_ms is not None and started_ms > history.began_ms:
-            history.restart()  # a query was restarted: until then it could not advance
-            history.begin(started_ms, level.watermark_ms)
+            history.restart()
+            history.begin(started_ms, level_ms)
             history.moved_ms = None
+
+    def _see(self, snapshot: Snapshot, now: int) -> None:
+        history, level = self._history, snapshot.level
+        history.beat_of = _beat_of(snapshot)
+        self._see_restart(snapshot.spark.run_started_ms, level.watermark_ms)
         if history.began_ms is None:
             history.begin(now if level.moved_ms is None else level.moved_ms, level.watermark_ms)
         history.see_level(now, level.watermark_ms, snapshot.settings)

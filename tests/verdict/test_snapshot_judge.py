@@ -346,3 +346,16 @@ def test_a_channel_is_stuck_once_the_watermark_s_patience_is_over_and_not_before
     assert [one.verdict.verdict for one in seen] == ["unknown"] * 2 + ["moving"] * 11 + ["stalled"] * 2
     assert check_all(seen)["moving"] == 11
     assert steps == ["stuck", "stuck"]
+
+
+def test_a_job_that_a_restart_left_without_a_watermark_is_stalled_while_records_come() -> None:
+    """A restart restores no watermark: a partition without a record since then leaves the operator without one."""
+    judge, found = judge_of(30 * SECOND), dict[int, str]()
+    for second in range(0, 100, 5):
+        now, began = NOW + second * SECOND, NOW + 40 * SECOND * (second >= 40)
+        mark, moved_ms = (None, NOW + 35 * SECOND) if second >= 40 else (now, now)
+        seen = flink_snapshot(now, {"a": now}, [], level=Level(watermark_ms=mark, moved_ms=moved_ms))
+        ahead_ms = 7_000  # the JobManager's clock
+        job = replace(seen.job, clock_ms=now + ahead_ms, running_ms=began + ahead_ms)
+        found[second] = judge.judge(replace(seen, flink=job)).verdict.verdict
+    assert [found[second] for second in (35, 40, 70, 75, 95)] == ["moving", *["unknown"] * 2, *["stalled"] * 2]

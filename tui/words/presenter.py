@@ -220,10 +220,8 @@ class FlinkJobWords(Presenter):
         is_channel = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
         if holder is not None and is_channel and holder.cause == "no_watermark":
             return [part((f" {self._source()}", "holder"), (f": {cause(snapshot)}", "text"))]
-        if holder is not None and not is_channel:
-            return [part((f" {cause(snapshot)}", "text"))]
-        if holder is not None and holder.cause == "kept_back" and snapshot.blockers == []:
-            return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
+        if holder is not None and (not is_channel or holder.cause == "kept_back"):
+            return [part((f" {cause(snapshot)}", "text"))]  # a task is to blame, not the channel
         return holder_parts(snapshot) or super().holder(zone)
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:

@@ -139,8 +139,6 @@ def _held_back_by(
     answer, lowest, suspect = first_match(HOLDER_RULES, minimum), minimum.lowest, minimum.suspect
     if answer == "operator":
         return Holder(operator.waits_in or operator.name, 0, "in_flight"), None
-    if answer == "task on the way" and lowest is not None:
-        return Holder(lowest.subtask.vertex, 0, "in_flight"), None
     if answer == "task or its input" and lowest is not None:
         return None, lowest.subtask.source_id
     if answer != "lowest channel" or lowest is None or suspect is None or suspect.cause is None:
@@ -263,7 +261,7 @@ def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Sna
     known = [channel.watermark_ms for channel in attribution.channels if channel.watermark_ms is not None]
     last = None if before is None else before.level
     # At the first poll it is not known when the watermark last moved.
-    has_moved = last is not None and last.watermark_ms != watermark_ms
+    has_moved = last is not None and watermark_ms not in (None, last.watermark_ms)
     return Level(
         watermark_ms=watermark_ms,
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),

@@ -63,8 +63,6 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
 
     operator: OperatorEvidence
     name: str
-    vertex: str
-    """The name of its vertex."""
     source_id: str
     """The id of the source's vertex."""
     source_label: str
@@ -80,10 +78,10 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """The watermark that it had sent in the older sample."""
     delay_ms: int
     """How much later (ms) tasks on the way to the operator send its watermark."""
-    is_kept_back: bool
-    """A task that waits sends its watermark, behind the one that the task, or its own source, sends."""
-    may_be_kept_back: bool
-    """The same, but whether the task waits, or always sends its watermark so much later, is not known."""
+    is_kept_back: bool | None
+    """A task that waits sends its watermark, behind the one that the task, or its own source, sends; None: the task
+    waits, or always sends its watermark so much later.
+    """
     is_unmarked: bool
     """Its source reads records, but none of its subtasks sends a watermark."""
     is_not_assigned: bool
@@ -246,7 +244,6 @@ def _inputs(
         known = SubtaskEvidence(
             operator=operator,
             name=f"{prefix}#{now.index}",
-            vertex=own.vertex.name,
             source_id=own.vertex.id if is_late or not is_source else source.vertex.id,
             source_label=source_label,
             now=now,
@@ -256,8 +253,7 @@ def _inputs(
             sent=now.output,
             sent_before=None if before is None else before.output,
             delay_ms=delay_ms + way_ms,
-            is_kept_back=is_late and own.vertex.waits,
-            may_be_kept_back=is_late and not own.vertex.waits,
+            is_kept_back=is_late and (own.vertex.waits or None),
             is_unmarked=is_silent and not (source_assigns or assigns),
             is_not_assigned=is_silent and (source_assigns or assigns),
             has_no_split=has_splits and not at_source.splits,
@@ -272,8 +268,7 @@ def _inputs(
 
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     # The idle time grows, too, while an operator chained to the source waits.
-    is_kept_back = subtask.is_kept_back or subtask.may_be_kept_back
-    quiet_ms = None if is_kept_back else subtask.source.source_idle_ms
+    quiet_ms = subtask.source.source_idle_ms if subtask.is_kept_back is False else None
     now, is_paused = SampledSplit(subtask.name, subtask.sent), subtask.waits_for_alignment
     is_compared = subtask.before is not None and subtask.operator.can_compare
     before = SampledSplit(subtask.name, subtask.sent_before) if is_compared else None
@@ -339,7 +334,7 @@ def _is_assigned_later(subtask: SubtaskEvidence, *, source_assigns: bool) -> boo
     """Whether watermarks are assigned after the source, so that those of its splits do not count: none has one, but the
     subtask sends one, or an operator chained to the source sends others.
     """
-    sent, source_sent = subtask.sent, subtask.now.source_output
+    sent, source_sent = subtask.sent, subtask.now.head
     if sent not in (None, MIN) and all(split.watermark == MIN for split in subtask.source.splits):
         return True
     if source_sent is None or sent in (None, MIN, MAX, source_sent):

@@ -207,7 +207,8 @@ def _past_idle_input(vertex: Vertex, task: Subtask) -> Subtask:
     """A task of several inputs has received at least what it sends: an idle one is reported, too (F14)."""
     if len(vertex.inputs) < 2 or vertex.assigns or task.input is None or time_of(task.output) is None:
         return task
-    return replace(task, input=max(task.input, or_min(task.output) + vertex.delay_ms))
+    at_least = or_min(task.output) + vertex.delay_ms
+    return replace(task, input=max(task.input, at_least), head=None if task.head is None else max(task.head, at_least))
 
 
 def _with_delays(new: JobSample, last: JobSample) -> JobSample:

@@ -25,8 +25,6 @@ from .samples import (
     ListedJob,
     Vertex,
     VertexSample,
-    clock_columns,
-    is_untimed,
     rate_names,
     rates_of,
     sample_of,
@@ -128,6 +126,15 @@ _ROWS = re.compile(r"(?:HOP|CUMULATE)\(win_start=.{0,1000}?size=\[([^]]+)\], (?:
 _MANY = 1_000_000
 _BOUNDS = re.compile(r"IntervalJoin\(.{0,200}?isRowTime=true, leftLowerBound=(-?\d{1,18}), leftUpperBound=(-?\d{1,18})")
 """In a description: how far (ms) an interval join of SQL looks back and ahead."""
+_WINDOW = re.compile(r"Window\((\w+)[^,(]*(?:\([^)]*\))?, (\w+)")
+"""In a description: the classes that assign windows and that fire them."""
+_SQL_TIME = re.compile(
+    r"(?:time_col=\[|GroupWindow\('[^,]*, |(?:OverAggregate|Match)\((?:partitionBy=\[[^]]*\], )?orderBy=\["
+    r"|isRowTime=|order=\[)([^],)]+?)(?: ASC)?[],)]"
+)
+"""The same for SQL: the column of their time, or which time it is."""
+_BY_CLOCK = {"false", "PROCTIME"}
+_CLOCK_COLUMN, _EVENT_COLUMN = re.compile(r"PROCTIME\(\) AS ([^],)]+)"), re.compile(r"rowtime=\[([^],]+)")
 
 
 class JobsOverview(Struct):
@@ -326,8 +333,24 @@ class Collector:
         if listing is None or not listing.ids or now >= listing.until_s:
             names = [metric.id for metric in self._rest.get(path, list[RestMetric])]
             until_s = now + (LIST_EVERY_S if len(names) < LONG_LIST else LONG_LIST_EVERY_S)
-            listing = self._listings[vertex.id] = _Listing(wanted(names), rate_names(vertex, names), until_s)
+            listing = self._listings[vertex.id] = _Listing(wanted(vertex, names), rate_names(vertex, names), until_s)
         return listing
+
+
+def clock_columns(plan: str) -> set[str]:
+    """The columns of a SQL job that have the machine's time, by the descriptions in its plan."""
+    return set(_CLOCK_COLUMN.findall(plan)).difference(_EVENT_COLUMN.findall(plan))
+
+
+def is_untimed(description: str, clock_columns: set[str]) -> bool:
+    """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
+    count, by the machine's clock (in SQL also `OVER` and interval joins), or by a trigger of the job's own.
+    """
+    untimed = [time in clock_columns | _BY_CLOCK for time in _SQL_TIME.findall(description)]
+    for assigner, trigger in _WINDOW.findall(description):
+        is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
+        untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))
+    return bool(untimed) and all(untimed)
 
 
 def windows_per_record(description: str) -> int:

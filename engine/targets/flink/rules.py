@@ -20,7 +20,7 @@ _Known = TypeVar("_Known")
 _Answer = TypeVar("_Answer")
 Activity = Literal["idle", "active", "not known"]
 Participation = Literal["finished", "active", "left out", "not known"]
-Suspect = Literal["no channel", "operator", "task on the way", "task or its input", "lowest channel"]
+Suspect = Literal["no channel", "operator", "task or its input", "lowest channel"]
 
 
 class Rule(Struct, Generic[_Known, _Answer], frozen=True):
@@ -205,7 +205,7 @@ def _was_never_read(case: ChannelCase) -> bool:
     now, subtask = case.channel.now, case.subtask
     if case.channel.is_split:
         return now.watermark in (None, MIN) and now.offset is None and not subtask.is_unmarked
-    has_later = subtask.is_not_assigned or subtask.is_kept_back or subtask.may_be_kept_back
+    has_later = subtask.is_not_assigned or subtask.is_kept_back is not False
     is_without = case.subtask_state == "active" and subtask.sent == MIN and not has_later
     return is_without and (subtask.has_no_split or not subtask.is_unmarked)
 
@@ -242,7 +242,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
          "Watermarks are assigned after the source, and the job is too new to say that none come (F8)."),
     Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
-    Rule("kept back by a task", lambda c: c.subtask.is_kept_back, ("active", "kept_back"),
+    Rule("kept back by a task", lambda c: c.subtask.is_kept_back is True, ("active", "kept_back"),
          "A task that waits sends its watermark later than received, by no constant: no split is it (F8, F14, F15)."),
     Rule("paused by alignment", lambda c: c.channel.is_paused, ("active", "paused"),
          "Its paused time grew, or is since its last record; in 1.20: past the limit, and reads nothing (F6)."),
@@ -377,21 +377,12 @@ def _is_behind_all(minimum: Minimum) -> bool:
 
 
 def _may_be_kept_back(minimum: Minimum) -> bool:
-    return minimum.lowest is not None and minimum.lowest.subtask.may_be_kept_back
+    return minimum.lowest is not None and minimum.lowest.subtask.is_kept_back is None
 
 
 def _waits_before_operator(minimum: Minimum) -> bool:
     watermark = or_min(minimum.operator.watermark)
     return watermark != MIN and all(watermark < or_min(input.subtask.sent_before) for input in minimum.part)
-
-
-def _waits_on_the_way(minimum: Minimum) -> bool:
-    if minimum.lowest is None or minimum.lowest.subtask.source is minimum.lowest.subtask.now:
-        return False
-    sent = or_min(minimum.lowest.subtask.sent)
-    splits = [judged.channel for judged in minimum.lowest.channels if judged.channel.is_split]
-    earlier = [split.before for split in splits if first_match(SPLIT_RULES, split) == "active"]
-    return bool(earlier) and all(split is not None and or_min(split.watermark) > sent for split in earlier)
 
 
 def _lowest_may_be_missing(minimum: Minimum) -> bool:
@@ -438,8 +429,6 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
          "It has records to process first, or its dump is older: a second sample will tell (F5, F12)."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
          "All inputs were past its watermark before, so it has records to process first (F12)."),
-    Rule("records wait on the way", _waits_on_the_way, "task on the way",
-         "All splits of the lowest input were past it before: a task behind the source has records to process (F12)."),
     Rule("kept back, or always later", _may_be_kept_back, "task or its input",
          "A task sends its watermark later than received; if neither moves, it waits, or always does so (F8)."),
     Rule("no cause", lambda m: m.suspect is None, "no channel", "No channel of the lowest input has a cause yet."),

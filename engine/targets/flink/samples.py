@@ -102,13 +102,13 @@ class Subtask(Struct, frozen=True):
 
     index: int
     input: int | None = None
-    """Its combined input watermark; of a source's the one that its windows receive, or its chain's last operator."""
+    """What its windows receive, the lowest; without windows its task, and of a source its chain's last operator."""
     output: int | None = None
     """The watermark that its last operator sends; of several branches the lowest."""
     branches: tuple[int, ...] = ()
     """The watermarks of several branches of its chain, in the order of their names; empty: it has one."""
-    source_output: int | None = None
-    """The watermark that the source operator itself sends, where others are chained to it."""
+    head: int | None = None
+    """What the chain before the windows begins with: what a source operator sends on, or another task receives."""
     splits: tuple[SampledSplit, ...] = ()
     busy: float | None = None
     """Share of time that it was busy, 0 to 1."""
@@ -123,7 +123,7 @@ class Subtask(Struct, frozen=True):
     @property
     def received(self) -> int | None:
         """The watermark that its chain receives: of a source's chain the one that the source operator sends."""
-        return self.input if self.source_output is None else self.source_output
+        return self.input if self.head is None else self.head
 
     @property
     def delay_ms(self) -> int | None:
@@ -213,8 +213,10 @@ _METRIC = re.compile(
 """The metrics that are read: of a task, an operator, a split, a Kafka partition."""
 _MAX_OPERATOR_LENGTH = 80
 _MAX_DELAY_MS = 100 * 366 * 86_400_000
-OPERATOR_SEPARATOR, BRANCHES = " -> ", " -> ("
-"""Between the operators of a chain, in a vertex's name; before several branches."""
+OPERATOR_SEPARATOR = " -> "
+"""Between the operators of a chain, in a vertex's name."""
+BRANCHES = " -> ("
+"""Before several branches."""
 _NEXT = "_->_"
 """The separator as it is spelled in metrics."""
 _HOLDS = re.compile(r"EventTime\w*Windows|Temporal(?:Sort|Join)\[")
@@ -227,23 +229,16 @@ _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
 _IN_RATE, _OUT_RATE = "numRecordsInPerSecond", "numRecordsOutPerSecond"
 _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
 _LATE_COUNTS = (_LATE, "leftNumLateRecordsDropped", "rightNumLateRecordsDropped")
-_WINDOW = re.compile(r"Window\((\w+)[^,(]*(?:\([^)]*\))?, (\w+)")
-"""In a description: the classes that assign windows and that fire them."""
-_SQL_TIME = re.compile(
-    r"(?:time_col=\[|GroupWindow\('[^,]*, |(?:OverAggregate|Match)\((?:partitionBy=\[[^]]*\], )?orderBy=\["
-    r"|isRowTime=|order=\[)([^],)]+?)(?: ASC)?[],)]"
-)
-"""The same for SQL: the column of their time, or which time it is."""
-_BY_CLOCK = {"false", "PROCTIME"}
-_CLOCK_COLUMN, _EVENT_COLUMN = re.compile(r"PROCTIME\(\) AS ([^],)]+)"), re.compile(r"rowtime=\[([^],]+)")
 _RECEIVED = "currentInputWatermark"
 
 
-def wanted(ids: Iterable[str]) -> list[str]:
-    """The metric ids of a vertex that are read: what its operators receive only where its task receives nothing."""
+def wanted(vertex: Vertex, ids: Iterable[str]) -> list[str]:
+    """The metric ids that are read: what operators receive only of windows, unless they receive what the task does."""
     found = [metric for id in ids if (metric := _METRIC.fullmatch(id))]
     has_input = any(metric["task"] == _RECEIVED for metric in found)
-    return sorted(metric[0] for metric in found if not (has_input and metric["own"] == _RECEIVED))
+    windows = {metric["operator"] for metric in found if metric["own"] in _LATE_COUNTS} - {first_operator(vertex)}
+    kept = (each for each in found if not has_input or each["own"] != _RECEIVED or each["operator"] in windows)
+    return sorted(metric[0] for metric in kept)
 
 
 def operator_id(name: str) -> str:
@@ -307,22 +302,6 @@ def sample_of(
     return VertexSample(vertex, subtasks, bool(waits) and not vertex.untimed), whole
 
 
-def clock_columns(plan: str) -> set[str]:
-    """The columns of a SQL job that have the machine's time, by the descriptions in its plan."""
-    return set(_CLOCK_COLUMN.findall(plan)).difference(_EVENT_COLUMN.findall(plan))
-
-
-def is_untimed(description: str, clock_columns: set[str]) -> bool:
-    """Whether a task has windows and none is known to wait for event time, by its description in the plan: windows by
-    count, by the machine's clock (in SQL also `OVER` and interval joins), or by a trigger of the job's own.
-    """
-    untimed = [time in clock_columns | _BY_CLOCK for time in _SQL_TIME.findall(description)]
-    for assigner, trigger in _WINDOW.findall(description):
-        is_by_clock = "ProcessingTime" in assigner + trigger or "CountTrigger" in trigger
-        untimed.append("EventTime" not in trigger and (is_by_clock or assigner == "GlobalWindows"))
-    return bool(untimed) and all(untimed)
-
-
 class _Values:
     """The values of one subtask, while they are collected."""
 
@@ -350,14 +329,17 @@ class _Values:
                    if "currentOutputWatermark" in metrics}  # fmt: skip
         ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
         branches = tuple(mark for end in ends if (mark := _watermark(outputs[end])) is not None)
-        first, drift_ms = first_operator(vertex), max(self._numbers("watermarkAlignmentDrift"), default=None)
+        drift_ms = max(self._numbers("watermarkAlignmentDrift"), default=None)
+        received, of_task = self._received(vertex), _watermark(self.task.get(_RECEIVED))
+        has_chain = not vertex.inputs and len(outputs) > 1
+        of_source = _watermark(outputs.get(first_operator(vertex))) if has_chain else None
         return Subtask(
             index=index,
-            input=_watermark(self.task[_RECEIVED]) if _RECEIVED in self.task else self._received(vertex),
+            input=of_task if received is None else received,
             # The lowest branch that has a watermark: one without may lead to nothing that needs it.
             output=min((mark for mark in branches if mark != MIN), default=MIN if branches else None),
             branches=branches if len(branches) > 1 else (),
-            source_output=_watermark(outputs.get(first)) if not vertex.inputs and len(outputs) > 1 else None,
+            head=of_source if of_task is None or received in (None, of_task) else of_task,
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),

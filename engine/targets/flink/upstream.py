@@ -4,6 +4,8 @@ A task passes it on if each of its subtasks sends the watermark that it receives
 that sends another one (it assigns watermarks, or holds records back) is an end: its inputs do not show its watermark.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -46,8 +48,12 @@ def operators(sample: JobSample) -> list[VertexSample]:
 
 def watermark_of(vertex: VertexSample | None) -> int | None:
     """The minimum of its subtasks' input watermarks; None if one is missing in the dump."""
-    inputs = [] if vertex is None else [subtask.input for subtask in vertex.subtasks]
-    return None if not inputs or None in inputs else min(input for input in inputs if input is not None)
+    return _lowest(vertex, lambda subtask: subtask.input)
+
+
+def _lowest(vertex: VertexSample | None, of: Callable[[Subtask], int | None]) -> int | None:
+    watermarks = [] if vertex is None else [of(subtask) for subtask in vertex.subtasks]
+    return None if not watermarks or None in watermarks else min(mark for mark in watermarks if mark is not None)
 
 
 def upstream_of(facts: FlinkFacts) -> Upstream | None:
@@ -63,29 +69,25 @@ def upstream_of(facts: FlinkFacts) -> Upstream | None:
     now = {vertex.vertex.id: vertex for vertex in sample.vertices}
     before = {} if older is None else {vertex.vertex.id: vertex for vertex in older.vertices}
     _choose_branches(operator, now, before)
-    if not operator.vertex.inputs:  # chained to its source, which then sends what the operator receives
+    ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
+    if not ways or any(task.head is not None for task in operator.subtasks):  # its chain sends what it receives
         for vertices in (now, before):
             if operator.vertex.id in vertices:
                 vertices[operator.vertex.id] = _before_the_windows(vertices[operator.vertex.id])
-        return Upstream(operator, now, before, [(now[operator.vertex.id], 0)], [])
+        ways = [(operator.vertex.id, 0)]
     ends: dict[str, tuple[VertexSample, int]] = {}
     passing: dict[str, tuple[VertexSample, int]] = {}
-    ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
     while ways:
         id, delay_ms = ways.pop(0)
         vertex = now.get(id)
         if vertex is None or (id in passing and delay_ms <= passing[id][1]):
             continue
-        source = source_vertex(now, vertex)
-        is_source = not source.vertex.inputs
         own_ms = vertex.vertex.delay_ms
-        if not is_source and _passes_on(vertex, before.get(id), own_ms):
+        if vertex.vertex.inputs and _passes_on(vertex, before.get(id), own_ms):
             passing[id] = vertex, delay_ms
             ways += [(edge.vertex, delay_ms + own_ms) for edge in vertex.vertex.inputs]
-            continue
-        end = source.vertex.id if is_source else id
-        if end not in ends or delay_ms > ends[end][1]:
-            ends[end] = vertex, delay_ms
+        elif id not in ends or delay_ms > ends[id][1]:
+            ends[id] = vertex, delay_ms
     return Upstream(operator, now, before, list(ends.values()), [vertex for vertex, _ in passing.values()])
 
 
@@ -97,7 +99,7 @@ def delayed(subtask: Subtask, ms: int, chain_ms: int) -> Subtask:
         subtask,
         input=_later(subtask.input, ms),
         output=_later(subtask.output, ms),
-        source_output=_later(subtask.source_output, ms + chain_ms),
+        head=_later(subtask.head, ms + chain_ms),
         splits=tuple(replace(split, watermark=_later(split.watermark, ms + chain_ms)) for split in subtask.splits),
     )
 
@@ -116,11 +118,11 @@ def _passes_on(vertex: VertexSample, before: VertexSample | None, delay_ms: int)
 
 
 def _sends_its_input(subtask: Subtask, before: Subtask | None, delay_ms: int) -> bool:
-    sent, received = _later(subtask.output, -delay_ms), subtask.input
+    sent, received = _later(subtask.output, -delay_ms), subtask.received
     if sent == received or sent is None or received is None:
         return True
     sent_before = None if before is None else _later(before.output, -delay_ms)
-    received_before = None if before is None else before.input
+    received_before = None if before is None else before.received
     if received_before is None or sent_before is None or MIN in (sent, sent_before):
         return False
     # A dump is not taken at one moment: a watermark may pass between the two values of a sample. So what was received
@@ -130,7 +132,8 @@ def _sends_its_input(subtask: Subtask, before: Subtask | None, delay_ms: int) ->
 
 def records_wait(vertex: VertexSample, now: Vertices, before: Vertices) -> bool:
     """Whether all subtasks right upstream that take part were past its watermark in the older sample."""
-    watermark, watermark_before = watermark_of(vertex), watermark_of(before.get(vertex.vertex.id))
+    both = (vertex, before.get(vertex.vertex.id))
+    watermark, watermark_before = (_lowest(each, lambda subtask: subtask.received) for each in both)
     if watermark is None or watermark_before is None:
         return False
     sent_before: list[int] = []
@@ -206,7 +209,7 @@ def _choose_branches(operator: VertexSample, now: Vertices, before: Vertices) ->
 def _branch(above: VertexSample, reader: VertexSample) -> int | None:
     """The branch whose lowest watermark is nearest to the lowest one that the reader received."""
     branches = [subtask.branches for subtask in above.subtasks]
-    received = [subtask.input for subtask in reader.subtasks if subtask.input is not None]
+    received = [mark for subtask in reader.subtasks if (mark := subtask.received) is not None]
     if not received or not branches or not branches[0] or any(len(own) != len(branches[0]) for own in branches):
         return None
     watermark = min(received)
@@ -219,7 +222,7 @@ def _branch(above: VertexSample, reader: VertexSample) -> int | None:
 
 
 def _before_the_windows(vertex: VertexSample) -> VertexSample:
-    """A source with what its chained windows receive as its output."""
+    """A task with what its windows receive as its output."""
     return replace(vertex, subtasks=tuple(replace(task, output=task.input, branches=()) for task in vertex.subtasks))
 
 

@@ -29,21 +29,13 @@ from wmtop.engine.targets.flink.rest import (
     FlinkRest,
     JobsOverview,
     batches,
+    clock_columns,
     duration_ms,
+    is_untimed,
     join_delay_ms,
     windows_per_record,
 )
-from wmtop.engine.targets.flink.samples import (
-    Edge,
-    Graph,
-    ListedJob,
-    Vertex,
-    clock_columns,
-    is_untimed,
-    last_operator,
-    sample_of,
-    wanted,
-)
+from wmtop.engine.targets.flink.samples import Edge, Graph, ListedJob, Vertex, last_operator, sample_of, wanted
 from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
 from wmtop.engine.watermarks.times import MAX
 
@@ -301,7 +293,7 @@ def test_metrics_of_a_vertex() -> None:
         "0.Source__in_a.watermarkAlignmentDrift": "-9223370336854775808",
         "1.Source__in_a.watermarkAlignmentDrift": "2500",
     }
-    ids = wanted(values)
+    ids = wanted(vertex, values)
     assert "0.numRecordsOut" not in ids
     assert last_operator(vertex) == "Map__b_c"
     found, whole = sample_of(vertex, ids, {one: values[one] for one in ids})
@@ -332,8 +324,11 @@ def test_operators_chained_to_a_source_receive_what_the_task_does_not() -> None:
         "0.Other.leftNumLateRecordsDropped": "3",
         "0.Other.rightNumLateRecordsDropped": "0",
     }
-    assert wanted(values) == sorted(values)
-    assert "0.Window.currentInputWatermark" not in wanted([*values, "0.currentInputWatermark"])
+    assert wanted(vertex, values) == sorted(values)
+    of_task = [*values, "0.currentInputWatermark"]
+    assert set(of_task) - set(wanted(vertex, of_task)) == {"0.Sink__Writer.currentInputWatermark"}
+    first = replace(vertex, name="Window -> Other -> Sink: Writer")
+    assert "0.Window.currentInputWatermark" not in wanted(first, of_task), "it is the task's"
     [task] = sample_of(vertex, list(values), values)[0].subtasks
     assert task.input == 5, "the lower one of those with windows"
     late = {"Window.numLate": 2, "Other.leftNumLate": 3, "Other.rightNumLate": 0}

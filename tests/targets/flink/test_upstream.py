@@ -14,6 +14,7 @@ from wmtop.engine.targets.flink.samples import (
     Vertex,
     VertexSample,
     sample_of,
+    wanted,
 )
 from wmtop.engine.targets.flink.upstream import operators
 from wmtop.engine.watermarks.times import MAX, MIN
@@ -521,3 +522,44 @@ def test_a_subtask_whose_watermark_does_not_move_is_stuck_also_without_splits() 
     assert cause(10, 10_000) == "stuck"
     assert cause(15, 10_000) == "behind"
     assert cause(10, 1_000) == "behind"  # too close together
+
+
+def test_windows_behind_another_operator_of_their_task_receive_what_that_one_sends() -> None:
+    """Flink 1.20.5: an operator of the job's own that sends its watermark 30 s later, and windows without a shuffle."""
+
+    def at(second: int) -> tuple[VertexSample, ...]:
+        received, sent = second * 1_000, second * 1_000 - 30_000
+        values = {
+            "0.currentInputWatermark": received,
+            "0.Later.currentInputWatermark": received,
+            "0.Later.currentOutputWatermark": sent,
+            "0.Window.currentInputWatermark": sent,
+            "0.Window.currentOutputWatermark": sent,
+            "0.Window.numLateRecordsDropped": 0,
+        }
+        vertex = Vertex("w", "Later -> Window", 1, "RUNNING", (Edge("s", forward=True),))
+        window, _ = sample_of(vertex, wanted(vertex, values), {id: str(values[id]) for id in wanted(vertex, values)})
+        return source("s", received), window
+
+    for between in (40, 50):  # it moves, or has stopped
+        found = watched(at(40), at(50), at(50 + between - 40), at(50 + between - 40))
+        assert (found.operator, found.watermark_ms) == ("w", 20_000 + 1_000 * (between - 40))
+        assert [(one.channel, one.watermark_ms) for one in found.channels] == [("s-0", found.watermark_ms)]
+        assert found.delays == {"s-0": 30_000}
+        assert found.held_back_by is not None
+        assert (found.held_back_by.channel, found.held_back_by.cause) == ("s-0", "stuck")
+    unknown = watched(at(50), at(50), at(50))
+    assert (unknown.watermark_ms, unknown.held_back_by, unknown.held_in) == (20_000, None, "w")
+
+
+def test_a_watermark_that_a_restart_takes_away_has_not_moved() -> None:
+    """A split that is silent since the restart: the operator has none, as REST says."""
+    facts = FlinkFacts(graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 0), answered_ms=0)
+    moved: list[int | None] = []
+    seen: Snapshot | None = None
+    for number, level in enumerate((40_000, 50_000, MIN, MIN, 60_000)):
+        vertices = source("s", level, 70_000), task("w", "s", level, level, windowed=True)
+        facts = replace(facts, samples=(JobSample(10_000 * number, vertices),))
+        seen = snapshot(facts, 10_000 * number, before=seen)
+        moved.append(seen.level.moved_ms)
+    assert moved == [None, 10_000, 10_000, 10_000, 40_000]
