@@ -346,8 +346,8 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
     ]
     server.executes(batches)
     with watched(server) as watch:
-        run = watch.poll().run
-        assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
+        facts = watch.poll()
+        assert (facts.run.run_id, facts.run.ended, facts.batch) == (later, False, 1)
 
 
 @pytest.mark.parametrize(("first", "second"), [(("6", "3"), ("6", "3")), (("6", "3"), ("0", "0")), (("0", "0"),) * 2])
