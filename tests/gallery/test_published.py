@@ -51,7 +51,7 @@ def test_a_published_query_agrees_with_its_job(published: Gallery, job: str) -> 
     shown = attach(published, job)
     assert shown.spark.query_id == truth["id"]
     assert shown.spark.query_name is None or shown.spark.query_name in (job, "sibling")
-    assert shown.spark.dropped_at_least == (truth["dropped"] if truth["batches"] else None)
+    assert shown.spark.dropped_at_least == truth["dropped"]
     if truth["watermark_ms"] != "any":
         assert shown.level.watermark_ms == truth["watermark_ms"]
     if isinstance(truth["open"], list) and not truth.get("gone"):
