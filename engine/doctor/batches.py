@@ -10,7 +10,7 @@ from ..text import formatting as f
 from ..text.codes import OPERATORS
 from ..verdict.history import HistoryPoint, Phases
 from ..watermarks.settings import Sliding, Tumbling
-from .finding import ADD_WATERMARK, CHECK_QUERY, Finding, Fix, n, span
+from .finding import ADD_WATERMARK, Finding, Fix, n, span
 from .rules import MINUTE, SECOND, DiagnosisInput, rule, thirds
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
@@ -135,12 +135,12 @@ def hung_batch(facts: DiagnosisInput) -> Finding | None:
         size=age_ms,
         title=f"{number} does not end",
         impact=f"No results for {span(age_ms)}",
-        cause="It hangs, it processes something large, or the query has died in it: from outside these look alike.",
+        cause=f"It hangs or processes something large{'' if facts.is_alive else ', or the query has died in it'}.",
         evidence=[
             f"{number} began {span(age_ms)} ago and is not committed",
             None if usual is None else f"Median batch: {span(usual)}",
         ],
-        fixes=(CHECK_QUERY,),
+        fixes=(facts.check_query,),
     )
 
 

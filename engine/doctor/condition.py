@@ -371,9 +371,9 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     batch = "The last batch" if snapshot.batch is None else f"Batch {snapshot.batch:,}"
     ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
     title, impact = "The query shows no progress", "No results" if ago is None else f"Nothing new for {ago}"
-    why = "The query is idle, hangs, or has died: from outside these look alike."
-    causes = [why, unreadable := _unreadable(facts), OLD]
-    fixes = (CHECK_QUERY,) if silent is None else (CHECK_SOURCE, CHECK_QUERY)
+    why = f"The query is {'slow' if in_flight else 'idle'}{' or hangs' if facts.is_alive else ', hangs, or has died'}"
+    causes = [f"{why}: from outside these look alike.", unreadable := _unreadable(facts), OLD]
+    fixes = (facts.check_query,) if silent is None else (CHECK_SOURCE, facts.check_query)
     if (gone := note_of(facts, "application_gone")) is not None:
         silent_ms = gone.args.get("silent_ms")
         last = f"; its last report was {span(silent_ms)} ago" if isinstance(silent_ms, int) else ""
@@ -431,8 +431,7 @@ def pause_unknown(facts: DiagnosisInput) -> Finding | None:
     if silent_ms is None:
         return None
     last = "" if batch is None else f"; the last one is batch {batch:,}"
-    runs = _number_in(note_of(facts, "pause_unknown"), "alive") is not None  # by its driver
-    unsure, worst = ("is stuck", "is stuck in its source") if runs else ("runs", "has ended or died")
+    unsure, worst = ("is stuck", "is stuck in its source") if facts.is_alive else ("runs", "has ended or died")
     return Finding(
         severity="info",
         size=silent_ms,
@@ -440,5 +439,5 @@ def pause_unknown(facts: DiagnosisInput) -> Finding | None:
         impact=f"Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that {worst}",
         cause=f"An idle query, a long trigger and a query that {worst} look the same from here.",
         evidence=[f"No batch for {span(silent_ms)}{last}"],
-        fixes=(CHECK_QUERY,),
+        fixes=(facts.check_query,),
     )

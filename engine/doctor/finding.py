@@ -196,6 +196,7 @@ ADD_WATERMARK = Fix("add-watermark", "Call withWatermark before the first statef
 CHECK_JOB = Fix("check-job", "Look at the job's exceptions in Flink's web UI, and at the JobManager's log")
 CHECK_PRODUCERS = Fix("check-producers", "Check the producers: none of them sends data")
 CHECK_QUERY = Fix("check-query", "Check the query: is its process running, and what does its log say?")
+CHECK_RUNNING = Fix("check-query", "Check what the query waits for: its log, the driver's thread dump (Spark UI)")
 CONVERT_TO_UTC = Fix(
     "convert-to-utc", "Convert the times to UTC where they are written, or write them with an offset (+02:00)"
 )

@@ -168,8 +168,8 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
     """Spark drops rows behind the watermark.
 
     Recognised by: the query reports dropped rows. Of windows Spark counts them after partial aggregation, so the number
-    is a lower bound; of dropDuplicates and joins, and in real-time mode, it counts each. A join that reads one source
-    twice counts them on both sides: at least half as many are lost.
+    is a lower bound; of dropDuplicates and joins, and in real-time mode, it counts each. A row that counts several
+    times, on both sides of a join that reads one source twice or in each sliding window, is one: a lower bound, too.
     What to do: set a longer delay in `withWatermark`. A tap before it counts how late the rows are.
     """
     spark, rows = facts.snapshot.spark, facts.snapshot.spark.dropped_at_least

@@ -19,7 +19,7 @@ from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import ProposedSetting
 from ..watermarks.settings import Session
-from .finding import Finding, Offered, Severity
+from .finding import CHECK_QUERY, CHECK_RUNNING, Finding, Fix, Offered, Severity
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
@@ -58,6 +58,16 @@ class DiagnosisInput:
     def is_attached(self) -> bool:
         """The query belongs to another program."""
         return self.snapshot.is_attached
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether an attached query without a new batch is known to run: by its driver, or its job that publishes."""
+        return any(note.args.get("alive") for note in self.snapshot.notes)
+
+    @property
+    def check_query(self) -> Fix:
+        """Where to look at such a query."""
+        return CHECK_RUNNING if self.is_alive else CHECK_QUERY
 
     @property
     def has_valve(self) -> bool:

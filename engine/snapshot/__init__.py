@@ -127,7 +127,7 @@ NoteCode = Literal[
     "not_started",
     "stopped",
     "application_gone",  # silent_ms: since its last report
-    "batch_unfinished",  # batch
+    "batch_unfinished",  # batch; alive: it runs
     "query_silent",  # alive: 1, or None where its application may have died
     "query_idle",
     "no_batch_ended",  # silent_ms: since the query started

@@ -301,6 +301,10 @@ def test_a_query_that_its_driver_shows_as_running_is_not_said_to_have_died() -> 
             "pause-unknown"
         ]
         assert worst in pause.cause
+        stale = found(replace(query(), state="stale", notes=[Note(NOW, "batch_unfinished", {"batch": 5, **args})]))
+        for finding in (pause, stale["query-stale"]):
+            assert ("is its process running" in finding.fixes[0].text) == (not args)
+        assert ("died" in stale["query-stale"].cause) == (not args)
 
 
 def test_the_keys_of_dropped_duplicates_need_the_time() -> None:

@@ -106,11 +106,12 @@ def reported(query: StreamingQuery, mode: str) -> Truth:
     """What the query's own progress says."""
     progress = [one if isinstance(one, dict) else json.loads(one.json) for one in query.recentProgress]  # 3.5: dicts
     states = [state for one in progress for state in one["stateOperators"]]
+    has_batch = any("addBatch" in one["durationMs"] for one in progress)  # a trigger without one is reported, too
     return {
         "id": str(query.id),
         "mode": mode,
         "batches": len(progress),
-        "dropped": sum(state["numRowsDroppedByWatermark"] for state in states),
+        "dropped": sum(state["numRowsDroppedByWatermark"] for state in states) if has_batch else None,
         "emitted": sum(max(one["sink"]["numOutputRows"], 0) for one in progress),
         "operators": [state["operatorName"] for state in progress[-1]["stateOperators"]] if progress else [],
         "state_rows": sum(state["numRowsTotal"] for state in progress[-1]["stateOperators"]) if progress else 0,

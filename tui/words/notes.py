@@ -107,7 +107,9 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         "The application ended without stopping the query; this is its last report"
         + _if(args, "silent_ms", ", from {silent_ms!d} ago")
     ),
-    "batch_unfinished": "Batch {batch} has not ended: it is slow, or the query died in it",
+    "batch_unfinished": lambda args: (
+        "Batch {batch} has not ended: it is slow" + (" or hangs" if args.get("alive") else ", or the query died in it")
+    ),
     "query_silent": lambda args: (
         "No report from the query: it waits for its trigger, or a batch is slow"
         + ("" if args.get("alive") else ", or the query died")

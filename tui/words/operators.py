@@ -14,7 +14,7 @@ from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank, valve_inputs
 from .channels import reference_ms
 from .texts import NO_OPEN_WINDOW
-from .watermark import cause, dropped_rows, output_words, window
+from .watermark import cause, output_words, window
 
 MAX_ROWS = 300
 """Channels listed, at most."""
@@ -269,7 +269,7 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
 def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
     """The total state as reported; `counted`: its rows are shown already."""
     spark = snapshot.spark
-    rows, size, lost = None if counted else spark.state_rows, spark.state_bytes, dropped_rows(snapshot)
+    rows, size, lost = None if counted else spark.state_rows, spark.state_bytes, spark.dropped_at_least
     number = f.count if spark.dropped_exact else f.at_least
     reported = [
         None if rows is None else f.counted(rows, "row"),

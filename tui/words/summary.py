@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.doctor import Finding, diagnose, explain
-from ...engine.snapshot import Chain, Snapshot
+from ...engine.snapshot import STATE_SCHEMA, Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_line, recommended_words
@@ -359,7 +359,8 @@ def _attached(snapshot: Snapshot) -> list[str]:
     delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {f.count(windows.open_count)} open"
     size = f"size {f.ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
-    lines.append(f"lateness {delay}, windows {size}{opened}")
+    first = " as first started" if (snapshot.origin or {}).get("lateness") == STATE_SCHEMA else ""
+    lines.append(f"lateness {delay}{first}, windows {size}{opened}")
     lines += [recommended_line(recommendation(snapshot))] if snapshot.whatif else []
     lines += [] if (emits := output_words(snapshot)) is None else [emits]
     lines += node_lines(snapshot)

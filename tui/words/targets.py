@@ -21,7 +21,6 @@ from .watermark import (
     cause,
     channels_known,
     delay_words,
-    dropped_rows,
     held_for,
     is_close,
     late_drops,
@@ -89,7 +88,7 @@ class Presenter:
             parts.append(part(("backlog ", "dim"), (f"{least}{f.count(unread)}", "strong"), rank=3))
         if preview is not None:
             return [*parts, *_outlook(snapshot, preview)]
-        late = dropped_rows(snapshot)
+        late = snapshot.spark.dropped_at_least
         parts.append(part(("late ", "dim"), (late_drops(snapshot), "dim" if late is None else "strong"), rank=2))
         return parts + _costs(snapshot)
 

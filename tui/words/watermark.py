@@ -260,16 +260,9 @@ def clock_distance_ms(snapshot: Snapshot) -> int | None:
     return None if behind is None or behind >= f.YEAR else behind
 
 
-def dropped_rows(snapshot: Snapshot) -> int | None:
-    """How many rows an attached Spark query has reported as dropped; None before it has reported a batch."""
-    spark = snapshot.spark
-    has_reported = spark.dropped_at_least or spark.batch_ms is not None or spark.state_rows is not None
-    return spark.dropped_at_least if has_reported else None
-
-
 def late_drops(snapshot: Snapshot) -> str:
     """Number of records dropped as late, `≥ 17` for a lower bound; for a Spark query: rows."""
-    late, dropped = snapshot.totals.late, dropped_rows(snapshot)
+    late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
     if late is None:
         bound = f.count if snapshot.spark.dropped_exact else f.at_least
         return f.ELSEWHERE if dropped is None else bound(dropped)

@@ -319,7 +319,7 @@ def is_log(path: Path) -> bool:
 
 def is_log_file(path: Path) -> bool:
     """Whether a file is an event log: by its first bytes, a compressed one by its name."""
-    if path.suffix in CODECS and EVENT_LOG_NAME.fullmatch(path.name):
+    if PurePath(path.name.removesuffix(IN_PROGRESS)).suffix in CODECS and EVENT_LOG_NAME.fullmatch(path.name):
         return True
     try:
         return read_head(path, len(_PLAIN_START)) == _PLAIN_START

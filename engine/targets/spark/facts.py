@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from ...snapshot import SiblingQuery
 from ...system.errors import one_line
@@ -268,8 +267,8 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """The same by the sources with rows: Spark reports the plan's first watermark that had rows."""
     silent: tuple[int, ...] | None = None
     """The sources without a row in this run; None before its first report."""
-    dropped_at_least: int | None = 0
-    """Late rows dropped since this run started; None: not known."""
+    dropped_at_least: int | None = None
+    """Late rows dropped since this run started; None: not known, as before its first report."""
     dropped_at_watermark: int | None = 0
     """Those in batches whose earliest event time was the watermark itself; only for one watermark with a delay of 0."""
     dropped_behind_ms: int | None = None
@@ -286,19 +285,10 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""
     pause_ms: int | None = None
-    """Its longest pause between two batches, or between a batch and an idle report, except the first pause.
-
-    None: there was none yet.
-    """
-
-    @property
-    def last_batch(self) -> int | None:
-        """The last batch that it has reported, or that it reports to be running or ended in."""
-        reported, running = self.progress, self.running
-        return max(known(reported and reported.batch, running and running.batch), default=None)
+    """Its longest pause between batches, or a batch and an idle report, except the first; None: there was none yet."""
 
 
-NO_RUN = QueryRun(id="", run_id="", dropped_at_least=None, dropped_at_watermark=None, unmoved=None)
+NO_RUN = QueryRun(id="", run_id="", dropped_at_watermark=None, unmoved=None)
 """In place of a run: nothing is reported."""
 
 
@@ -399,18 +389,14 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     @property
     def batch(self) -> int | None:
         """The last batch that has begun."""
-        return max(known(self.stored.batch, self.run.last_batch), default=None)
+        reported = (one.batch for one in (self.progress, self.run.running) if one is not None)
+        return max(known(self.stored.batch, *reported), default=None)
 
     @property
     def running(self) -> RunningBatch | None:
         """The batch that it reports to be running, or ended in, not yet in the checkpoint; in real-time mode any."""
         running, shown = self.run.running, self.stored.batch
         return running if running is not None and (shown is None or running.batch > shown) else None
-
-    @property
-    def is_real_time(self) -> bool:
-        """Whether the query runs in real-time mode; a checkpoint alone does not show it."""
-        return self.plan is not None and self.plan.real_time_ms is not None
 
     @property
     def is_slowest_clock(self) -> bool:
@@ -423,26 +409,3 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
         since_ms = self.run.started_ms or 0  # a batch that it replays has an older time in the checkpoint
         own = (batch for batch in self.stored.history if batch.begin_ms >= since_ms)
         return sorted({batch.batch: batch for batch in (*own, *self.run.history)}.values(), key=lambda one: one.batch)
-
-
-def current(facts: QueryFacts) -> QueryFacts:
-    """The facts without an earlier run's report: the query was restarted by a job that reports nothing."""
-    checkpoint, report = facts.begun, facts.report
-    if checkpoint is None or report is None or report.run is None:
-        return facts
-    is_over = report.run.ended or report.alive is False
-    return replace(facts, report=None) if is_over and _moved_past(checkpoint, report, report.run) else facts
-
-
-def _moved_past(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool:
-    """Whether the checkpoint has batches that cannot belong to an ended run.
-
-    A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
-    """
-    last = run.progress and run.progress.batch
-    if last is None:
-        begun_ms = checkpoint.batch_timestamp_ms
-        return report.heard_ms is None or begun_ms is None or begun_ms > report.heard_ms
-    committed = checkpoint.committed if run.ended else None
-    newest = checkpoint.batch
-    return (newest is not None and newest > last + 1) or (committed is not None and committed > last)

@@ -142,13 +142,13 @@ def chosen(listed: Sequence[Listed], place: Place) -> Listed:
             return (running or list(listed))[0]
         if not listed:
             raise NotReadyError(f"{base} lists no application; a new one is listed after some seconds")
-        which = f"{len(running)} applications run" if running else "no application runs"
+        which = f"{len(running)} applications have not ended" if running else "all applications have ended"
         raise UsageError(f"{which} on {base}; name one: {_words_of(running or listed)}", code="which_application")
     named = [one for one in listed if one.id == wanted] or [one for one in listed if one.name == wanted]
     meant = [one for one in named if one.runs] or named[:1]
     if len(meant) > 1:
-        raise UsageError(f"{len(meant)} applications named {one_line(wanted, 60)} run on {base}; give an id: "
-                         f"{_words_of(meant)}", code="which_application")  # fmt: skip
+        raise UsageError(f"{len(meant)} applications named {one_line(wanted, 60)} on {base} have not ended; "
+                         f"give an id: {_words_of(meant)}", code="which_application")  # fmt: skip
     if not meant:
         names = {name for one in listed for name in (one.id, one.name)}
         near = get_close_matches(wanted, sorted(names), 1)
@@ -163,9 +163,7 @@ def newest(attempts: Sequence[Attempt]) -> Attempt:
 
 
 def _words_of(listed: Sequence[Listed]) -> str:
-    words = [
-        f"{one_line(one.id, 80)} ({one_line(one.name, 60)}, {'running' if one.runs else 'ended'})" for one in listed
-    ]
+    words = [f"{one_line(one.id, 80)} ({one_line(one.name, 60)}, {'not ' * one.runs}ended)" for one in listed]
     return enumerated(words)
 
 

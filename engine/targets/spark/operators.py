@@ -36,9 +36,8 @@ def stored_state_of(facts: QueryFacts, watermark_ms: int | None) -> StoredState:
     in_force = {mark.batch: mark.watermark_ms for mark in facts.stored.history}
     mode = output_mode_of(facts.plan, facts.windows, in_force)
     operators = operators_of(facts.plan, facts.progress, facts.windows)
-    return StoredState(
-        mode, operators, windows_of(facts.windows, operators, mode, watermark_ms, _no_operator_reason(facts))
-    )
+    windows = windows_of(facts.windows, operators, mode, watermark_ms, _no_operator_reason(facts))
+    return StoredState(mode, operators, windows)
 
 
 def _no_operator_reason(facts: QueryFacts) -> WindowsUnknownCode:
@@ -204,10 +203,11 @@ def window_spec_of(state: Iterable[OpenWindows], shapes: dict[int, WindowShape])
     specs: set[WindowSpec] = set()
     for stored in state:
         if stored.kind == "session":
-            # A session with one record is as long as the gap.
+            # A session with one record is as long as the gap, others at most one gap for each record.
             gaps = {window.end_ms - window.start_ms for window in stored.windows if window.records == 1}
-            if len(gaps) == 1:
-                specs.add(Session(gaps.pop()))
+            gap_ms = min(gaps, default=0)
+            if gap_ms and all(one.end_ms - one.start_ms <= gap_ms * (one.records or 0) for one in stored.windows):
+                specs.add(Session(gap_ms))
             continue
         shape = shapes.setdefault(stored.operator, WindowShape())
         spec = shape.add((window.start_ms, window.end_ms) for window in stored.windows)

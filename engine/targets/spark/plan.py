@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from math import prod
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -47,6 +48,8 @@ class PlanFacts(Struct, frozen=True):
     """The number of the plan's leaves: its sources, and tables that it joins."""
     reads: int = 0
     """How often it reads rows with a watermark: a source that is joined with itself is read twice."""
+    copies: int = 1
+    """How many rows it makes of one, at most: one for each sliding window that has it."""
     trigger_ms: int | None = None
     """The trigger's interval; 0: a batch begins as the last one has ended; None: not known (plans do not show it)."""
     real_time_ms: int | None = None
@@ -262,7 +265,9 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
     real_time = next((int(match[1]) for leaf in leaves if (match := _REAL_TIME.match(listed[leaf][1]))), None)
     read = {source for node in nodes for source in node.sources}
     read_count = len(read) + len(ends) - len(leaves) if nodes else 0
-    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), read_count, real_time_ms=real_time)
+    expands = (text for _, text in listed if text.startswith("Expand "))  # [[a copy], […], …], [its columns]
+    copies = prod(text.count("], [") + sum(map(int, re.findall(r"(\d+) more field", text))) for text in expands)
+    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves), read_count, copies, real_time_ms=real_time)
 
 
 class _PlanNode(Struct, rename="camel"):

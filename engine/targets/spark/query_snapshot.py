@@ -26,7 +26,7 @@ from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from . import known
 from .checkpoint import CheckpointFacts
-from .facts import QueryFacts, QueryRun, current
+from .facts import QueryFacts, QueryRun
 from .inputs import Channels, channels_of, positions_of, rows_per_second_of, unmoved_of
 from .nodes import Nodes, nodes_of
 from .operators import StoredState, stored_state_of
@@ -40,6 +40,8 @@ MAX_FIRST_BATCH_MS = 330_000
 """Longest first batch (ms): in real-time mode a batch takes five minutes by default."""
 MAX_TRIGGER_MS = 24 * 3_600_000
 """Longest pause (ms) that may be the trigger's while too few batches are recorded to show its interval."""
+LOG_DELAY_MS = 5_000
+"""How long after a commit (ms) a query that runs has reported it in its event log, at the latest."""
 _MAX_PAUSE_RATIO = 2
 """A pause is like earlier ones up to this many times their length."""
 
@@ -88,7 +90,9 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
         took = (batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None)
         longest_ms = max(took, default=(run.plan and run.plan.real_time_ms) or 0)
         if now_ms - run.running.since_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * longest_ms):
-            return _with_note("stale", "batch_unfinished", batch=run.running.batch)
+            return _with_note(
+                "stale", "batch_unfinished", batch=run.running.batch, alive=int(report.alive or 0) or None
+            )
         return _with_note("live", "query_idle") if run.idle_ms is not None else QueryState("live")
     silent_ms = now_ms - (run.last_event_ms or now_ms)
     if run.continuous and run.progress is None and facts.checkpoint is None:
@@ -113,11 +117,10 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
     if trigger_ms is not None and silent_ms <= trigger_ms + usual_ms:
         return _with_note("live", "waits_for_trigger", trigger_ms=trigger_ms, silent_ms=silent_ms)
     max_pause_ms = MAX_TRIGGER_MS if run.pause_ms is None else _MAX_PAUSE_RATIO * run.pause_ms
-    # A driver's page says that it runs, and never that it is idle.
-    args = {"alive": 1} if facts.is_by_driver and is_alive else {}
-    if trigger_ms is None and run.progress is not None and (args or silent_ms <= max_pause_ms):
-        return _with_note("partial", "pause_unknown", silent_ms=silent_ms, **args)
-    return _with_note("stale", "query_silent", alive=1 if is_alive else None)
+    is_shown = facts.is_by_driver and is_alive  # as running, and never as idle
+    if trigger_ms is None and run.progress is not None and (is_shown or silent_ms <= max_pause_ms):
+        return _with_note("partial", "pause_unknown", silent_ms=silent_ms, alive=int(is_shown) or None)
+    return _with_note("stale", "query_silent", alive=int(is_alive) or None)
 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
@@ -161,7 +164,8 @@ def snapshot_of_query(
     facts: QueryFacts, *, name: str, source: SourceView, now_ms: int, before: Snapshot | None = None
 ) -> Snapshot:
     """The snapshot at `now_ms` (epoch ms), stage by stage; `before` is the last one."""
-    facts = current(facts)
+    if _is_restarted(facts):  # by a job that reports nothing
+        facts = replace(facts, report=None)
     nodes = nodes_of(facts)
     channels = channels_of(facts, nodes, now_ms)
     watermark = watermark_of(facts, nodes, channels, now_ms, before)
@@ -194,6 +198,25 @@ def snapshot_of_query(
         notes=[Note(now_ms, note.code, note.args) for note in notes],
         error=facts.run.error if facts.run.ended else None,
     )
+
+
+def _is_restarted(facts: QueryFacts) -> bool:
+    """Whether the checkpoint has batches that cannot belong to the run: it has ended, or its log, as after a kill.
+
+    A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
+    """
+    checkpoint, report, run = facts.begun, facts.report, facts.run
+    if checkpoint is None or report is None or report.run is None:
+        return False
+    last, heard_ms = run.progress and run.progress.batch, report.heard_ms
+    commits_ms = known(*(batch.end_ms for batch in checkpoint.history))
+    is_outlived = heard_ms is not None and max(commits_ms, default=heard_ms) > heard_ms + LOG_DELAY_MS
+    if not (run.ended or report.alive is False or (is_outlived and report.alive is None)):
+        return False
+    if last is None:
+        begun_ms = checkpoint.batch_timestamp_ms
+        return is_outlived or heard_ms is None or begun_ms is None or begun_ms > heard_ms
+    return (checkpoint.batch or 0) > last + 1 or ((run.ended or is_outlived) and (checkpoint.committed or 0) > last)
 
 
 def settings_of_query() -> Settings:
@@ -232,8 +255,9 @@ def _progress(
     """What Spark reports about the query; rates only while it flows."""
     run, progress, plan = facts.run, facts.progress, facts.plan
     states = progress.states if progress is not None else ()
-    # A late row is counted each time that the plan reads it: twice in a join of a source with itself.
-    counts = 1 if plan is None or progress is None else max(1, plan.reads + 1 - max(1, len(progress.sources)))
+    # A late row is counted each time that the plan reads it: twice in a join of a source with itself; and each copy.
+    sources = {source.description for source in progress.sources} if progress is not None else set[str]()
+    counts = 1 if plan is None else plan.copies * max(1, plan.reads + 1 - max(1, len(sources)))
     delays = [node.delay_ms for node in watermark.spark.nodes or ()]
     state_bytes = known(*(state.memory_bytes for state in states))
     state_rows = known(*(state.rows for state in states))

@@ -54,10 +54,12 @@ def test_event_logs_by_their_names_and_first_bytes(tmp_path: Path) -> None:
     (rolling / "events_1_local-1.zstd").touch()
     plain = tmp_path / "local-1700000000000"
     plain.write_text('{"Event":"SparkListenerLogStart"}\n')
+    being_written = tmp_path / "local-7.zstd.inprogress"
+    being_written.touch()
     (tmp_path / "app-1.js").write_text("console.log(1)")
     (tmp_path / "local-5.txt").write_text("no log")
     found = discover([tmp_path])
-    assert {one.path for one in found} == {rolling, plain}
+    assert {one.path for one in found} == {rolling, plain, being_written}
     assert {one.kind for one in found} == {"event log"}
 
 

@@ -142,7 +142,7 @@ def test_running_idle_ended_failed(seen: dict[str, Seen]) -> None:
     assert "\n" not in (query(late, "failing").error or "")
     failed = query(late, "failing")
     assert failed.running is not None  # the batch that it failed in
-    assert failed.last_batch == failed.running.batch
+    assert failed.running.batch == 1
     assert (early.alive, late.app) == (None, "somebody's rolled job")
     assert late.started_ms is not None
     assert late.alive is False

@@ -3,10 +3,11 @@
 import os
 from pathlib import Path
 
+import pytest
 from wmtop.engine.snapshot import SourceView, Verdict
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap, RecordedBatch
-from wmtop.engine.targets.spark.facts import QueryFacts, StateFacts
-from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, Report, RunningBatch, StateFacts
+from wmtop.engine.targets.spark.query_snapshot import LOG_DELAY_MS, snapshot_of_query
 from wmtop.engine.targets.spark.watch import QueryWatch, past_of
 from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
 
@@ -130,3 +131,23 @@ def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
     assert [StateFacts(name).counts_rows for name in names] == [False, False, False, True, True]
     own = ("applyInPandasWithState", "FlatMapGroupsInPandasWithState", "transformWithStateInPandasExec")
     assert all(StateFacts(name).counts_rows for name in own)
+
+
+@pytest.mark.parametrize("reported", [4, None])
+def test_the_log_of_a_killed_run_says_nothing_of_the_next_one(reported: int | None) -> None:
+    """It ends in a batch, which the next application runs again with the same number and time."""
+    began = NOW - 60 * SECOND
+    last = None if reported is None else BatchProgress("i", "r", reported)
+    killed = replace(run(), running=RunningBatch(5, began), progress=last, started_ms=began, dropped_at_least=7)
+    log = Report(tap="event log", run=killed, alive=None, trouble=None, heard_ms=began)
+    seen: list[tuple[int | None, bool]] = []
+    for committed, end_ms in ((4, began - SECOND), (5, began + SECOND), (5, began + LOG_DELAY_MS + SECOND)):
+        stored = (RecordedBatch(4, began - 9 * SECOND, 1_000, began - SECOND), RecordedBatch(5, began, 2_000, end_ms))
+        own = CheckpointFacts(
+            batch=5, committed=committed, in_flight=committed < 5, batch_timestamp_ms=began, history=stored
+        )
+        facts = QueryFacts(checkpoint=own, report=log)
+        shown = snapshot_of_query(facts, name="q", source=SourceView("event log", "q"), now_ms=NOW)
+        codes = [note.code for note in shown.notes]
+        seen.append((shown.spark.dropped_at_least, "batch_unfinished" in codes))
+    assert seen == [(7, True), (7, True), (None, False)]

@@ -19,7 +19,7 @@ from wmtop.engine.targets import open as opening
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark import history_server
 from wmtop.engine.targets.spark.driver_answers import ListedRun, statuses_in, watermarks_in
-from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Place, place_of
+from wmtop.engine.targets.spark.history_server import SPARK_HTTP, Attempt, Listed, Place, chosen, place_of
 from wmtop.engine.targets.spark.plan import in_force_of, lines_of_formatted
 from wmtop.engine.targets.target import AttachedTarget, NotReadyError, Target
 
@@ -346,8 +346,8 @@ def test_a_query_that_was_started_again_runs(server: Server) -> None:
     ]
     server.executes(batches)
     with watched(server) as watch:
-        run = watch.poll().run
-        assert (run.run_id, run.ended, run.last_batch) == (later, False, 1)
+        facts = watch.poll()
+        assert (facts.run.run_id, facts.run.ended, facts.batch) == (later, False, 1)
 
 
 @pytest.mark.parametrize(("first", "second"), [(("6", "3"), ("6", "3")), (("6", "3"), ("0", "0")), (("0", "0"),) * 2])
@@ -523,3 +523,12 @@ def test_the_watermark_in_force_is_that_of_the_operators_next_to_the_sources() -
     ):
         assert in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", of_pyspark_4_3))) == 1_750_000_190_000
     assert isinstance(in_force_of(lines_of_formatted(plan("Update, 1, 2, 2", "x"))), type(in_force_of(())))
+
+
+def test_an_application_whose_end_is_not_recorded_is_not_said_to_run() -> None:
+    """A killed application never ends in its History Server's list."""
+    listed = [Listed(f"app-{number}", "shop", (Attempt(),)) for number in range(2)]
+    for wanted in (None, "shop"):
+        with pytest.raises(UsageError, match=r"2 applications .*not ended.*app-0 .shop, not ended.") as error:
+            chosen(listed, Place("http://history:18080", wanted))
+        assert "run" not in str(error.value)

@@ -18,7 +18,7 @@ from wmtop.engine.targets.spark.facts import (
     Report,
     decode_progress,
 )
-from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark, lines_of_tree, read_plan
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling, WindowSpec
@@ -257,7 +257,10 @@ def test_a_join_counts_each_late_row(spark: "SparkSession", tmp_path: Path) -> N
     again = left.select(F.col("orders_id").alias("again_id"), F.col("orders").alias("again"))
     within = "orders_id = again_id and again between orders and orders + interval 5 seconds"
     with_itself = left.join(again, F.expr(within)).writeStream.format("noop")
-    queries = [each.option("checkpointLocation", f"{tmp_path}/cp{id(each)}").start() for each in (joined, with_itself)]
+    again = left.alias("a").join(left.alias("b"), F.expr("a.orders_id = b.orders_id and a.orders = b.orders"))
+    two_sources = again.select("a.orders").writeStream.format("noop")  # as Spark reports it, the second without rows
+    each_once = (joined, with_itself, two_sources)
+    queries = [each.option("checkpointLocation", f"{tmp_path}/cp{id(each)}").start() for each in each_once]
     for seconds in ([50, 60], [61], [20, 20, 58]):
         orders.put([[START_S + second for second in seconds]])
         payments.put([[START_S + second for second in seconds[1:]]])
@@ -271,7 +274,27 @@ def test_a_join_counts_each_late_row(spark: "SparkSession", tmp_path: Path) -> N
         shown = shown_of(progress, plan).spark
         seen.append((sum(one.dropped for one in progress), shown.dropped_at_least, shown.dropped_exact))
     # Of the orders two, of the payments one; with themselves, the orders are counted on both sides.
-    assert seen == [(3, 3, True), (4, 2, False)]
+    assert seen == [(3, 3, True), (4, 2, False), (4, 2, False)]
+
+
+def test_a_late_row_of_sliding_windows_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark counts it in each of its four windows, which it shares with the row beside it."""
+    from pyspark.sql import functions as F
+
+    put = Input(tmp_path)
+    rows = spark.readStream.schema("id long, t long").json(f"{tmp_path}/in/*")
+    timed = rows.withColumn("ts", F.timestamp_seconds("t")).withWatermark("ts", f"{DELAY_MS} milliseconds")
+    counts = timed.groupBy(F.window("ts", "20 seconds", "5 seconds")).count().writeStream.format("noop")
+    query = counts.outputMode("append").option("checkpointLocation", f"{tmp_path}/cp").start()
+    for seconds in ([50, 90], [91], [20, 21]):
+        put.put([[START_S + second for second in seconds]])
+        query.processAllAvailable()
+    progress = [decode_progress(one.json) for one in query.recentProgress]
+    tree = str(query._jsq.explainInternal(False))  # pyright: ignore[reportPrivateUsage]
+    query.stop()
+    shown = shown_of(progress, read_plan(lines_of_tree(tree))).spark
+    counted = sum(one.dropped for one in progress)
+    assert (counted, shown.dropped_at_least, shown.dropped_exact) == (4, 1, False)
 
 
 @pytest.mark.parametrize("no_data", [True, False])

@@ -127,3 +127,12 @@ def test_a_join_that_removes_the_rows_of_one_input_only_keeps_those_of_the_other
     assert join("= null", rule) is False
     assert join(rule, "= null") is False
     assert join("= null", "= null") is False
+
+
+def test_a_row_in_several_windows_counts_in_each() -> None:
+    """A tumbling window is a projection; of more than 25 windows Spark prints the first ones and how many more."""
+    under = f"+- EventTimeWatermark 1d5251f1-7ce3-425b-b636-94d70527e709, ts#387: timestamp, 10 seconds\n   +- {SCAN}"
+    four = ", ".join(["[named_struct(start, f(ts#387), end, g(ts#387)), key#9]"] * 4)
+    assert facts(f"Expand [{four}], [window#394, key#9]\n{under}").copies == 4
+    assert facts(f"Expand [{four}, ... 6 more fields], [window#394, key#9]\n{under}").copies >= 10
+    assert facts(f"Project [named_struct(start, f(ts#387)) AS window#394]\n{under}").copies == 1

@@ -150,7 +150,8 @@ def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
     """Triggers fire at multiples of their interval: the first batch says nothing of it, and no plan does."""
     quiet = replace(LAST, last_event_ms=NOW - 250_000)
     unknown = picture(quiet)
-    assert (unknown.state, unknown.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 250_000}))
+    paused = Note(NOW, "pause_unknown", {"silent_ms": 250_000, "alive": None})
+    assert (unknown.state, unknown.notes[0]) == ("partial", paused)
     assert [finding.code for finding in diagnose(unknown, []) if finding.severity == "critical"] == []
     assert unknown.spark.input_rows_per_second is None
     known = picture(replace(quiet, plan=replace(PLAN, trigger_ms=300_000)))

@@ -1,8 +1,9 @@
 """How windows are made is told from those seen, and only where they tell."""
 
 import pytest
-from wmtop.engine.targets.spark.operators import WindowShape
-from wmtop.engine.watermarks.settings import Sliding, Tumbling, WindowSpec
+from wmtop.engine.targets.spark.open_windows import OpenWindows, StoredWindow
+from wmtop.engine.targets.spark.operators import WindowShape, window_spec_of
+from wmtop.engine.watermarks.settings import Session, Sliding, Tumbling, WindowSpec
 
 SEEN: list[tuple[list[tuple[int, int]], WindowSpec | None]] = [
     ([], None),
@@ -35,3 +36,22 @@ def test_what_is_remembered_is_bounded() -> None:
         shape.add([(10 * number, 10 * number + 10)])
     assert shape.add([(5, 15), (15, 25)]) == Sliding(10, 5)
     assert shape.add((10 * n, 10 * n + 10) for n in range(2_000, 2_300)) == Tumbling(10)
+
+
+SESSIONS: list[tuple[list[tuple[int, int, int | None]], WindowSpec | None]] = [
+    ([(90, 95, 1), (5, 14, 2)], Session(5)),
+    ([(90, 95, 1), (5, 90, 7)], None),  # of another gap: 7 records last at most 7 gaps
+    ([(90, 95, 1), (5, 25, 1)], None),
+    ([(5, 14, 2)], None),
+    ([(5, 14, None)], None),
+    ([], None),
+]
+
+
+@pytest.mark.parametrize(("sessions", "spec"), SESSIONS)
+def test_a_gap_is_shown_where_all_sessions_fit_it(
+    sessions: list[tuple[int, int, int | None]], spec: WindowSpec | None
+) -> None:
+    """`session_window` may compute another gap for each row."""
+    windows = tuple(StoredWindow(start, end, 1, records) for start, end, records in sessions)
+    assert window_spec_of([OpenWindows(operator=0, kind="session", windows=windows)], {}) == spec

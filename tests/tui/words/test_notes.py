@@ -5,13 +5,13 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.snapshot import Note, NoteCode, SourceView
+from wmtop.engine.snapshot import STATE_SCHEMA, Note, NoteCode, SourceView
 from wmtop.engine.watermarks.observation import MalformedRecord
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import recent_note
 from wmtop.tui.words.summary import summary
 
-from .. import canned
+from .. import attached, canned
 
 NOW = 1_700_000_000_000
 
@@ -76,6 +76,12 @@ def test_the_summary_says_as_what_times_were_read_and_shows_what_was_none() -> N
     assert lines[1] == "event time ts: epoch s, ISO 8601 (recognised)"
     assert 'malformed, e.g. UA, row 8 of a.csv: ts "never" is not a time' in lines
     assert not any("e.g." in line for line in summary(canned.live()).splitlines())
+
+
+def test_the_summary_says_that_a_delay_is_that_of_the_first_start() -> None:
+    said = " as first started"
+    assert said in summary(replace(attached.query(), origin={"lateness": STATE_SCHEMA}))
+    assert said not in summary(replace(attached.query(), origin={"lateness": "plan"}))
 
 
 def test_an_old_note_does_not_come_back_a_day_later() -> None:
