@@ -10,6 +10,7 @@ from wmtop.engine.snapshot import (
     Cause,
     ChannelView,
     Holder,
+    InstanceView,
     Level,
     Reason,
     Snapshot,
@@ -105,6 +106,29 @@ def test_a_task_that_waits_or_whose_input_is_stuck_keeps_its_name_on_a_narrow_sc
     said = "Source: orders waits, or always sends its watermark 30s behind what it takes in"
     assert text_of(lay(parts, 200)).strip() == f"What holds it back is not known: {said}"
     assert text_of(lay(parts, 100)).strip() == said
+
+
+def alone(cause: Cause) -> Snapshot:
+    """One channel sets the watermark: no other takes part."""
+    seen = job(cause)
+    channels = [replace(seen.channels[0], state="idle"), seen.channels[1]]
+    return replace(seen, channels=channels, blockers=[], level=replace(seen.level, behind_fastest_ms=0))
+
+
+def test_what_only_the_next_record_of_a_channel_moves_is_held_back_by_none_if_its_splits_are_known() -> None:
+    splits = [InstanceView(0, "#0", LEVEL_MS, "active", 2)]
+    said = text(presenter_of(replace(alone("behind"), instances=splits)).holder(None))
+    assert said == " no channel holds back the watermark"
+    hidden = text(presenter_of(alone("behind")).holder(None))
+    assert hidden == f" What holds it back is {ELSEWHERE}"
+
+
+def test_a_channel_alone_that_is_stuck_is_named_by_line_and_finding() -> None:
+    stuck = replace(alone("stuck"), verdict=Verdict("stalled", age_ms=90_000, reason=Reason("records_come")))
+    assert "in-1" in text(presenter_of(stuck).holder(None))
+    [finding] = [explain(one, stuck, UTC) for one in diagnose(stuck, []) if one.code == "watermark-stalled"]
+    assert "in-1 holds it back" in finding.title
+    assert "No channel" not in finding.cause
 
 
 def test_records_in_flight_blame_no_channel() -> None:
