@@ -90,9 +90,7 @@ class Probe:
                     # A missing partition is looked up again at once: it is gone if two polls in a row miss it.
                     looked_s = time.monotonic() if self.there == frozenset(self._partitions) else float("-inf")
                 self._heard()
-                self.ends = self._latest(cluster)
-                if self.ends is not None:
-                    self._history.append((_now_ms(), self.ends))
+                self._note_ends(self._latest(cluster))
                 if self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
                     ahead_s = time.monotonic()
                     self._look_ahead(cluster, self.ends)
@@ -103,6 +101,11 @@ class Probe:
             self._stop.wait(EVERY_S)
         if cluster is not None:
             cluster.close()
+
+    def _note_ends(self, ends: Positions | None) -> None:
+        self.ends = ends
+        if ends is not None:
+            self._history.append((_now_ms(), ends))
 
     def _latest(self, cluster: Cluster) -> Positions | None:
         """The ends; None if a partition has just gone or has no leader: the next poll of the topics shows which."""
