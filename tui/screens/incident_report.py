@@ -238,7 +238,7 @@ def _case(incident: Incident) -> Case:
         past=_recent(incident).until(last),
         events=log.events(None, brief_ms(last)),
         clip=Clip(len(incident.snapshots), walls[0], walls[-1]),
-        versions=versions(last),
+        versions=versions_of(last),
         written_ms=time.time_ns() // 1_000_000,
         lost=incident.lost,
         redacted=incident.redacted,
@@ -255,7 +255,7 @@ def _recent(incident: Incident) -> Recent:
     return recent
 
 
-def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
+def versions_of(snapshot: Snapshot) -> list[tuple[str, str]]:
     """The relevant versions; Spark's only for a run of this wmtop, which started it."""
     import platform
     from importlib.metadata import PackageNotFoundError, version

@@ -342,7 +342,7 @@ def group_line(group: WindowGroup, width: int) -> list[Span]:
     """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
     if group.first.blockers is None and waits_for(group.first) is None:
         return [(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")]
-    wait = f" {texts.windows_wait(len(group.windows))} "
+    wait = f" {texts.windows_wait_for(len(group.windows))} "
     who = waits_within(group.first, width - cell_len(wait)) or "nothing: they fire at the next emit"
     return [(wait, "dim"), (who, "holder")]
 

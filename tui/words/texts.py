@@ -171,7 +171,7 @@ def more_less_behind(rest: int) -> str:
     return f"and {rest:,} more, less behind"
 
 
-def windows_wait(windows: int) -> str:
+def windows_wait_for(windows: int) -> str:
     """The head of a group of windows."""
     return f"{f.counted(windows, 'window')} {'waits' if windows == 1 else 'wait'} for"
 

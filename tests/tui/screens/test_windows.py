@@ -16,7 +16,7 @@ from wmtop.tui.words.texts import (
     NO_FIRED_WINDOW,
     NO_OPEN_WINDOW,
     OPEN_UNKNOWN,
-    windows_wait,
+    windows_wait_for,
 )
 from wmtop.tui.words.windows import closing
 
@@ -154,11 +154,11 @@ def test_windows_click_on_a_title_sorts_without_groups() -> None:
             shown = it.said("#windows").split("fired at")[0]
             return re.findall(r"^ (\d\d:00)–", shown, re.MULTILINE)
 
-        await it.says(windows_wait(2), "#windows")
+        await it.says(windows_wait_for(2), "#windows")
         assert starts() == ["13:00", "14:00", "15:00"]
         await it.pilot.click(sheet, offset=(titles.index("rows") + 1, 0))
         await it.until(lambda: starts() == ["15:00", "14:00", "13:00"])
-        assert windows_wait(2) not in it.said("#windows")
+        assert windows_wait_for(2) not in it.said("#windows")
         await it.pilot.click(sheet, offset=(titles.index("rows") + 1, 0))
         await it.until(lambda: starts() == ["13:00", "14:00", "15:00"])
 
