@@ -18,6 +18,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,15 +124,15 @@ class Job:
                 self._publication = replace(self._publication, trouble=str(error))
             self._wake_writer()
 
-    def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None]]) -> None:
-        """Fetch a run's plan and its watermark policy, once; does nothing while the run is not known."""
+    def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None] | None]) -> None:
+        """Fetch a run's plan and its watermark policy (None: not to be had), once; nothing while it is not known."""
         if run_id in self._asked or not self._queries.knows(run_id):
             return
         self._asked.add(run_id)
-        facts, policy = plan()
-        with self._state:
-            self._queries.set_plan(run_id, facts, policy)
-            self._wake_writer()
+        if (found := plan()) is not None:
+            with self._state:
+                self._queries.set_plan(run_id, *found)
+                self._wake_writer()
 
     def end(self) -> None:
         """Write what is left, if that takes only a moment; the file stays, without its lock."""
@@ -217,10 +218,10 @@ class _Listener(StreamingQueryListener):
             if not isinstance(event, QueryProgress):
                 self._job.take(event)
                 return
-            run_id, query_id = event.progress.run_id, event.progress.id
-            self._job.learn(run_id, lambda: self._plan(query_id))  # before the batch, whose lateness needs the delay
+            run_id, plan = event.progress.run_id, partial(_tried, self._plan, event.progress.id)
+            self._job.learn(run_id, plan)  # before the batch, whose lateness needs the delay
             self._job.take(event)
-            self._job.learn(run_id, lambda: self._plan(query_id))
+            self._job.learn(run_id, plan)
         except Exception as error:
             _log.debug("wmtop has lost an event: %r", error)
 
@@ -249,7 +250,7 @@ def _ids(event: Any) -> tuple[str, str]:
 
 
 def _tried(read: Callable[[Any], T | None], stream: Any) -> T | None:
-    """What `read` finds in a running query; None for a Spark version with other classes."""
+    """What `read` finds in a running query; None where it has stopped since, or Spark has other classes."""
     try:
         return read(stream)
     except Exception as error:

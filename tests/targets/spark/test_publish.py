@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -235,6 +236,29 @@ def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None
     for dead in (path.read_bytes(), b"{}", b"", b"\xff", b"[" * 5000, b'{"version": 2}'):
         (run_dir / "their-1.published").write_bytes(dead)
         assert len(list_published()) == (2 if dead == path.read_bytes() else 1)
+
+
+class Said:
+    """An event of the JVM: of each name a method that gives its value."""
+
+    def __init__(self, **values: object) -> None:
+        for name, value in values.items():
+            setattr(self, name, lambda value=value: value)
+
+
+def test_the_report_of_a_query_that_has_stopped_meanwhile_is_not_lost(job: "Job", spark: "SparkSession") -> None:
+    """Events come later than they happen: of a run of one batch there is no plan any more."""
+    from wmtop.engine.targets.job import _Listener
+
+    id, run_id, when, listener = str(uuid.uuid4()), str(uuid.uuid4()), "2026-01-01T00:00:00.000Z", _Listener(job, spark)
+    listener.onQueryStarted(Said(id=Said(toString=id), runId=Said(toString=run_id), name="once", timestamp=when))
+    durations = {"addBatch": 5, "triggerExecution": 9}
+    report = {"id": id, "runId": run_id, "batchId": 0, "timestamp": when, "durationMs": durations}
+    listener.onQueryProgress(Said(progress=Said(json=json.dumps(report))))
+    [run] = job._queries.facts()
+    assert run.plan is None
+    assert run.progress is not None
+    assert (run.progress.batch, run.dropped_at_least) == (0, 0)
 
 
 def path_of(name: str) -> Path:
