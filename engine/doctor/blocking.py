@@ -70,7 +70,7 @@ class _Silence(Struct, frozen=True):
     silent: dict[str, ChannelView]
     """By name, the first that holds it back first."""
     gain_ms: int | None
-    """The distance to the next channel with data; None: nothing has a watermark yet."""
+    """The distance (ms) to the next channel with data; None: nothing has a watermark yet."""
     lagging: list[str]
     """Channels with data that hold it back too."""
     waiting: list[OpenWindow]
@@ -224,11 +224,11 @@ def lagging_channels(facts: DiagnosisInput) -> Finding | None:
     lags = _lags(facts, stuck_ms)
     if not lags:
         return None
-    channels, first = tuple(view.channel for view, _ in lags), lags[0][0]
+    channels, first, lag = tuple(view.channel for view, _ in lags), lags[0][0], span(lags[0][1])
     name, backlog = names(channels[:1]), first.backlog
     received = None if first.rate is None else f"{name} receives {f.rate(first.rate)} records/s"
-    fixes = (*((ADD_READERS,) if backlog else ()), check_channels(channels, ("is behind", "are behind")))
-    lag = span(lags[0][1])
+    fixes = (ADD_READERS,) if backlog else ()
+    fixes = (*fixes, check_channels(channels, ("is behind", "are behind")))
     if stuck_ms is not None:
         return Finding(
             severity="critical",

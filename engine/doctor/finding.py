@@ -49,7 +49,7 @@ class Fix(Struct, frozen=True):
 
     @property
     def gains_ms(self) -> int | None:
-        """How far the watermark advances at the next emit; where that is not known, had it been set from the start."""
+        """How far (ms) the watermark moves at the next emit; if that is not known, had it been set from the start."""
         return self.gain_ms if self.promise_ms is None else self.promise_ms
 
     @property

@@ -184,8 +184,8 @@ class _Run:
         )
 
     def _late_until(self, progress: BatchProgress, last: BatchProgress | None) -> int | None:
-        """The greatest event time behind the watermark that decided which rows of a batch are late, that of the batch
-        before; None: not known.
+        """The greatest event time (epoch ms) behind the watermark that decided which rows of a batch are late, that of
+        the batch before; None: not known.
         """
         if last is None:
             self.set(first_watermark_ms=progress.watermark_ms)
