@@ -4,6 +4,7 @@ from ..snapshot import Chain, ChannelView, Holder, KafkaStreams, Snapshot
 from ..snapshot.chain import Hop
 from ..text import formatting as f
 from ..text.codes import CAUSES, busiest_task
+from ..verdict.blame import blamed_holder
 from ..verdict.verdict import is_idle, is_inconclusive, lost_state
 from .finding import ADD_READERS, SEE_OPERATORS, WAIT, Finding, Fix, check_channels, n, names, span, verb
 from .rules import MINUTE, SECOND, DiagnosisInput, rule
@@ -160,14 +161,6 @@ def watermark_stalled(facts: DiagnosisInput) -> Finding:
         ],
         fixes=fixes,
     )
-
-
-def blamed_holder(snapshot: Snapshot) -> Holder | None:
-    """The channel that holds back the watermark; None: none is known, or only its own next record would move it."""
-    level = snapshot.level
-    if level.holder is None or level.holder.cause in ("kept_back", "stuck") or snapshot.blockers != []:
-        return level.holder
-    return None if level.behind_fastest_ms is not None or level.holder.cause == "behind" else level.holder
 
 
 def _why_stalled(snapshot: Snapshot) -> str:

@@ -16,8 +16,10 @@ class Hop(Struct, frozen=True, kw_only=True):
     kind: HopKind
     name: str
     """A topic that several clusters have is called `orders at broker:9092`."""
-    target: str | None
+    target: str | None = None
+    """The target that reports it; None: a topic that no target watches."""
     partition: str | None = None
+    """The partition of a topic's newest record."""
     event_ms: int | None = None
     """A topic's newest event time, in `partition`."""
     watermark_ms: int | None = None
@@ -27,10 +29,13 @@ class Hop(Struct, frozen=True, kw_only=True):
     """The hops before it whose own loss is not known and in this one."""
     cause: Cause | None = None
     channel: str | None = None
+    """The channel that holds back a job's watermark, for this cause."""
     lateness_ms: int | None = None
+    """A job's max out-of-orderness or watermark delay, of which its loss consists at least; None: not known."""
     inputs: list[int] = []
     edge: Edge | None = None
     trouble: str | None = None
+    """Why its event time is not known, as far as that is known."""
     looping: bool = False
     """It reads, through further hops, what it writes: its loss has no meaning."""
     may_write: bool = False

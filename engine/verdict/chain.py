@@ -15,7 +15,7 @@ from typing import get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import Cause, ConsumerGroup, FlinkJob, KafkaStreams, OwnRun, Snapshot, SparkQuery, Verdict
+from ..snapshot import ConsumerGroup, FlinkJob, KafkaStreams, OwnRun, Snapshot, SparkQuery, Verdict
 from ..snapshot.chain import Chain, Edge, Hop, HopKind
 from ..snapshot.watermark import WORST_FIRST
 from .history import HistoryPoint
@@ -151,42 +151,30 @@ def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
 
 
 class Station(Struct, frozen=True, kw_only=True):
-    """A topic or a job at one moment; `event_ms` is a topic's newest event time, a job's watermark."""
+    """A topic or a job at one moment, with what joins it to others."""
 
-    kind: HopKind
-    name: str
-    """The topic (as `Clusters.names` calls it), or the job's target."""
-    target: str | None = None
-    """The target that reports it; None: a topic that no target watches."""
-    event_ms: int | None = None
-    lateness_ms: int | None = None
-    """A job's max out-of-orderness or watermark delay, of which its loss consists at least; None: not known."""
-    partition: str | None = None
-    """The partition of a topic's newest record."""
-    channel: str | None = None
-    """The channel that holds back a job's watermark, and why."""
-    cause: Cause | None = None
+    hop: Hop
+    """What is known of it alone: neither its inputs nor its loss."""
     reads: Mapping[str, Edge] = {}
-    """A job's topics, and how they are known."""
+    """A job's topics (as `Clusters.names` calls them), and how they are known."""
     writes: Mapping[str, Edge] = {}
-    may_write: bool = False
-    """Nothing says which topics it writes, or that it writes none."""
-    trouble: str | None = None
-    """Why its event time is not known, as far as that is known."""
     verdict: Verdict | None = None
     """The verdict on its target; None: no target watches it."""
     guess: str | None = None
     """The job that perhaps writes a topic whose writer is not known (`guessed_writer`)."""
-    critical: Sequence[str] = ()
-    """The codes of its target's critical findings."""
+
+    @property
+    def node(self) -> "_Node":
+        """What identifies it in the chain."""
+        return self.hop.kind, self.hop.name
 
 
 def chain_of(stations: Sequence[Station]) -> Chain:
     """The chain of jobs and topics; a topic that only a job names is added, with nothing known of it."""
-    nodes = {(station.kind, station.name): station for station in stations}
+    nodes = {station.node: station for station in stations}
     for station in stations:
         for topic in (*station.reads, *station.writes):
-            nodes.setdefault(("topic", topic), Station(kind="topic", name=topic))
+            nodes.setdefault(("topic", topic), Station(hop=Hop(kind="topic", name=topic)))
     edges = _edges(nodes.values())
     order, looping = _in_order(edges)
     numbers = {node: number for number, node in enumerate(order)}
@@ -213,12 +201,12 @@ _Node = tuple[HopKind, str]
 def _edges(stations: Iterable[Station]) -> dict[_Node, dict[_Node, Edge]]:
     """For each station the stations that it takes from."""
     found = list(stations)
-    edges: dict[_Node, dict[_Node, Edge]] = {(station.kind, station.name): {} for station in found}
+    edges: dict[_Node, dict[_Node, Edge]] = {station.node: {} for station in found}
     for station in found:
         for topic, edge in station.reads.items():
-            edges[station.kind, station.name]["topic", topic] = edge
+            edges[station.node]["topic", topic] = edge
         for topic, edge in station.writes.items():
-            edges["topic", topic][station.kind, station.name] = edge
+            edges["topic", topic][station.node] = edge
     return edges
 
 
@@ -233,24 +221,12 @@ def _in_order(edges: Mapping[_Node, Mapping[_Node, Edge]]) -> tuple[list[_Node],
 
 
 def _hop(station: Station, inputs: Mapping[int, Edge], before: Sequence[Hop], *, looping: bool) -> Hop:
-    is_topic = station.kind == "topic"
-    hop = Hop(
-        kind=station.kind,
-        name=station.name,
-        target=station.target,
-        partition=station.partition,
-        event_ms=station.event_ms if is_topic else None,
-        watermark_ms=None if is_topic else station.event_ms,
-        cause=station.cause,
-        channel=station.channel,
-        lateness_ms=station.lateness_ms,
+    hop = replace(
+        station.hop,
         inputs=sorted(inputs),
         edge=max(inputs.values(), key=get_args(Edge).index, default=None),
-        trouble=station.trouble,
         looping=looping,
-        may_write=station.may_write,
         verdict=None if station.verdict is None else station.verdict.verdict,
-        critical=list(station.critical),
     )
     if looping or hop.own_ms is None:
         return hop

@@ -6,10 +6,11 @@ import pytest
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import Snapshot, Verdict, VerdictName
 from wmtop.engine.snapshot.chain import Edge
-from wmtop.engine.verdict.chain import Station, chain_of
+from wmtop.engine.verdict.chain import chain_of
 from wmtop.engine.verdict.history import history_point
 
 from tests.snapshots import replace
+from tests.stations import station
 
 from ..tui.attached import group
 
@@ -22,7 +23,7 @@ def chained(*verdicts: VerdictName, **of_enrich: Any) -> Snapshot:
     reads: dict[str, dict[str, Edge]]
     reads = {"orders": {}, "enrich": {"orders": "reported"}, "out": {}, "report": {"out": "reported"}}
     stations = [
-        Station(
+        station(
             kind="topic" if name in ("orders", "out") else "job",
             name=name,
             target=name,

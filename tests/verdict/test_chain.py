@@ -10,15 +10,17 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import Verdict, VerdictName
 from wmtop.engine.verdict.chain import Chain, Station, chain_of, guessed_writer
 
+from tests.stations import station
+
 HOUR = 3_600_000
 
 
 def topic(name: str, event_ms: int | None) -> Station:
-    return Station(kind="topic", name=name, target=name, event_ms=event_ms)
+    return station(kind="topic", name=name, target=name, event_ms=event_ms)
 
 
 def job(name: str, watermark_ms: int | None, reads: str = "", writes: str = "", channel: str | None = None) -> Station:
-    return Station(
+    return station(
         kind="job",
         name=name,
         target=name,
@@ -149,7 +151,7 @@ def pipelines(draw: st.DrawFn) -> list[Station]:
     times = st.none() | st.integers(0, 50)
     stations = [topic(f"t0.{n}", draw(times)) for n in range(draw(st.integers(1, 3)))]
     for layer in range(1, draw(st.integers(1, 3)) + 1):
-        before = [station.name for station in stations if station.kind == "topic"]
+        before = [one.hop.name for one in stations if one.hop.kind == "topic"]
         for n in range(draw(st.integers(1, 2))):
             reads = draw(st.lists(st.sampled_from(before), min_size=1, max_size=2, unique=True))
             stations.append(job(f"j{layer}.{n}", draw(times), " ".join(reads), f"t{layer}.{n % 2}"))
@@ -159,26 +161,26 @@ def pipelines(draw: st.DrawFn) -> list[Station]:
 
 def _event(name: str, stations: dict[str, Station]) -> int | None:
     """What a station passes on, by plain recursion."""
-    return own if (own := stations[name].event_ms) is not None else _input(name, stations)
+    return own if (own := stations[name].hop.own_ms) is not None else _input(name, stations)
 
 
 def _input(name: str, stations: dict[str, Station]) -> int | None:
-    station = stations[name]
-    inputs = [*station.reads, *(other.name for other in stations.values() if name in other.writes)]
+    here = stations[name]
+    inputs = [*here.reads, *(other.hop.name for other in stations.values() if name in other.writes)]
     times = [_event(one, stations) for one in inputs]
     known = [time for time in times if time is not None]
     if not known or len(known) < len(times):
         return None
-    return min(known) if station.kind == "job" else max(known)
+    return min(known) if here.hop.kind == "job" else max(known)
 
 
 @given(pipelines())
 def test_losses_equal_a_plain_recursion(stations: list[Station]) -> None:
-    chain, by_name = chain_of(stations), {station.name: station for station in stations}
+    chain, by_name = chain_of(stations), {one.hop.name: one for one in stations}
     assert {hop.name for hop in chain.hops} == set(by_name)
     for number, hop in enumerate(chain.hops):
         assert all(before < number for before in hop.inputs)
-        own, at_input = by_name[hop.name].event_ms, _input(hop.name, by_name)
+        own, at_input = by_name[hop.name].hop.own_ms, _input(hop.name, by_name)
         assert hop.loss_ms == (None if own is None or at_input is None else at_input - own)
     way = [chain.hops[number] for number in chain.way]
     assert way[0].inputs == []
@@ -225,7 +227,7 @@ def test_nothing_is_guessed_where_no_steps_distinguish_jobs() -> None:
 
 def test_a_guess_is_said_and_neither_loses_nor_joins_anything() -> None:
     before = chain_of(FIVE)
-    orphan = Station(kind="topic", name="hourly", target="hourly", event_ms=HOUR, guess="report")
+    orphan = station(kind="topic", name="hourly", target="hourly", event_ms=HOUR, guess="report")
     after = chain_of([*FIVE, orphan])
     assert (after.behind_ms, names(after), worst(after)) == (before.behind_ms, names(before), worst(before))
     guessed = next(hop for hop in after.hops if hop.name == "hourly")

@@ -22,6 +22,7 @@ from ...engine.targets import READER_THREAD
 from ...engine.targets.own import is_recording, local_path
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import DAY, MINUTE, clean, duration, stamp
+from ...engine.verdict.blame import held_back_by
 from ...engine.verdict.history import LOST_AFTER_MS
 from ..words.chain import headline
 from ..words.check import (
@@ -39,7 +40,6 @@ from ..words.check import (
     reason_of,
     table,
 )
-from ..words.fleet import held_back_by
 from ..words.recent import Recent
 from ..words.spans import fitted
 from ..words.verdict import verdict_line

@@ -6,9 +6,10 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
+from ...engine.verdict.blame import channel_named, holding_channel
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import FactList, Prose, TextLine
-from ..words.barrel import channel_named, holding, kind_of, rank
+from ..words.barrel import kind_of, rank
 from ..words.channels import channel_line, facts
 from ..words.clocks import partition_line
 from ..words.keys import Hint, hint
@@ -87,7 +88,7 @@ class ChannelScreen(DetailScreen):
     def action_other(self, step: int) -> None:
         """Go to the page of the channel before or after, the most behind first."""
         snapshot = self.snapshot
-        held = holding(snapshot)
+        held = holding_channel(snapshot)
         order = sorted(
             snapshot.channels, key=lambda view: rank(kind_of(view.channel, view.state, held), view.watermark_ms)
         )

@@ -8,8 +8,8 @@ from ...engine.doctor import RULES, Diagnosis, Severity, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
+from ...engine.verdict.blame import channel_named
 from ..widgets.rows import Draw, Item, Section, SectionedText, Sheet
-from ..words.barrel import channel_named
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.presenter import presenter_of

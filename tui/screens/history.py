@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
+from ...engine.verdict.blame import channel_named
 from ...engine.verdict.history import Event
 from ..widgets.charts import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, heading, paragraph, table
-from ..words.barrel import channel_named
 from ..words.history import ALERTED, EventWords, Hold, brief_ms, change_words, event_time, event_words, moment_of
 from ..words.presenter import presenter_of
 from ..words.spans import Column, Span, fitted, value_column

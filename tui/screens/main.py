@@ -11,6 +11,7 @@ from textual.events import DescendantFocus, Resize, ScreenResume
 
 from ...engine.snapshot import Chain, Snapshot
 from ...engine.text import formatting as f
+from ...engine.verdict.blame import holding_channel
 from ..widgets.barrel import Barrel
 from ..widgets.canvas import Picked, bindings
 from ..widgets.charts import HeatMap, HolderSpan, HolderStrip
@@ -18,7 +19,6 @@ from ..widgets.clocks import ClockLines
 from ..widgets.lines import Heading, HeadingLine, Headings, KeyLine, Prompt, TopLines
 from ..widgets.rows import SortedBy
 from ..widgets.tables import ChannelTable, WindowTable
-from ..words.barrel import holding
 from ..words.channels import next_sort, stave_of
 from ..words.main_screen import Shown, hints, link_hints
 from ..words.presenter import Lost, presenter_of
@@ -259,7 +259,7 @@ class MainScreen(TargetScreen):
             self._arrange()
         elif self.shown.entries:
             known = [entry.view.channel for entry in self.shown.entries]
-            wanted = (view.selected, holding(snapshot), known[0])
+            wanted = (view.selected, holding_channel(snapshot), known[0])
             self.open_channel(next(channel for channel in wanted if channel in known))
 
     def _open_windows(self, group: WindowGroup | None) -> None:
@@ -326,7 +326,7 @@ class MainScreen(TargetScreen):
             line = windows.line(windows.cursor)
             return Chosen(line.partition("  ")[0], line)
         known = [entry.view.channel for entry in self.shown.entries]
-        wanted = (self.shown.view.selected, holding(self.shown.snapshot), *known[:1])  # as Enter opens
+        wanted = (self.shown.view.selected, holding_channel(self.shown.snapshot), *known[:1])  # as Enter opens
         channel = next((channel for channel in wanted if channel in known), None)
         line = None if channel is None else table.line(channel)
         return None if channel is None or line is None else Chosen(f.clean(channel), line)

@@ -10,12 +10,13 @@ from textual.app import ComposeResult
 from ...engine.snapshot import ChannelRecords, ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
+from ...engine.verdict.blame import holding_channel
 from ..widgets.clocks import waiting_items
 from ..widgets.lines import Prose
 from ..widgets.rows import Draw, Item, Sheet, heading, more, table
 from ..widgets.tables import reach_bar
 from ..words import texts
-from ..words.barrel import STATES, holding
+from ..words.barrel import STATES
 from ..words.channels import reference_ms
 from ..words.clocks import sending_words
 from ..words.keys import Hint, hint
@@ -124,7 +125,7 @@ class WindowScreen(DetailScreen):
         short = blockers(snapshot, window.end_ms)
         items: list[Item] = []
         if short:
-            columns = self._short_columns(holding(snapshot), window.end_ms)
+            columns = self._short_columns(holding_channel(snapshot), window.end_ms)
             items += [*self._channel_rows("short", columns, short[:MAX_BLOCKERS]), *more(len(short) - MAX_BLOCKERS)]
         elif not snapshot.channels:
             items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))

@@ -9,8 +9,9 @@ from rich.cells import cell_len
 from textual.events import Click
 
 from ...engine.text import formatting as f
+from ...engine.verdict.blame import channel_named
 from ..words import barrel as scales
-from ..words.barrel import LEFT_OUT, STATES, WATER, Axis, Kind, LogAxis, Scale, Stave, channel_named
+from ..words.barrel import LEFT_OUT, STATES, WATER, Axis, Kind, LogAxis, Scale, Stave
 from ..words.channels import stave_of
 from ..words.main_screen import Shown
 from ..words.presenter import presenter_of

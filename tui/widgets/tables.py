@@ -9,6 +9,7 @@ from textual.events import Blur, Focus, Resize
 
 from ...engine.snapshot import OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from ...engine.verdict.blame import is_close
 from ..words.barrel import PAUSED, STATES
 from ..words.channels import ChannelRow, Sort, View, reference_ms
 from ..words.clocks import partition_state, unchanged_words
@@ -16,7 +17,7 @@ from ..words.main_screen import Shown
 from ..words.presenter import presenter_of
 from ..words.spans import Column, Span, cells, laid, row_line, text_of, title_at, titles_line
 from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
-from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, is_close, unclosed_words
+from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, unclosed_words
 from ..words.windows import WindowGroup, key_of, taking_part, waits_within, window_counts, window_groups
 from .canvas import Picked
 from .clocks import waiting_items

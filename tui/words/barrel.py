@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...engine.doctor.progress import blamed_holder
 from ...engine.snapshot import ChannelState, ChannelView, InstanceView, Snapshot
 from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND, cut, short
@@ -214,38 +213,9 @@ LEFT_OUT: frozenset[Kind] = frozenset(("idle", "never_seen", "finished"))
 """The kinds that do not take part in the minimum."""
 
 
-def holding(snapshot: Snapshot) -> str | None:
-    """The channel that holds back the watermark; if an instance does, its most behind channel."""
-    holder = blamed_holder(snapshot)
-    if holder is None:
-        return None
-    instance = next((i.instance for i in snapshot.instances or () if i.channel == holder.channel), None)
-    if instance is None:
-        return holder.channel
-    inside = [v for v in snapshot.channels if v.instance == instance and v.state not in ("idle", "finished")]
-    behind = min(inside, key=lambda view: rank("active", view.watermark_ms), default=None)
-    return behind.channel if behind else None
-
-
 def valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
     """What the valve combines: source instances if there are any, else channels."""
     return snapshot.channels if snapshot.instances is None else snapshot.instances
-
-
-def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
-    """The channel of that name."""
-    return next((view for view in snapshot.channels if view.channel == channel), None)
-
-
-def holding_view(snapshot: Snapshot) -> ChannelView | None:
-    """The channel that `holding` names."""
-    return channel_named(snapshot, holding(snapshot))
-
-
-def fastest_view(snapshot: Snapshot) -> ChannelView | None:
-    """The channel with the greatest watermark; None: no channel has one."""
-    known = (view for view in snapshot.channels if view.watermark_ms is not None)
-    return max(known, key=lambda view: view.watermark_ms or 0, default=None)
 
 
 def holding_instance(snapshot: Snapshot) -> str | None:

@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
-from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...engine.doctor import Finding, accounts_for, diagnose
-from ...engine.snapshot import Cause, FlinkJob, KafkaStreams, Reason, Snapshot, SourcePosition, SparkQuery, Verdict
+from ...engine.snapshot import FlinkJob, KafkaStreams, Reason, Snapshot, Verdict
 from ...engine.text import formatting as f
-from ...engine.text.codes import BUSY, CAUSES
+from ...engine.text.codes import CAUSES
+from ...engine.verdict.blame import HopBlame, blame_of
 from ...engine.verdict.chain import Chain, ChainMember, Hop, Station, Ways, guessed_writer, ways_of
 from ...engine.verdict.history import HistoryPoint
 from ...engine.verdict.verdict import verdict_of
-from .fleet import held_back_by
 from .spans import Span, lay, part
 from .verdict import STYLES
 
@@ -54,12 +53,12 @@ def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -
     looks = {
         member.name: [(point.wall_ms, ms) for point in member.points if (ms := point.watermark_ms) is not None]
         for member, station in zip(members, stations, strict=True)
-        if station.kind == "job" and not station.writes
+        if station.hop.kind == "job" and not station.writes
     }
     guessed: list[Station] = []
     for member, station in zip(members, stations, strict=True):
-        is_open = station.kind == "topic" and station.event_ms is not None and station.name not in written
-        others = {one.name for one in stations if station.name in one.reads}
+        is_open = station.hop.event_ms is not None and station.hop.name not in written
+        others = {one.hop.name for one in stations if station.hop.name in one.reads}
         jobs = {name: each for name, each in looks.items() if name not in others}
         newest = [(point.wall_ms, ms) for point in member.points if (ms := point.max_event_ms) is not None]
         guessed.append(replace(station, guess=guessed_writer(newest, jobs)) if is_open else station)
@@ -69,37 +68,37 @@ def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -
 def _station(member: ChainMember, at_ms: int | None, ways: Ways) -> Station:
     snapshot, point = member.snapshot, _point_at(member, at_ms)
     found = [] if snapshot is None else diagnose(snapshot, member.points, lost=member.lost)
-    critical = [one.code for one in found if one.severity == "critical"]
     trouble = member.lost or ("no answer yet" if snapshot is None else _why_unknown(snapshot, point, found))
+    hop = Hop(
+        kind="job" if ways.topic is None else "topic",
+        name=ways.topic or member.name,
+        target=member.name,
+        trouble=trouble,
+        critical=[one.code for one in found if one.severity == "critical"],
+    )
     if ways.topic is not None:
-        return Station(
-            kind="topic",
-            name=ways.topic,
-            target=member.name,
-            event_ms=point.max_event_ms if point is not None and member.is_timed else None,
-            partition=None if snapshot is None or not member.is_timed else _newest(snapshot),
-            trouble=member.lost or (NOT_SET if not member.is_timed else None if point is not None else trouble),
-            verdict=_verdict(member, point),
-            critical=critical,
-        )
+        return Station(hop=_of_topic(hop, member, point), verdict=_verdict(member, point))
     blame = HopBlame() if snapshot is None or point is None else blame_of(snapshot, member.points)
     # What a job's output has passed: Spark's next watermark shows in the output of the next batch only.
     emitted_ms = None if point is None else point.watermark_ms if point.emitted_ms is None else point.emitted_ms
-    return Station(
-        kind="job",
-        name=member.name,
-        target=member.name,
-        event_ms=emitted_ms,
+    hop = replace(
+        hop,
+        watermark_ms=emitted_ms,
         lateness_ms=None if snapshot is None else snapshot.settings.lateness_ms,
         channel=blame.channel,
         cause=blame.cause,
-        reads=ways.reads,
-        writes=ways.writes,
         may_write=member.writes is None and snapshot is not None and isinstance(snapshot.target, FlinkJob),
-        trouble=trouble,
-        verdict=_verdict(member, point),
-        critical=critical,
     )
+    return Station(hop=hop, reads=ways.reads, writes=ways.writes, verdict=_verdict(member, point))
+
+
+def _of_topic(hop: Hop, member: ChainMember, point: HistoryPoint | None) -> Hop:
+    """The hop of a topic, whose event time is known only where its place is configured."""
+    if not member.is_timed:
+        return replace(hop, trouble=member.lost or NOT_SET)
+    if point is None or member.snapshot is None:
+        return hop
+    return replace(hop, event_ms=point.max_event_ms, partition=_newest(member.snapshot), trouble=None)
 
 
 def _verdict(member: ChainMember, point: HistoryPoint | None) -> Verdict:
@@ -279,98 +278,3 @@ def why(hop: Hop) -> str:
 
 def _titled(hop: Hop) -> str:
     return f"topic {f.name(hop.name)}" if hop.kind == "topic" else f.name(hop.name)
-
-
-_PAUSED_MS = 5_000
-"""How long a source has read nothing before it counts as paused: longer than between two samples."""
-
-
-_BEHIND_INPUT = ("backlog", "back_pressured", "slow_reader", "paused", "held_back")
-"""Causes by which a channel is behind its input, also where it is behind no other channel."""
-
-
-class HopBlame(Struct, frozen=True):
-    """The channel that holds back a job, and the cause; None: no channel does, or it is not known."""
-
-    channel: str | None = None
-    cause: Cause | None = None
-
-
-def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> HopBlame:
-    """Who holds back the job of a snapshot, by what its kind of target reports; `points` are its history."""
-    target, holder = snapshot.target, snapshot.level.holder
-    if isinstance(target, SparkQuery):
-        return _of_query(snapshot)
-    if holder is not None and holder.cause == "backlog":
-        if isinstance(target, FlinkJob) and _reads_nothing(points):
-            return HopBlame(holder.channel, "paused")
-        is_alone = any(note.code == "no_member" for note in snapshot.notes)
-        if is_alone and not any(view.rate for view in snapshot.channels):
-            return HopBlame(holder.channel, "no_member")
-    is_to_blame = holder is not None and (held_back_by(snapshot) is not None or holder.cause in _BEHIND_INPUT)
-    return HopBlame(holder.channel, holder.cause) if holder is not None and is_to_blame else HopBlame()
-
-
-def _reads_nothing(points: Sequence[HistoryPoint]) -> bool:
-    """Whether the sources had time and unread records that became no fewer, while the watermark did not move."""
-    recent = [point for point in points if point.wall_ms >= points[-1].wall_ms - _PAUSED_MS]
-    unread = [point.backlog or 0 for point in recent]
-    is_still = len({point.watermark_ms for point in recent}) == 1 and unread == sorted(unread) and all(unread)
-    is_free = all(max(point.busy or 0, point.back_pressured or 0) < BUSY for point in recent)
-    return len(recent) < len(points) and is_still and is_free
-
-
-def _of_query(snapshot: Snapshot) -> HopBlame:
-    """The blame for an attached Spark query: a longer delay, its trigger, or the input with the lowest watermark."""
-    spark, sources = snapshot.spark, snapshot.sources or []
-    if spark.frozen_ms is not None:
-        return HopBlame(None, "lateness_raised")
-    nodes = spark.nodes or []
-    holding = next((node for node in nodes if node.holds), nodes[0] if len(nodes) == 1 else None)
-    places = None if holding is None else holding.sources
-    inputs = sources if places is None else [sources[place] for place in places if place < len(sources)]
-    backlogs = [one.backlog for one in inputs if one.backlog is not None]
-    unread = sum(backlogs) if inputs and len(backlogs) == len(inputs) else None
-    # Where it is not known which input holds, the trigger is to blame only if each has unread records.
-    waits = inputs and all(one.backlog for one in inputs) if places is None else unread
-    if (waits or _has_advanced(snapshot)) and _is_by_trigger(snapshot):
-        return HopBlame(None, "trigger")
-    if places is None:
-        return HopBlame()
-    cause = _cause_of(snapshot, inputs, unread)
-    partitions = [name for one in inputs for name in (one.offsets if isinstance(one.offsets, dict) else ())]
-    channel = partitions[0].replace("/", "-") if len(partitions) == 1 else None
-    return HopBlame(channel, cause if channel is not None or cause == "backlog" else None)
-
-
-def _cause_of(snapshot: Snapshot, inputs: Sequence[SourcePosition], unread: int | None) -> Cause | None:
-    """Why the inputs with the lowest watermark hold it back; None: the next batch will show it."""
-    if unread is None or unread:
-        return None if unread is None else "backlog"
-    unmoved, own = snapshot.spark.batches_unmoved, max((one.batches_unmoved or 0 for one in inputs), default=0)
-    if unmoved and 2 * own > unmoved:  # in most of them records came, and were no newer
-        return "behind" if unmoved >= _MIN_UNMOVED else None
-    return None if _has_advanced(snapshot) else "quiet"
-
-
-_MIN_UNMOVED = 3
-"""Batches after which the watermark was the same, at least, until an input that had records in them is lagging."""
-
-
-def _has_advanced(snapshot: Snapshot) -> bool:
-    """Whether the last batch that ended moved the watermark: the output follows in the next one."""
-    return snapshot.spark.batches_unmoved == 0 and _moved_in_last_two(snapshot)
-
-
-def _is_by_trigger(snapshot: Snapshot) -> bool:
-    """Whether batches take at most half of the time between triggers, and one of the last two moved the watermark."""
-    trigger_ms, batch_ms = snapshot.spark.trigger_ms, snapshot.spark.batch_ms
-    if not trigger_ms or batch_ms is None or 2 * batch_ms > trigger_ms:
-        return False
-    return snapshot.level.moved_ms is None or _moved_in_last_two(snapshot)
-
-
-def _moved_in_last_two(snapshot: Snapshot) -> bool:
-    """Whether the watermark is known to have moved in the time of two batches."""
-    moved_ms, period_ms = snapshot.level.moved_ms, max(snapshot.spark.trigger_ms or 0, snapshot.spark.batch_ms or 0)
-    return moved_ms is not None and (snapshot.now_ms or 0) - moved_ms <= 2 * period_ms

@@ -11,9 +11,10 @@ from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CHANNEL_STATES
 from ...engine.text.formatting import name
+from ...engine.verdict.blame import holding_channel
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
-from .barrel import Kind, Stave, holding, holding_instance, instance_around, kind_of, rank, under_one_clock
+from .barrel import Kind, Stave, holding_instance, instance_around, kind_of, rank, under_one_clock
 from .preview import Preview
 from .spans import Span
 from .texts import Filter
@@ -38,7 +39,7 @@ class ChannelRow(Struct, frozen=True, gc=False):
 
 def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     """The channels (of instance `inside`), by name."""
-    holder, one_clock = holding(snapshot), snapshot.one_clock
+    holder, one_clock = holding_channel(snapshot), snapshot.one_clock
     level_ms = snapshot.late_watermark_ms if snapshot.spark.drops_late else None
     found = [
         ChannelRow(view, under_one_clock(view, level_ms), view.max_event_ms)
@@ -185,7 +186,7 @@ Fact = tuple[str, list[Span]]
 
 def channel_line(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     """The channel's state, in a sentence."""
-    if holding(snapshot) == view.channel and snapshot.level.holder is not None:
+    if holding_channel(snapshot) == view.channel and snapshot.level.holder is not None:
         blamed = f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}."
         return [(name(view.channel), "holder"), (blamed, "text")]
     ahead = _ahead(snapshot, view)

@@ -8,18 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...engine.doctor import Severity, accounts_for
-from ...engine.doctor.progress import blamed_holder
 from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name as shown_name
+from ...engine.verdict.blame import held_back_by
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
 from .progress import lags_of
 from .spans import Column, Part, Span, cells, fitted, laid, part, sized, spark
 from .texts import Filter
 from .verdict import STYLES, WORDS, blame, style_of
-from .watermark import is_close, lag_ms, worst_clock
+from .watermark import lag_ms, worst_clock
 
 RECORDING = "recording"
 """The kind of a target that never becomes stale: its verdict is that of its end."""
@@ -83,16 +83,6 @@ def fleet_row(
         lost=gone or failed,
         lags=tuple(lags_of(past, SPARK_CELLS, SPARK_CELL_MS)),
     )
-
-
-def held_back_by(snapshot: Snapshot) -> str | None:
-    """The channel that holds back the watermark; None if no channel is to blame: the slowest one is no further behind
-    than it may be, or is itself the fastest, or records wait in a busy operator.
-    """
-    holder = blamed_holder(snapshot)
-    if holder is None or holder.cause in ("in_flight", "lateness_raised") or is_close(snapshot):
-        return None
-    return holder.channel
 
 
 def _reason(given: CheckInput) -> str:

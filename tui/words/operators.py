@@ -10,8 +10,9 @@ from ...engine.snapshot.flink_job import FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name
+from ...engine.verdict.blame import fastest_view, holding_channel
 from ...engine.verdict.history import max_event_ms
-from .barrel import PAUSED, Kind, fastest_view, holding, holding_instance, kind_of, rank, valve_inputs
+from .barrel import PAUSED, Kind, holding_instance, kind_of, rank, valve_inputs
 from .channels import reference_ms
 from .texts import NO_OPEN_WINDOW
 from .watermark import cause, output_words, window
@@ -88,7 +89,7 @@ def clock_stage(snapshot: Snapshot) -> Stage:
 
 def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> list[Row]:
     """The inputs of the valve, the most behind first, at most `most` channels; below an `opened` instance its own."""
-    held, held_here = holding(snapshot), holding_instance(snapshot)
+    held, held_here = holding_channel(snapshot), holding_instance(snapshot)
     fastest = fastest_view(snapshot)
     fastest_ms = None if fastest is None else fastest.watermark_ms
     gain_ms = _gain_ms(snapshot, held if snapshot.instances is None else held_here)

@@ -12,11 +12,11 @@ from ...engine.snapshot import STATE_SCHEMA, Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_line, recommended_words
+from ...engine.verdict.blame import held_back_by
 from ...engine.verdict.history import Event, HistoryPoint
 from .chain import text_lines
 from .check import NAMED, Value, check_input, facts_of, shown
 from .clocks import clock_lines
-from .fleet import held_back_by
 from .history import ALERTED, event_words
 from .late_records import late_cells, standing_out, value_facts
 from .notes import note_text

@@ -8,8 +8,8 @@ from ...engine.snapshot import BarrelRule, Snapshot, SourcePosition, WhatIf
 from ...engine.text import formatting as f
 from ...engine.text.codes import unknown_text
 from ...engine.text.formatting import name
+from ...engine.verdict.blame import holding_channel, is_close
 from ...engine.verdict.history import HistoryPoint
-from .barrel import holding
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
 from .preview import UNTUNABLE, IdlePreview, LatenessPreview, Preview, late_at
@@ -22,7 +22,6 @@ from .watermark import (
     channels_known,
     delay_words,
     held_for,
-    is_close,
     late_drops,
     watermark_parts,
     window,
@@ -223,7 +222,7 @@ class OwnRunWords(Presenter):
 def holder_parts(snapshot: Snapshot) -> list[Part]:
     """The channel that holds back the watermark, how long and why; empty if no channel does."""
     holder, behind_ms = snapshot.level.holder, snapshot.level.behind_fastest_ms
-    if holder is None or holding(snapshot) is None:
+    if holder is None or holding_channel(snapshot) is None:
         return []
     if behind_ms is not None and is_close(snapshot):
         slowest: list[Span] = [(" slowest ", "dim"), (name(holder.channel), "strong")]

@@ -22,8 +22,8 @@ from ...engine.snapshot import (
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES, FLINK_CAUSES, CauseWords, busy_after, kept_back
 from ...engine.text.formatting import name
+from ...engine.verdict.blame import fastest_view, holding_view, is_close
 from ...engine.watermarks.settings import Session, Settings, Sliding
-from .barrel import fastest_view, holding_view
 from .notes import note_text
 from .spans import Part, Span, part
 
@@ -149,8 +149,6 @@ def named_facts(snapshot: Snapshot) -> Iterator[tuple[str, float | str | None]]:
 
 
 _MAX_SIBLINGS = 8
-_BRIEF = 6
-"""A pause is brief up to this part of the verdict's horizon."""
 
 
 def output_words(snapshot: Snapshot) -> str | None:
@@ -283,24 +281,6 @@ def motion(snapshot: Snapshot) -> str:
     ago, distance = moved(snapshot), clock_distance_ms(snapshot)
     moments = ago and f"the watermark moved {ago}", None if distance is None else f.behind_clock(distance)
     return " · ".join(filter(None, moments))
-
-
-def is_close(snapshot: Snapshot) -> bool:
-    """Whether the slowest channel has data and is behind the fastest by no more than the lateness: no blame.
-
-    Also if it is not known whether event time moves: an old snapshot does not prove a lag.
-    """
-    level, verdict = snapshot.level, snapshot.verdict
-    if level.holder is None or level.behind_fastest_ms is None or verdict.verdict not in ("moving", "unknown"):
-        return False
-    if level.behind_fastest_ms > (snapshot.settings.lateness_ms or 0):
-        return False
-    if level.holder.cause == "quiet":  # a small part of what a stall takes, as between two batches
-        view = holding_view(snapshot)
-        if view is None or view.quiet_ms is None or verdict.patience_ms is None:
-            return False
-        return _BRIEF * view.quiet_ms <= verdict.patience_ms
-    return level.holder.cause == "behind"
 
 
 def ahead_elsewhere(snapshot: Snapshot) -> bool:

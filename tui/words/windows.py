@@ -10,11 +10,12 @@ from msgspec import Struct
 from ...engine.snapshot import Blocker, ChannelView, FiredWindow, Holder, OpenWindow, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.formatting import name
+from ...engine.verdict.blame import channel_named, holding_channel, holding_view, is_close
 from ...engine.verdict.history import HistoryPoint
-from .barrel import channel_named, holding, holding_view, valve_inputs
+from .barrel import valve_inputs
 from .spans import Part, Span, part
 from .verdict import count_of, does, named
-from .watermark import cause, is_close, kind_words
+from .watermark import cause, kind_words
 
 SHORT_STEPS = 3
 """Steps that the main screen names, at most."""
@@ -362,7 +363,7 @@ def _quiet(snapshot: Snapshot, window: OpenWindow, holder: Holder, zone: tzinfo 
 
 def _waits(snapshot: Snapshot, window: OpenWindow, holder: Holder) -> list[Span]:
     short = "" if window.short_ms is None else f", {f.duration(window.short_ms)} of event time short"
-    held = name(holding(snapshot) or holder.channel)
+    held = name(holding_channel(snapshot) or holder.channel)
     return [("It waits for ", "text"), (held, "holder"), (f"{short}: {cause(snapshot)}", "text")]
 
 

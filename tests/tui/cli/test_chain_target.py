@@ -9,7 +9,7 @@ from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.feed.redaction import redact
 from wmtop.engine.snapshot import Cause, Chain, Reason, Snapshot, Verdict, VerdictName
 from wmtop.engine.targets.target import header_of
-from wmtop.engine.verdict.chain import Station, chain_of
+from wmtop.engine.verdict.chain import chain_of
 from wmtop.engine.verdict.history import AlertRule, VerdictChanged, history_point
 from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.tui.cli.chain import ChainLook, ChainTarget
@@ -17,6 +17,8 @@ from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.fleet import TargetChainScreen
 from wmtop.tui.words.check import CheckInput, reason_of
+
+from tests.stations import station
 
 HOUR, NOW_MS = 3_600_000, 1_767_268_800_000
 
@@ -28,13 +30,13 @@ def chain(
     enrich_ms = NOW_MS - lost_ms
     return chain_of(
         [
-            Station(kind="topic", name="orders", target="orders", event_ms=NOW_MS, verdict=Verdict("moving")),
-            Station(
+            station(kind="topic", name="orders", target="orders", event_ms=NOW_MS, verdict=Verdict("moving")),
+            station(
                 kind="job", name="enrich", target="enrich", event_ms=enrich_ms, channel="3", cause=cause,
                 reads={"orders": "reported"}, writes={"out": "configured"},
                 verdict=Verdict(verdict, reason=Reason("records_come")),
             ),
-            Station(
+            station(
                 kind="topic", name="out", target="out", event_ms=out_ms and enrich_ms, verdict=Verdict("waiting"),
             ),
         ]

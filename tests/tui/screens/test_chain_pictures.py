@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import pytest
 from textual.pilot import Pilot
-from wmtop.engine.verdict.chain import Chain, Station, chain_of
+from wmtop.engine.verdict.chain import Chain, chain_of
 from wmtop.tui.screens.fleet import ChainScreen, FleetApp
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.chain import hop_line
 from wmtop.tui.words.texts import Appearance
+
+from tests.stations import station
 
 HOUR, NOON_MS = 3_600_000, 1_767_268_800_000
 
@@ -18,8 +20,8 @@ def chain() -> Chain:
     """Two topics and two jobs in a row, a topic that nobody watches, a job that is lost, and a loop."""
     return chain_of(
         [
-            Station(kind="topic", name="orders", target="orders", event_ms=NOON_MS),
-            Station(
+            station(kind="topic", name="orders", target="orders", event_ms=NOON_MS),
+            station(
                 kind="job",
                 name="enrich",
                 target="enrich",
@@ -29,8 +31,8 @@ def chain() -> Chain:
                 reads={"orders": "reported"},
                 writes={"enriched": "configured", "audit": "configured"},
             ),
-            Station(kind="topic", name="enriched", target="enriched", event_ms=NOON_MS - HOUR * 7 // 4 - 30_000),
-            Station(
+            station(kind="topic", name="enriched", target="enriched", event_ms=NOON_MS - HOUR * 7 // 4 - 30_000),
+            station(
                 kind="job",
                 name="report",
                 target="report",
@@ -40,11 +42,11 @@ def chain() -> Chain:
                 reads={"enriched": "reported"},
                 writes={"hourly": "configured"},
             ),
-            Station(kind="topic", name="hourly", target="hourly", trouble="no time is configured"),
-            Station(
+            station(kind="topic", name="hourly", target="hourly", trouble="no time is configured"),
+            station(
                 kind="job", name="billing", target="billing", reads={"enriched": "configured"}, trouble="no answer"
             ),
-            Station(
+            station(
                 kind="job",
                 name="retry",
                 target="retry",
@@ -73,7 +75,7 @@ def test_picture(size: tuple[int, int], snap_compare: Callable[..., bool]) -> No
 def test_a_reason_longer_than_its_line_is_cut_and_not_left_out(cells: int) -> None:
     """Seen in the demo: without it a hop was only `?`."""
     trouble = "the run directory /tmp/reach/run is not private; run chmod 700 /tmp/reach/run, or set another one"
-    lost = Station(kind="job", name="enrich", target="enrich", reads={"r": "configured"}, trouble=trouble)
+    lost = station(kind="job", name="enrich", target="enrich", reads={"r": "configured"}, trouble=trouble)
     line = "".join(text for text, _ in hop_line(chain_of([lost]), 1, None, cells))
     assert "the run directory" in line
     assert len(line) <= cells

@@ -7,6 +7,7 @@ from wmtop.engine.verdict.history import history_point
 from wmtop.tui.words.chain import NO_ANSWER, NOT_SET, headline, stations_of
 
 from tests.snapshots import replace
+from tests.stations import station as a_station
 
 from ..attached import group, query
 
@@ -28,14 +29,14 @@ def topic(name: str, *, bootstrap: str = "a:9092", wall_ms: int = NOW_MS, is_tim
 
 
 def station(name: str, *members: ChainMember) -> Station:
-    return next(one for one in stations_of(members)[0] if one.target == name)
+    return next(one for one in stations_of(members)[0] if one.hop.target == name)
 
 
 def test_a_topic_has_its_newest_event_time_only_where_its_time_is_configured() -> None:
     newest = max(view.max_event_ms or 0 for view in group("topic").channels)
-    assert station("orders", topic("orders")).event_ms == newest
+    assert station("orders", topic("orders")).hop.event_ms == newest
     untimed = station("orders", topic("orders", is_timed=False))
-    assert (untimed.event_ms, untimed.partition, untimed.trouble) == (None, None, NOT_SET)
+    assert (untimed.hop.event_ms, untimed.hop.partition, untimed.hop.trouble) == (None, None, NOT_SET)
 
 
 def test_a_topic_on_two_clusters_is_two_hops_and_each_job_is_joined_to_that_of_its_own() -> None:
@@ -73,7 +74,7 @@ def test_of_a_job_that_died_it_is_said_so_and_since_when() -> None:
     note = Note(NOW_MS, "application_gone", {"silent_ms": 7_200_000})
     dead = station("j", member("j", at(query(state="stale", notes=[note]), NOW_MS)), topic("orders"))
     assert dead.trouble == "The query's application has ended; its last report was 2h ago"
-    assert station("j", member("j", at(group(), NOW_MS - 60_000)), topic("orders")).trouble == NO_ANSWER
+    assert station("j", member("j", at(group(), NOW_MS - 60_000)), topic("orders")).hop.trouble == NO_ANSWER
 
 
 def test_a_group_on_another_cluster_does_not_read_the_watched_topic() -> None:
@@ -153,23 +154,23 @@ def test_a_target_that_does_not_answer_has_no_event_time(silent: str) -> None:
     shown = at(group(), NOW_MS - (60_000 if silent == "old" else 0), state="stale" if silent == "stale" else "live")
     job = member("j", shown, lost="no answer" if silent == "lost" else None)
     found = station("j", job, topic("orders"))
-    assert found.event_ms is None
-    assert found.channel is None
-    assert found.trouble
+    assert found.hop.event_ms is None
+    assert found.hop.channel is None
+    assert found.hop.trouble
 
 
 def test_a_loss_that_may_be_an_unknown_hop_s_blames_neither_alone() -> None:
-    orders = Station(kind="topic", name="orders", target="orders", event_ms=NOW_MS)
-    lost = Station(
+    orders = a_station(kind="topic", name="orders", target="orders", event_ms=NOW_MS)
+    lost = a_station(
         kind="job", name="enrich", target="enrich", reads={"orders": "reported"}, writes={"out": "configured"}
     )
-    out = Station(kind="topic", name="out", target="out", event_ms=NOW_MS - 7_200_000)
-    report = Station(
+    out = a_station(kind="topic", name="out", target="out", event_ms=NOW_MS - 7_200_000)
+    report = a_station(
         kind="job", name="report", target="report", event_ms=NOW_MS - 7_200_000, channel="0", cause="quiet",
         reads={"out": "reported"},
     )  # fmt: skip
     assert headline(chain_of([orders, lost, out, report])) == "behind 2h: 2h are lost in enrich or topic out"
     alone = chain_of([orders, replace(lost, reads={}, writes={}), out, replace(report, event_ms=NOW_MS - 9_000_000)])
     assert headline(alone) == "behind ≥ 30m: 30m are lost in report (held back by out-0: no data); enrich is not known"
-    through = headline(chain_of([orders, lost, Station(kind="topic", name="out", target="out"), report]))
+    through = headline(chain_of([orders, lost, a_station(kind="topic", name="out", target="out"), report]))
     assert through == "behind 2h: 2h are lost in enrich or topic out or report"

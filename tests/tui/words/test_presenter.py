@@ -25,14 +25,16 @@ from wmtop.engine.snapshot import (
     WatermarkNode,
 )
 from wmtop.engine.text.formatting import ELSEWHERE
-from wmtop.engine.verdict.chain import Station, chain_of
+from wmtop.engine.verdict.blame import is_close
+from wmtop.engine.verdict.chain import chain_of
 from wmtop.tui import words
 from wmtop.tui.words.operators import stages_of_query
 from wmtop.tui.words.presenter import condition, presenter_of
 from wmtop.tui.words.spans import lay
-from wmtop.tui.words.watermark import is_close, late_drops
+from wmtop.tui.words.watermark import late_drops
 
 from tests.snapshots import replace
+from tests.stations import station
 
 from ..attached import group, query, stale, streams, tapped, two_nodes
 from ..canned import empty, ended, live, stalled
@@ -45,8 +47,8 @@ CHAIN = replace(
     channels=[],
     chain=chain_of(
         [
-            Station(kind="topic", name="orders", event_ms=7_200_000),
-            Station(kind="job", name="enrich", event_ms=3_600_000, reads={"orders": "reported"}),
+            station(kind="topic", name="orders", event_ms=7_200_000),
+            station(kind="job", name="enrich", event_ms=3_600_000, reads={"orders": "reported"}),
         ]
     ),
 )

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from wmtop.engine.snapshot import ChannelState, Snapshot
-from wmtop.tui.words.barrel import Axis, Stave, columns, common, far_below, holding
+from wmtop.engine.verdict.blame import holding_channel
+from wmtop.tui.words.barrel import Axis, Stave, columns, common, far_below
 from wmtop.tui.words.channels import PATIENCE_S, ChannelRow, Order, by_name, ordered, staves
 
 from ..canned import CARRIERS, HOUR, MINUTE, channel, flights, instances, live, stalled
@@ -75,7 +76,7 @@ def test_instances_replace_their_channels_until_one_is_opened() -> None:
     assert [stave.kind for stave in drawn(snapshot)] == ["holder", "active", "active", "active"]
     inside = drawn(snapshot, 2)
     assert {stave.key for stave in inside} == set(CARRIERS[2::4])
-    assert holding(snapshot) == "F9"
+    assert holding_channel(snapshot) == "F9"
     assert inside[0] == next(stave for stave in inside if stave.kind == "holder")
 
 
@@ -94,7 +95,7 @@ def test_the_first_are_always_those_most_behind_in_a_stable_order() -> None:
 
 
 def test_no_channel_holds_when_all_are_idle() -> None:
-    assert holding(stalled()) is None
+    assert holding_channel(stalled()) is None
     assert {stave.kind for stave in drawn(stalled())} == {"idle"}
     assert len(drawn(live(flights()))) == 16
 

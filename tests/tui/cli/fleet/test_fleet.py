@@ -16,11 +16,12 @@ from wmtop.engine.snapshot import Cause, Holder, Snapshot
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.targets.fleet import ENGINE_SILENT_MS, SILENT_MS, TargetStatus, TargetWatch, Watcher, WatchTarget
 from wmtop.engine.targets.target import Message, Pace, header_of
+from wmtop.engine.verdict.blame import held_back_by
 from wmtop.engine.verdict.history import history_point
 from wmtop.tui.cli.export import MAX_SCRAPES, serve_metrics
 from wmtop.tui.cli.fleet import FleetRows, age_ms
 from wmtop.tui.words import metrics
-from wmtop.tui.words.fleet import FleetRow, aged, fleet_row, held_back_by, layout, ordered
+from wmtop.tui.words.fleet import FleetRow, aged, fleet_row, layout, ordered
 from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
 from wmtop.tui.words.spans import clip, row_line
 from wmtop.tui.words.texts import filter_of
