@@ -1,7 +1,4 @@
-"""Who is blamed for the watermark: the channel that holds it back, if any does, and why a job is behind its inputs.
-
-Pure; times are ms.
-"""
+"""Who is blamed for the watermark: the channel that holds it back, if any, and why a job is late. Pure; times ms."""
 
 from collections.abc import Sequence
 

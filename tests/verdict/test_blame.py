@@ -7,7 +7,7 @@ from wmtop.engine.verdict.history import HistoryPoint
 
 from tests.snapshots import replace
 
-from ..attached import NOW, group, query
+from ..tui.attached import NOW, group, query
 
 
 def several(unread: int | None, holds: int | None = 1, **spark: object) -> Snapshot:

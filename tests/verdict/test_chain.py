@@ -70,7 +70,9 @@ def test_the_hop_that_loses_most_is_the_worst_with_its_channel() -> None:
 def test_a_loss_is_by_the_lateness_unless_the_job_is_stalled(
     verdict: VerdictName | None, blamed: tuple[str | None, str]
 ) -> None:
-    slow = replace(FIVE[1], lateness_ms=HOUR, verdict=None if verdict is None else Verdict(verdict))
+    slow = replace(
+        FIVE[1], hop=replace(FIVE[1].hop, lateness_ms=HOUR), verdict=None if verdict is None else Verdict(verdict)
+    )
     chain = chain_of([FIVE[0], slow])
     assert (chain.hops[1].channel, chain.hops[1].cause) == blamed
 

@@ -4,7 +4,7 @@ import re
 
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.text.formatting import ELSEWHERE
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.words.channels import channel_line
 from wmtop.tui.words.texts import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL

@@ -5,7 +5,7 @@ from wmtop.engine.doctor.progress import CANNOT_TELL
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
 from wmtop.engine.system.errors import how_it_ended
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.target_screen import DetailScreen

@@ -8,7 +8,7 @@ from wmtop.engine.snapshot import Holder, Note, Reason, SettingsChange, Snapshot
 from wmtop.engine.text.formatting import label
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.screens.app import alert, notification
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.history import EventLog, change_words

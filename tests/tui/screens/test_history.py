@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Holder
 from wmtop.engine.text.codes import CAUSES
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.history import HistoryScreen
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.presenter import presenter_of

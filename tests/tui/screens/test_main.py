@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.help import ChannelCommands, HelpScreen
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel

@@ -1,7 +1,6 @@
 """Operators: the chain with what each link holds back, the valve's inputs, and a query of others."""
 
-from wmtop.tui.screens.blockers import OperatorsScreen
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen, OperatorsScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.texts import TAP_SHOWS_CHANNELS, more_less_behind

@@ -6,7 +6,7 @@ from datetime import UTC
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Windows
 from wmtop.engine.text.codes import unknown_text
-from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
 from wmtop.tui.widgets.rows import Sheet
 from wmtop.tui.words.spans import text_of

@@ -73,7 +73,7 @@ def test_the_cluster_of_spark_s_sink_is_that_of_its_address_if_a_target_has_it()
 def test_of_a_job_that_died_it_is_said_so_and_since_when() -> None:
     note = Note(NOW_MS, "application_gone", {"silent_ms": 7_200_000})
     dead = station("j", member("j", at(query(state="stale", notes=[note]), NOW_MS)), topic("orders"))
-    assert dead.trouble == "The query's application has ended; its last report was 2h ago"
+    assert dead.hop.trouble == "The query's application has ended; its last report was 2h ago"
     assert station("j", member("j", at(group(), NOW_MS - 60_000)), topic("orders")).hop.trouble == NO_ANSWER
 
 
@@ -95,8 +95,8 @@ def test_one_cluster_under_two_addresses_is_one_and_two_with_the_same_topic_are_
     assert set(station("g", replace(reader, bootstrap="a:9092", cluster=None), watched).reads) == {name}
     assert set(station("g", replace(reader, cluster="two"), watched).reads) == {f"{name} at b:9092"}
     twin = replace(watched, name="twin", bootstrap="c:9092")
-    assert {one.name for one in stations_of([watched, twin])[0]} == {name}
-    assert {one.name for one in stations_of([watched, replace(twin, cluster="two")])[0]} == {
+    assert {one.hop.name for one in stations_of([watched, twin])[0]} == {name}
+    assert {one.hop.name for one in stations_of([watched, replace(twin, cluster="two")])[0]} == {
         f"{name} at a:9092", f"{name} at c:9092",
     }  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_all_stations_are_of_one_moment() -> None:
     job = member("j", at(group(), NOW_MS, level=early), at(group(), NOW_MS + 2_000, level=late))
     stations, at_ms = stations_of([job, topic("orders", wall_ms=NOW_MS + 500)])
     assert at_ms == NOW_MS + 500
-    assert stations[0].event_ms == 1_000
+    assert stations[0].hop.own_ms == 1_000
 
 
 @pytest.mark.parametrize("silent", ["lost", "stale", "old"])
@@ -154,7 +154,7 @@ def test_a_target_that_does_not_answer_has_no_event_time(silent: str) -> None:
     shown = at(group(), NOW_MS - (60_000 if silent == "old" else 0), state="stale" if silent == "stale" else "live")
     job = member("j", shown, lost="no answer" if silent == "lost" else None)
     found = station("j", job, topic("orders"))
-    assert found.hop.event_ms is None
+    assert found.hop.own_ms is None
     assert found.hop.channel is None
     assert found.hop.trouble
 
@@ -170,7 +170,8 @@ def test_a_loss_that_may_be_an_unknown_hop_s_blames_neither_alone() -> None:
         reads={"out": "reported"},
     )  # fmt: skip
     assert headline(chain_of([orders, lost, out, report])) == "behind 2h: 2h are lost in enrich or topic out"
-    alone = chain_of([orders, replace(lost, reads={}, writes={}), out, replace(report, event_ms=NOW_MS - 9_000_000)])
+    later = replace(report, hop=replace(report.hop, watermark_ms=NOW_MS - 9_000_000))
+    alone = chain_of([orders, replace(lost, reads={}, writes={}), out, later])
     assert headline(alone) == "behind ≥ 30m: 30m are lost in report (held back by out-0: no data); enrich is not known"
     through = headline(chain_of([orders, lost, a_station(kind="topic", name="out", target="out"), report]))
     assert through == "behind 2h: 2h are lost in enrich or topic out or report"
