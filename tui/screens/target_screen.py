@@ -89,7 +89,7 @@ class TargetScreen(PromptScreen):
     def open_channel(self, channel: str) -> None:
         """Open a channel's page."""
         self.shown.look(selected=channel)
-        self._open(loaded("channel:ChannelScreen"))
+        self._open(loaded("channels:ChannelScreen"))
 
     def open_window(self, key: str) -> None:
         """Open a window's page; `key` as of `key_of`."""

@@ -59,12 +59,12 @@ class Link(Struct, frozen=True):
 
 
 SCREENS = (
-    Link("b", "Blockers", "Who holds back the watermark, step by step, and what frees each", "blockers:BlockersScreen"),
+    Link("b", "Blockers", "Who holds back the watermark, step by step, and what frees each", "channels:BlockersScreen"),
     Link("w", "Windows", "Open and fired windows, and why one does not fire", "windows:WindowsScreen"),
     Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs",
          "lateness:LatenessScreen", is_list=False),
     Link("t", "Time", "Event time against processing time, record by record", "charts:TimeScreen", is_list=False),
-    Link("o", "Operators", "The chain from source to window, and what lags in it", "blockers:OperatorsScreen"),
+    Link("o", "Operators", "The chain from source to window, and what lags in it", "channels:OperatorsScreen"),
     Link("g", "Progress", "Rows, batches, backlog and state over time", "charts:ProgressScreen", is_list=False),
     Link("d", "Doctor", "What is wrong, what it costs, and the fix", "doctor:DoctorScreen"),
     Link("h", "History", "Which channel held back the watermark, how long, and why", "history:HistoryScreen"),
