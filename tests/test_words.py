@@ -8,6 +8,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 REPLACED = {
     r"levels?": "watermark",
@@ -74,6 +76,14 @@ def comments(path: Path) -> list[tokenize.TokenInfo]:
     """The comments of a module; reading them takes longest."""
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
     return [token for token in tokens if token.type == tokenize.COMMENT]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _later_tests_do_without() -> Iterator[None]:
+    """The trees of all modules are a million objects, through which each garbage collection would go."""
+    yield
+    tree_of.cache_clear()
+    comments.cache_clear()
 
 
 def sentences(path: Path) -> Iterator[str]:
