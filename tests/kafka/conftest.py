@@ -1,5 +1,6 @@
 """One real broker for all tests that need one, and topics on it."""
 
+import contextlib
 import json
 import random
 import time
@@ -81,16 +82,14 @@ def topic(create_topic: CreateTopic) -> str:
 
 
 @pytest.fixture(scope="session")
-def produce(broker: LocalBroker) -> Iterator[Produce]:
-    producer: Any = KafkaProducer(
-        bootstrap_servers=broker.bootstrap, reconnect_backoff_max_ms=500, metadata_max_age_ms=1_000
-    )
-
+def produce(broker: LocalBroker) -> Produce:
     def send_all(topic: str, records: Iterable[Record]) -> list[int]:
-        return [sent.get().offset for sent in send(producer, topic, records)]
+        # A new one: once a topic that it wrote is deleted, a producer's thread asks for it without a pause.
+        producer: Any = KafkaProducer(bootstrap_servers=broker.bootstrap, metadata_max_age_ms=1_000)
+        with contextlib.closing(producer):
+            return [sent.get().offset for sent in send(producer, topic, records)]
 
-    yield send_all
-    producer.close(timeout=1)
+    return send_all
 
 
 @pytest.fixture

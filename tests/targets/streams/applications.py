@@ -3,7 +3,7 @@
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -72,7 +72,6 @@ class Cluster:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self._producer: Any = KafkaProducer(bootstrap_servers=bootstrap)
 
     def topic(self, partitions: int) -> str:
         name = f"topic-{next(_numbers)}"
@@ -83,9 +82,11 @@ class Cluster:
         return name
 
     def send(self, *records: Record) -> None:
-        for topic, partition, time_ms, key in records:
-            self._producer.send(topic, key.encode(), key.encode(), None, partition, time_ms)
-        self._producer.flush()
+        # A new one: once a topic that it wrote is deleted, a producer's thread asks for it without a pause.
+        producer: Any = KafkaProducer(bootstrap_servers=self.bootstrap)
+        with closing(producer):
+            for topic, partition, time_ms, key in records:
+                producer.send(topic, key.encode(), key.encode(), None, partition, time_ms)
 
     def read(self, topic: str) -> list[tuple[int, str]]:
         """The partition and key of all records of a topic."""
@@ -108,9 +109,6 @@ class Cluster:
         """The windows that an application has emitted."""
         parts = [key.split(" ") for _, key in self.read(topic)]
         return [Emitted(key, int(end)) for key, end in parts]
-
-    def close(self) -> None:
-        self._producer.close(timeout=1)
 
 
 class Application:

@@ -35,9 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     admin: Any = KafkaAdminClient(bootstrap_servers=local.bootstrap)
     assert admin.update_features({"streams.version": 1}) == {"streams.version": "OK"}
     admin.close()
-    found = Cluster(local.bootstrap)
-    yield found
-    found.close()
+    yield Cluster(local.bootstrap)
     local.stop()
 
 
