@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLINK, SPARK, GALLERY, STREAMS = "targets/flink/test_", "targets/spark/test_", "gallery/test_", "targets/streams/test_"
+KAFKA = "kafka/test_"
 SHOWN_BY = {
     "README.md": {
         "the *fastest* partition drives it": f"{SPARK}late_rule.py::a_tap_counts_what_spark",
@@ -23,7 +24,7 @@ SHOWN_BY = {
         "no group is joined": f"{STREAMS}group.py::a_plain_group_shows_all_its",
         "the JobManager's REST API; nothing in the job": f"{FLINK}situations.py::one_look_as_a_process_is",
         "splits inside one are metrics": f"{FLINK}live.py::a_lagging_split_holds",
-        "flights through Kafka, Spark, Kafka and Flink": "kafka/test_demo_chain.py::a_planted_loss_is",
+        "flights through Kafka, Spark, Kafka and Flink": f"{KAFKA}demo_chain.py::a_planted_loss_is",
         "wmtop follows Flink's rules": "watermarks/test_vectors.py::valve",
     },
     "docs/flink.md": {
@@ -82,7 +83,41 @@ SHOWN_BY = {
         "the bound of an interval join of SQL": f"{FLINK}sql_jobs.py::an_interval_join_sends_its",
         "`totals.late` is the greatest number of one counter": f"{FLINK}sql_jobs.py::three_late_records_are",
     },
+    "docs/kafka.md": {
+        "One channel per partition": f"{KAFKA}reading.py::both_readers_show_the",
+        "A partition with\nunread records is never taken for idle": f"{KAFKA}idleness.py::a_partition_is_idle_only",
+        "ISO 8601 or a number; the\n  unit of each number": f"{KAFKA}reading.py::every_way_to_write",
+        "A record without a usable time counts as\n  malformed": f"{KAFKA}reading.py::a_malformed_record_is",
+        "**Where to begin**": f"{KAFKA}reading.py::where_to_begin",
+        "resumes where\n  it was, also after `kill -9`": f"{KAFKA}command.py::killed_and_started_again",
+        "it ends at the offsets found at the start": f"{KAFKA}changes.py::a_bounded_partition_finishes",
+        "`--max-drift 5m` pauses partitions that run ahead": f"{KAFKA}idleness.py::balanced_reading_holds_back",
+        "Added partitions": f"{KAFKA}changes.py::a_partition_is_added",
+        "deleted and recreated topics": f"{KAFKA}changes.py::a_topic_is_deleted_and",
+        "a broker that restarts": f"{KAFKA}changes.py::the_broker_restarts_while",
+        "records that retention deleted before they were read": f"{KAFKA}changes.py::retention_deletes_what",
+        "SASL `PLAIN`, `SCRAM-SHA-256` and\n`SCRAM-SHA-512`": f"{KAFKA}security.py::each_mechanism_lists",
+        "reach Spark through the environment only": f"{KAFKA}security.py::a_run_leaves_no_secret",
+        "If the broker refuses, one line says why": f"{KAFKA}security.py::a_refusal_says_which",
+        "nothing is committed and no group is joined": f"{KAFKA}attach.py::a_look_joins_no_group",
+        "gzip, snappy, lz4 and zstd are read without": f"{KAFKA}compression.py::batches_of_kafka_s_producer",
+        "Without a group you see each partition's greatest": f"{KAFKA}attach.py::a_topic_s_partitions_are",
+        "with `--group` how far that group": f"{KAFKA}attach.py::a_group_is_where_it",
+    },
     "docs/spark.md": {
+        "neither waits for a reader or fails\nthe job": f"{SPARK}publish.py::the_job_outlived_its_reader",
+        "takes an application's id or name": f"{SPARK}over_http.py::an_application_is_found",
+        "Between two fetches the screen's clock is frozen": f"{SPARK}http_server_that_lies.py::nothing_ages_in_a_log",
+        "that starts, and a driver without a batch": f"{SPARK}http_server_that_lies.py::a_server_that_is_not",
+        "The batch of a query that failed is": f"{SPARK}over_http.py::queries_that_failed_and",
+        "- TLS and login": f"{SPARK}over_http.py::tls_a_login_and_a",
+        "A column that is only named `timestamp`": f"{KAFKA}attach.py::record_timestamps_are_no_event",
+        "Partitions that the query does not read (`assign`)": f"{KAFKA}attach.py::a_partition_that_the_query_does",
+        "Files of a checkpoint never change, so each is fetched once": f"{SPARK}store.py::a_look_at_an_idle_query",
+        "A store that does not\nanswer for 5 s": f"{SPARK}store.py::a_store_that_fails_makes",
+        "`publish` cannot see the server's queries": f"{SPARK}publish.py::over_spark_connect_one",
+        "A query that reports to be idle (event log, `publish`)": f"{SPARK}event_log.py::running_idle_ended_failed",
+        "a finished one opens as a recording": f"{SPARK}attach_query.py::a_finished_log_is_a",
         "After the restart a longer delay freezes the watermark": f"{GALLERY}gallery.py::what_is_wrong_is_said",
         "Without Python in the job, paste an `observe`": f"{SPARK}publish.py::a_pasted_observe_says_the",
         "the first four columns report the input's own event time": f"{SPARK}publish.py::an_input_without_channels",
@@ -122,7 +157,7 @@ SHOWN_BY = {
         "and in real-time mode, it counts each": f"{GALLERY}realtime.py::dropped_rows_are_counted",
     },
     "docs/operating.md": {
-        "a Flink source that reads nothing although records are unread": "kafka/test_demo_chain.py::a_planted_loss"
+        "a Flink source that reads nothing although records are unread": f"{KAFKA}demo_chain.py::a_planted_loss"
     },
     "docs/run.md": {"recorded answers of Flink 2.3.0's own classes": "watermarks/test_vectors.py::valve"},
     "docs/kafka-streams.md": {
