@@ -24,7 +24,7 @@ help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
 	@echo "make test-all    the same with fresh random examples, and the further cases (tests marked matrix)"
-	@echo "make quick   lint and the pure tests (half a minute); PYTHONS=all: under each Python of 3.11 to 3.14 found"
+	@echo "make quick   lint and the pure tests (half a minute); PYTHONS=all (others): under each (other) Python found"
 	@echo "make check   lint, formatting, import contracts and cycles, lines and files, types"
 	@echo "make fix     apply the automatic fixes of lint and formatting"
 	@echo "make docs    the table of imports, the JSON schemas and the manual page, from the code"
@@ -80,7 +80,7 @@ types: $(VENV)/.installed-dev .typings
 	@mkdir -p $@/wmtop && for part in engine tui sample_data; do ln -sfn ../../$$part $@/wmtop/$$part; done
 
 quick: lint .typings
-	$(BIN)/pytest $(QUICK) $(ARGS)
+	$(if $(filter others,$(PYTHONS)),,$(BIN)/pytest $(QUICK) $(ARGS))
 	$(if $(PYTHONS),VENV=$(VENV) .ci/pythons $(QUICK) $(ARGS))
 
 docs: $(VENV)/.installed-dev
