@@ -9,8 +9,8 @@ LOCKED = $(if $(HASHED),$(PIP) --require-hashes --no-deps --requirement .ci/hash
 
 # Spark's class archive, for faster starts of the tests' JVMs.
 WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </dev/null
-# Three workers for two cores: many tests wait for a JVM, a broker or a clock.
-PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+# Four workers for two cores: many tests wait for a JVM, a broker or a clock.
+PYTEST = $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 # Tests that neither sleep nor start a process, a server or a screen, nor simulate hours; of random runs a tenth.
 QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix and not hours" \
 	tests/watermarks tests/verdict tests/text tests/doctor tests/tui/words
