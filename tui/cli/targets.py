@@ -86,10 +86,10 @@ def existing(member: Member) -> Member:
     from ...engine.targets.open import nothing_there
     from ...engine.targets.spark.checkpoint import check
     from ...engine.targets.spark.event_log import is_log
-    from ...engine.targets.spark.reports import is_published
+    from ...engine.targets.spark.reports import list_published
 
     path = local_path(address)
-    if not (path.exists() if is_path(address) else is_published(address)):
+    if not (path.exists() if is_path(address) else any(address in job.names for job in list_published())):
         raise UsageError(nothing_there(address))
     if is_path(address) and not is_log(path):
         check(path)

@@ -34,7 +34,7 @@ from .files import RemoteError
 from .history_server import METRICS, METRICS_TYPE
 from .plan import STATEFUL, in_force_of, lines_of_formatted, read_plan
 from .queries import BATCH_OF, Queries
-from .reports import RemoteFiles, Reports, choose, followed, name_in, report_of, sure_of
+from .reports import RemoteFiles, Reports, followed, name_in, report_of, sure_of
 
 _STATUS_EVERY_S = 10.0
 """Seconds between two looks at the page that says which queries run."""
@@ -91,9 +91,9 @@ class DriverReports(Reports, RemoteFiles):
             self.refresh()
         except RemoteError as error:
             raise NotReadyError(str(error)) from None  # it did answer a moment ago
-        if not self._runs():
+        if not self._application().queries:
             raise NotReadyError(f"{self._rest.base} shows no batch of a streaming query; start one")
-        sure_of(self._runs(), self._wanted)
+        sure_of(self._application().queries, self._wanted)
 
     def name(self) -> str | None:
         """The query's name, else the application's."""
@@ -116,7 +116,7 @@ class DriverReports(Reports, RemoteFiles):
 
     def poll(self, query_id: str | None) -> Report:
         """What was read last."""
-        run = choose(self._runs(), self._wanted, query_id or self._id)
+        run = followed(self._application().queries, self._wanted, query_id or self._id)
         listed = (self._statuses or {}).get(run.run_id) if run is not None else None
         report = report_of("driver", self._application(), run)
         return replace(
@@ -131,10 +131,7 @@ class DriverReports(Reports, RemoteFiles):
         self._rest.close()
 
     def _application(self) -> Application:
-        return Application(app=one_line(self._app), queries=self._runs())
-
-    def _runs(self) -> tuple[QueryRun, ...]:
-        return tuple(map(self._shown, self._queries.facts()))
+        return Application(app=one_line(self._app), queries=tuple(map(self._shown, self._queries.facts())))
 
     def _shown(self, run: QueryRun) -> QueryRun:
         """A run without what a driver does not show, and with what is not reported as an event."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ...snapshot import SiblingQuery
 from ...system.errors import one_line
@@ -100,12 +101,23 @@ class StateFacts(Struct, frozen=True, rename="camel"):
     memory_bytes: Count | None = msgspec.field(name="memoryUsedBytes", default=0)
     dropped_at_least: Count = msgspec.field(name="numRowsDroppedByWatermark", default=0)
     """Rows that the batch dropped as late: most operators count them after partial aggregation."""
+    partitions: Count = msgspec.field(name="numShufflePartitions", default=0)
+    instances: Count = msgspec.field(name="numStateStoreInstances", default=0)
+    """How often the batch opened a store: in each partition a join has four, with newer formats of its state one."""
 
     @property
     def counts_rows(self) -> bool:
         """Whether `dropped_at_least` is exact: nothing is aggregated before it, as in real-time mode."""
         by_row = ("dedupe", "symmetrichash", "statefulstream", "applyinpandas", "flatmapgroups", "transformwith")
         return self.operator.lower().startswith(by_row)
+
+    def of_one_use(self) -> "StateFacts":
+        """Its numbers in one use of a batch's rows: Spark adds up all uses in a `foreachBatch` without `persist`."""
+        is_join = self.operator == "symmetricHashJoin" and self.instances >= 4 * self.partitions
+        uses = max(1, self.instances // max(1, self.partitions * (4 if is_join else 1)))
+        memory = self.memory_bytes and self.memory_bytes // uses
+        rows, dropped = self.num_rows_total // uses, -(-self.dropped_at_least // uses)
+        return replace(self, num_rows_total=rows, memory_bytes=memory, dropped_at_least=dropped)
 
     @property
     def rows(self) -> int | None:

@@ -25,12 +25,6 @@ if TYPE_CHECKING:  # a tap is imported if it is used
     from .store import EventLogCopy
     from .watch import QueryWatch, WindowsTap
 
-    RemoteLog = LogOverHttp | EventLogCopy
-    """A local copy of an event log that is elsewhere."""
-
-    Watch = partial[QueryWatch]
-    """Makes a watch with the reader of state and the broker that the options choose."""
-
 READERS = ("none", "files", "spark")
 OF_CHECKPOINT = "for a checkpoint, which has one query"
 
@@ -43,7 +37,7 @@ class FinishedLog(Struct, frozen=True):
     query: str | None
     """The wanted query, by name or id; None: its only one."""
     progress: LogProgress
-    remote: "RemoteLog | None" = None
+    remote: "LogOverHttp | EventLogCopy | None" = None
     """The original, if `path` is a copy: it is kept as long as this."""
 
     @property
@@ -99,7 +93,7 @@ def _open(address: str, options: TargetOptions) -> OpenedTarget:
     return AttachedTarget(watch(source, checkpoint=path), name_of(known_as(path)))
 
 
-def _open_remote(address: str, options: TargetOptions, watch: "Watch") -> OpenedTarget:
+def _open_remote(address: str, options: TargetOptions, watch: "partial[QueryWatch]") -> OpenedTarget:
     """The checkpoint or event log at a URI; UsageError, one line, if it cannot be fetched or is neither."""
     if options.state_reader == "spark":
         raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
@@ -115,7 +109,9 @@ def _open_remote(address: str, options: TargetOptions, watch: "Watch") -> Opened
     return AttachedTarget(target, name_of(known_as(Path(without_scheme(uri)))))
 
 
-def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "RemoteLog | None" = None) -> OpenedTarget:
+def _open_log(
+    path: Path, options: TargetOptions, watch: "partial[QueryWatch]", remote: "LogOverHttp | EventLogCopy | None" = None
+) -> OpenedTarget:
     """A query by its application's event log."""
     from .event_log import check
     from .reports import LogReports, name_in
@@ -134,7 +130,7 @@ def _open_log(path: Path, options: TargetOptions, watch: "Watch", remote: "Remot
     return AttachedTarget(watch(source, reports=reports, remote=remote), name_of(known or options.query or path.name))
 
 
-def _open_published(address: str, wanted: str | None, watch: "Watch") -> AttachedTarget:
+def _open_published(address: str, wanted: str | None, watch: "partial[QueryWatch]") -> AttachedTarget:
     """A published query, by its own name or the job's."""
     from .reports import JobReports, find_published, sure_of
 

@@ -42,7 +42,7 @@ def stored_state_of(facts: QueryFacts, watermark_ms: int | None) -> StoredState:
 
 def _no_operator_reason(facts: QueryFacts) -> WindowsUnknownCode:
     """Why no stateful operator was found."""
-    if facts.plan is not None and not facts.plan.operators:
+    if facts.plan is not None and not facts.plan.operators and not (facts.progress and facts.progress.states):
         return "no_state"
     if facts.checkpoint is None:
         return "state_elsewhere" if facts.report is not None and facts.report.is_elsewhere else "state_not_found"

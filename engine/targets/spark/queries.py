@@ -161,6 +161,7 @@ class _Run:
             self.was_idle(progress.timestamp)
             return
         last = self.run.progress
+        progress = replace(progress, states=tuple(state.of_one_use() for state in progress.states))
         self._report(progress)
         if last is None or progress.batch > last.batch:  # else it is repeated
             late_ms = self._late_until(progress, last)

@@ -23,7 +23,7 @@ from ...snapshot import (
     Windows,
 )
 from ...watermarks.counts import NOTHING_COUNTED
-from ...watermarks.settings import Settings
+from ...watermarks.settings import Settings, WindowSpec
 from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun
@@ -90,10 +90,9 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
         took = (batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None)
         longest_ms = max(took, default=(run.plan and run.plan.real_time_ms) or 0)
         if now_ms - run.running.since_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * longest_ms):
-            return _with_note(
-                "stale", "batch_unfinished", batch=run.running.batch, alive=int(report.alive or 0) or None
-            )
-        return _with_note("live", "query_idle") if run.idle_ms is not None else QueryState("live")
+            alive = int(report.alive or 0) or None
+            return _with_note("stale", "batch_unfinished", batch=run.running.batch, alive=alive)
+        return _live(facts)
     silent_ms = now_ms - (run.last_event_ms or now_ms)
     if run.continuous and run.progress is None and facts.checkpoint is None:
         return _with_note("partial", "continuous")
@@ -109,7 +108,7 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
         return _with_note("live", "no_batch_ended", silent_ms=run.last_event_ms and silent_ms)
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
     if silent_ms <= usual_ms:
-        return _with_note("live", "query_idle") if run.idle_ms is not None else QueryState("live")
+        return _live(facts)
     if is_alive and len(facts.history) < 2 and not run.history and silent_ms <= MAX_FIRST_BATCH_MS:
         # In real-time mode the first report comes at the end of the first batch.
         return _with_note("live", "query_silent", alive=1)
@@ -121,6 +120,13 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
     if trigger_ms is None and run.progress is not None and (is_shown or silent_ms <= max_pause_ms):
         return _with_note("partial", "pause_unknown", silent_ms=silent_ms, alive=int(is_shown) or None)
     return _with_note("stale", "query_silent", alive=int(is_alive) or None)
+
+
+def _live(facts: QueryFacts) -> QueryState:
+    """Idle until a batch begins, in real-time mode until one had rows: there one follows the other."""
+    is_real_time = facts.plan is not None and facts.plan.real_time_ms is not None
+    is_idle = facts.run.idle_ms is not None and (is_real_time or not _in_flight(facts))
+    return _with_note("live", "query_idle") if is_idle else QueryState("live")
 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
@@ -175,11 +181,11 @@ def snapshot_of_query(
     notes = _notes(facts, nodes, channels, watermark, stored, query)
     return Snapshot(
         name=name,
-        state="partial" if query.state == "live" and _broker_trouble(facts) else query.state,
+        state="partial" if query.state == "live" and facts.topics and facts.topics.trouble else query.state,
         batch=facts.batch,
         now_ms=now_ms,
         wall_ms=now_ms,
-        settings=_settings(facts, nodes),
+        settings=settings_of_query(nodes.delay_ms, facts.window),
         source=source,
         level=watermark.level,
         channels=channels.views,
@@ -219,20 +225,10 @@ def _is_restarted(facts: QueryFacts) -> bool:
     return (checkpoint.batch or 0) > last + 1 or ((run.ended or is_outlived) and (checkpoint.committed or 0) > last)
 
 
-def settings_of_query() -> Settings:
-    """Spark's rules, known before any fact."""
-    return _settings(QueryFacts(), Nodes())
-
-
-def _settings(facts: QueryFacts, nodes: Nodes) -> Settings:
-    """Spark's own rules, with the delay if there is exactly one."""
+def settings_of_query(delay_ms: int | None = None, window: WindowSpec | None = None) -> Settings:
+    """Spark's own rules, known before any fact; with the delay if there is exactly one."""
     return Settings(
-        strategy="spark",
-        lateness_ms=nodes.delay_ms,
-        idle_after_ms=None,
-        future_guard_ms=None,
-        emit_every_ms=0,
-        window=facts.window,
+        strategy="spark", lateness_ms=delay_ms, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=window
     )
 
 
@@ -341,7 +337,7 @@ def _notes(
     if checkpoint.out_of_reach:
         yield from _with_reason("unreadable", checkpoint.trouble)
     if not query.is_over:  # the likely reason of what follows
-        yield from _with_reason("broker_silent", _broker_trouble(facts))
+        yield from _with_reason("broker_silent", facts.topics and facts.topics.trouble)
     yield from _watermark_notes(facts, watermark)
     if checkpoint.continuous:
         yield NoteDraft("continuous")
@@ -353,7 +349,7 @@ def _notes(
         yield NoteDraft("sibling_failed", args)
     yield from _unreadable(facts)
     if query.is_over:
-        yield from _with_reason("broker_silent", _broker_trouble(facts))
+        yield from _with_reason("broker_silent", facts.topics and facts.topics.trouble)
     if facts.is_by_driver and not query.is_over:
         yield from _driver_notes(facts, watermark)
     if channels.without_times:
@@ -412,10 +408,6 @@ def _missing_taps(nodes: Nodes, channels: Channels, watermark: QueryWatermark) -
     columns = [node.column or "window" for node in nodes.nodes if not node.taps]
     if watermark.barrel is not None and channels.inputs and columns:
         yield NoteDraft("nodes_without_tap", {"columns": ", ".join(columns)})
-
-
-def _broker_trouble(facts: QueryFacts) -> str | None:
-    return facts.topics and facts.topics.trouble
 
 
 def _with_reason(code: NoteCode, reason: str | None) -> Iterator[NoteDraft]:

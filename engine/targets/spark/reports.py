@@ -79,11 +79,6 @@ def list_published() -> list[Published]:
     return jobs
 
 
-def is_published(name: str) -> bool:
-    """Whether a job publishes a query of that name, or did so until a day ago."""
-    return "/" not in name and any(name in job.names for job in list_published())
-
-
 def find_published(name: str) -> Published | None:
     """The job of that name, application name, or query name; None: there is none. UsageError if it is not clear which
     is meant.
@@ -311,12 +306,14 @@ def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -
 
 
 def followed(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:
-    """The wanted run of that query; once it has ended, a later one of its name: it was given another checkpoint."""
+    """The wanted run of that query; once it has ended, a later one of its name, or of its checkpoint."""
     own = choose(runs, wanted, query_id)
-    if own is None or own.name is None or not own.ended:
+    if own is None or not own.ended:
         return own
-    later = [run for run in runs[runs.index(own) + 1 :] if run.name == own.name]
-    return choose(later, wanted, None) or own
+    later = runs[runs.index(own) + 1 :]
+    named = choose([run for run in later if run.name == own.name is not None], wanted, None)
+    same = choose(later, own.id, None)
+    return (named or same if wanted == own.name else same or named) or own
 
 
 def name_in(facts: Application, wanted: str | None) -> str | None:

@@ -133,6 +133,26 @@ def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
     assert all(StateFacts(name).counts_rows for name in own)
 
 
+@pytest.mark.parametrize(
+    ("counted", "one_use"),
+    [
+        (StateFacts("stateStoreSave", 6, 96, 10, 3, 3), (6, 96, 10)),
+        (StateFacts("stateStoreSave", 6, 96, 10, 3, 6), (3, 48, 5)),
+        (StateFacts("dedupe", 2, 96, 14, 3, 5), (2, 96, 14)),  # `isEmpty` read two of three partitions
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 12), (6, 96, 10)),
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 24), (3, 48, 5)),
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 3), (6, 96, 10)),  # in one store of RocksDB
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 6), (3, 48, 5)),
+        (StateFacts("stateStoreSave", 6, 96, 10), (6, 96, 10)),  # by a driver
+        (StateFacts("stateStoreSave", -1, None, 10, 3, 6), (None, None, 5)),
+    ],
+)
+def test_spark_adds_up_all_uses_of_a_batch(counted: StateFacts, one_use: tuple[int | None, int | None, int]) -> None:
+    """The numbers are those that Spark 4.3 reported."""
+    own = counted.of_one_use()
+    assert (own.rows, own.memory_bytes, own.dropped_at_least) == one_use
+
+
 @pytest.mark.parametrize("reported", [4, None])
 def test_the_log_of_a_killed_run_says_nothing_of_the_next_one(reported: int | None) -> None:
     """It ends in a batch, which the next application runs again with the same number and time."""

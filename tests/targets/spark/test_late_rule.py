@@ -297,6 +297,51 @@ def test_a_late_row_of_sliding_windows_counts_once(spark: "SparkSession", tmp_pa
     assert (counted, shown.dropped_at_least, shown.dropped_exact) == (4, 1, False)
 
 
+def use_twice(frame: "DataFrame", batch: int) -> None:
+    for _ in range(2):
+        frame.write.format("noop").mode("append").save()
+
+
+def use_kept_rows_twice(frame: "DataFrame", batch: int) -> None:
+    use_twice(frame.persist(), batch)
+    frame.unpersist()
+
+
+def test_what_a_function_computes_again_is_counted_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark adds up all uses of a batch's rows in `foreachBatch`."""
+    from pyspark.sql import functions as F
+
+    put = Input(tmp_path)
+    rows = spark.readStream.schema("id long, t long").option("maxFilesPerTrigger", 1).json(f"{tmp_path}/in/*")
+    marked = rows.withColumn("ts", F.timestamp_seconds("t")).withWatermark("ts", f"{DELAY_MS} milliseconds")
+    windows = marked.groupBy(F.window("ts", "10 seconds"), "id").count()
+    unique = marked.dropDuplicates(["id", "ts"])
+    orders = marked.select(F.col("id").alias("order"), F.col("ts").alias("ordered"))
+    joined = marked.join(orders, F.expr("id = order and ts = ordered"))
+    put.put([[START_S + second for second in times] for times in ([0, 50], [100], [1, 2, 3, 4, 101])])
+    seen: dict[str, tuple[int, int | None, int | None, bool]] = {}
+    frames = {"stateStoreSave": windows, "dedupe": unique, "symmetricHashJoin": joined}
+    cases = [(name, use) for name in frames for use in (use_twice, use_kept_rows_twice)]
+    for place, (name, use) in enumerate(cases):
+        writer = frames[name].writeStream.foreachBatch(use).option("checkpointLocation", f"{tmp_path}/{place}")
+        query = writer.outputMode("append").trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        progress = [decode_progress(one.json) for one in query.recentProgress]
+        data = [one for one in progress if one.rows]
+        plan = PlanFacts((PlannedWatermark("ts", DELAY_MS),), leaves=1, reads=1)
+        shown = shown_of(data, plan).spark
+        counted = sum(one.dropped for one in data)
+        seen[f"{name} {use.__name__}"] = (
+            counted, shown.dropped_at_least, shown.state_rows, shown.dropped_exact
+        )  # fmt: skip
+    assert seen["stateStoreSave use_twice"] == (8, 4, 2, False)
+    assert seen["stateStoreSave use_kept_rows_twice"] == (4, 4, 2, False)
+    assert seen["dedupe use_twice"] == (8, 4, 2, True)
+    assert seen["dedupe use_kept_rows_twice"] == (4, 4, 2, True)
+    assert seen["symmetricHashJoin use_twice"] == (16, 8, 4, True)
+    assert seen["symmetricHashJoin use_kept_rows_twice"] == (8, 8, 4, True)
+
+
 @pytest.mark.parametrize("no_data", [True, False])
 def test_a_tap_counts_what_spark_drops(reported: dict[bool, Reported], no_data: bool) -> None:
     in_all = 0

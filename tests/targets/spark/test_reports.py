@@ -17,6 +17,7 @@ from wmtop.engine.targets.spark.facts import (
     Report,
     RunningBatch,
     SourceProgress,
+    StateFacts,
 )
 from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
@@ -61,6 +62,18 @@ def test_a_query_that_was_given_another_checkpoint_is_followed() -> None:
     assert followed((stopped, again), "1", "1") == stopped
     nameless = [replace(one, name=None) for one in (stopped, again)]
     assert followed(nameless, None, "1") == nameless[0]
+
+
+def test_a_query_that_was_given_another_name_is_followed() -> None:
+    """And where another query has its old name since, who asks for the name means that one."""
+    first, renamed, other = named("old", "1"), replace(named("new", "1"), run_id="later"), named("old", "2")
+    stopped = replace(first, ended=True)
+    for id in (None, "1"):
+        assert followed((stopped, renamed), "old", id) == renamed
+        assert followed((stopped, renamed, other), "old", id) == other
+        assert followed((stopped, renamed, other), "1", id) == renamed
+    assert followed((stopped, renamed), None, "1") == renamed
+    assert followed((first, other), "old", "1") == first
 
 
 class Said(Reports):
@@ -143,7 +156,15 @@ def test_the_status_of_a_query() -> None:
     assert silent.state == "stale"
     stuck = picture(replace(LAST, running=RunningBatch(8, NOW - 40_000)))
     assert (stuck.state, stuck.batch, stuck.spark.in_flight) == ("stale", 8, True)
-    assert picture(replace(LAST, running=RunningBatch(8, NOW - 400))).state == "live"
+    began = replace(LAST, idle_ms=NOW - 1_000, running=RunningBatch(8, NOW - 400))
+    assert (picture(began).state, "query_idle" in [note.code for note in picture(began).notes]) == ("live", False)
+    reads = CheckpointFacts(batch=8, committed=7, in_flight=True, batch_timestamp_ms=NOW - 400)
+    shown = picture(replace(LAST, idle_ms=NOW - 1_000), checkpoint=reads)
+    assert (shown.state, shown.spark.in_flight, "query_idle" in [note.code for note in shown.notes]) == (
+        "live", True, False
+    )  # fmt: skip
+    always = replace(began, plan=replace(PLAN, nodes=PLAN.nodes[:1], real_time_ms=5_000))
+    assert picture(always).notes[0].code == "query_idle"
 
 
 def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
@@ -333,3 +354,15 @@ def test_a_run_of_a_finished_log_knows_the_runs_before_it_alone() -> None:
         report = report_of("event log", log, one)
         assert report.writes == (f"topic-{place}",)
         assert [plan.writes for plan in report.plans] == [(f"topic-{n}",) for n in reversed(range(place + 1))]
+
+
+def test_a_plan_without_arguments_does_not_show_that_there_is_no_state() -> None:
+    """A driver prints none in real-time mode."""
+    states = (StateFacts("StatefulStreamlineAggregate", 3),)
+    real_time = replace(LAST, plan=replace(PLAN, operators=()), progress=replace(PROGRESS, states=states))
+    report = replace(report_of("driver", Application(app="a", queries=(real_time,)), real_time), is_elsewhere=True)
+    facts = QueryFacts(report=report)
+    shown = snapshot_of_query(facts, name="q", source=SourceView("driver", "a"), now_ms=NOW)
+    assert (shown.windows.unknown, [one.kind for one in shown.spark.operators or ()]) == (
+        "state_elsewhere", ["aggregation"]
+    )  # fmt: skip
