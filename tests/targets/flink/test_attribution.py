@@ -408,7 +408,7 @@ def test_no_data_is_said_only_where_it_is_known() -> None:
         return found.held_back_by.cause, found.channels[0].quiet_ms
 
     assert held() == ("stuck", None)
-    assert held(offset=41) == ("quiet", 7_000)
+    assert held(offset=41, source_idle_ms=4_000) == ("quiet", 7_000)
     assert held(source_idle_ms=9_000) == ("quiet", 9_000)
 
 
