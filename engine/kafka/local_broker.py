@@ -89,7 +89,7 @@ class LocalBroker:
     ) -> None:
         self._directory = directory
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {}), "CONTROLLER": "PLAINTEXT"}
-        self._ports = dict(zip(self._protocols, _free_ports(len(self._protocols)), strict=True))
+        self._ports = dict(zip(self._protocols, free_ports(len(self._protocols)), strict=True))
         if port:
             self._ports["PLAINTEXT"] = port
         self._properties = dict(properties or {})
@@ -221,7 +221,7 @@ class LocalBroker:
         return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})", code="not_started")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Free ports of loopback, below the range that the system uses for connections.
 
     A port in that range could be taken while the broker is down, even by a client that tries to reconnect.

@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from ...sample_data import ARRIVAL, TIME
 from ..kafka.feeder import Feed, feeder_command, make_topic
-from ..kafka.local_broker import LocalBroker
+from ..kafka.local_broker import HOST, LocalBroker, free_ports
 from ..system.child import Child, obey
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import PrivateDirectory
 from ..system.java import fetched_jars, find_java
-from ..targets.flink.demo import HOST, JAVA_OPTIONS, compile_job, flink_jars, free_port
+from ..targets.flink.demo import JAVA_OPTIONS, compile_job, flink_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +87,7 @@ class Pipeline:
         self._lateness_ms = lateness_ms
         self._work = PrivateDirectory("wmtop-chain-")
         self._broker = LocalBroker(self._work.path / "broker")
-        self._flink_port = free_port()
+        [self._flink_port] = free_ports(1)
         self._children: dict[str, Child] = {}
         self._reader: Reader | None = None
         self._held: set[str] = set()

@@ -259,16 +259,16 @@ class FlinkJobWords(Presenter):
         return job_charts(self._snapshot, points, cells)
 
     def _no_holder(self) -> str:
-        snapshot = self._snapshot
+        snapshot, level = self._snapshot, self._snapshot.level
         if self._job.state != "RUNNING":
             return JOB_GONE if self._job.state == "UNKNOWN" else f"The job is {self._job.state}"
         if not snapshot.channels:
             return self.no("barrel")
         if (unknown := task_or_input(snapshot)) is not None:
             return unknown
-        # A split that no other active one is ahead of; a subtask may have such splits that Flink does not report.
-        is_alone = snapshot.level.holder is not None and snapshot.instances is not None
-        return super()._no_holder() if snapshot.level.idle or is_alone else f"What holds it back is {f.ELSEWHERE}"
+        # A split that no other active one is ahead of; a subtask (`#0`) may have such splits that are not reported.
+        is_alone = level.behind_fastest_ms is not None and level.holder is not None and "#" not in level.holder.channel
+        return super()._no_holder() if level.idle or is_alone else f"What holds it back is {f.ELSEWHERE}"
 
 
 def presenter_of(snapshot: Snapshot) -> Presenter:

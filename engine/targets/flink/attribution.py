@@ -62,7 +62,7 @@ class Attribution(Struct, frozen=True):
     @property
     def is_idle(self) -> bool:
         """Whether all its inputs are idle, and that is known."""
-        return self.is_sure and bool(self.subtasks) and all(subtask.state == "idle" for subtask in self.subtasks)
+        return self.is_sure and bool(self.channels) and all(channel.state == "idle" for channel in self.channels)
 
     @property
     def has_subtasks(self) -> bool:
@@ -160,7 +160,7 @@ def _blockers(
     part: list[tuple[int, bool, int, str, int]] = []
     for number, (view, channel) in enumerate(views):
         input = inputs[view.instance or 0]
-        if input.state == "active" and view.state in ("active", "never_seen"):
+        if input.state == "active" and channel.cause is not None:
             reached = or_min(time_of(input.subtask.sent))
             height = max(channel.height, reached)
             part.append((height, view.channel != holder.channel, channel.height, view.channel, number))

@@ -1,6 +1,5 @@
 """The flights as a real Flink job on this machine; its jars are fetched once by Maven."""
 
-import socket
 import subprocess
 from collections.abc import Sequence
 from operator import itemgetter
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from ...kafka.local_broker import HOST, free_ports
 from ...system.child import Child
 from ...system.errors import RunError, UsageError, first_line
 from ...system.files import PrivateDirectory
@@ -23,7 +23,6 @@ _ARTIFACTS = (
     "org.slf4j:slf4j-simple:1.7.36",
     "org.eclipse.jdt:ecj:3.32.0",  # compiles the job if there is only a JRE
 )
-HOST = "127.0.0.1"
 _OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
 JAVA_OPTIONS = (
     "-Xmx500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
@@ -66,7 +65,7 @@ class FlightsWatch(FlinkWatch):
 
     def __init__(self, flights: DemoFlights, *, speed: float, lateness_ms: int, idle_after_ms: int) -> None:
         """Idleness follows this machine's clock, event time the replay's, which is `speed` times as fast."""
-        self._port = free_port()
+        [self._port] = free_ports(1)
         super().__init__(f"http://{HOST}:{self._port}", None, None, RestSecurity())
         self._flights = flights
         self._numbers = (flights.start_ms, speed, lateness_ms, idle_after_ms)
@@ -125,10 +124,3 @@ def compile_job(java: str, jars: Sequence[Path], sources: Sequence[Path], classe
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"the job cannot be compiled: {first_line(done.stderr or done.stdout)}")
-
-
-def free_port() -> int:
-    """A port of the loopback interface that is free now."""
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        return listener.getsockname()[1]

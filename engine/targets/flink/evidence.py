@@ -25,10 +25,8 @@ from .upstream import (
 
 _MINUTE_MS = 60_000
 """The time (ms) of which Flink's shares of idle time are the mean; they are up to IDLE_STEP_MS old."""
-MIN_BACK_PRESSURED = 0.5
-"""Share of time from which a subtask counts as back-pressured."""
-MIN_PAUSED_SHARE = 0.5
-"""Share of the time between two samples from which a split counts as paused."""
+MIN_SHARE = 0.5
+"""Share of time from which a subtask counts as back-pressured, and a split, between two samples, as paused."""
 NEW_JOB_MS = 60_000
 """Time (ms) after a job's start in which its first records may still be on their way."""
 
@@ -51,6 +49,8 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The job has run for less than a minute, so its first records may still be on their way."""
     waits_in: str | None
     """The name of the task on the way before which records wait; None: they wait before none."""
+    reads_one: bool
+    """Each of its subtasks has its watermark from one input only."""
 
     @property
     def can_compare(self) -> bool:
@@ -94,6 +94,14 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     """A busy operator keeps its source from reading."""
     waits_for_alignment: bool
     """Its source reads nothing and is beyond the limit of watermark alignment; alone, the second proves nothing."""
+
+    @property
+    def is_in_a_record(self) -> bool:
+        """Its source was not idle, but read no Kafka split since the older sample: its task is at work on a record."""
+        if self.source_before is None or self.source.source_idle_ms != 0:
+            return False
+        now, before = ([split.offset for split in task.splits] for task in (self.source, self.source_before))
+        return self.operator.can_compare and now == before and any(offset is not None for offset in now)
 
     @property
     def was_idle(self) -> bool:
@@ -179,7 +187,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     operator, now, before = upstream.operator, upstream.now, upstream.before
     times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
-    watermark = watermark_of(operator)
+    watermark, top = watermark_of(operator), source_vertex(now, operator).vertex.id
     sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
@@ -191,6 +199,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
         apart_ms=times[-1] - times[0],
         is_new=facts.clock_ms(now_ms) - facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),
+        reads_one=any(source_vertex(now, vertex).vertex.id == top for vertex, _ in upstream.ends),
     )
     vertices = [vertex for vertex, _ in upstream.ends]
     sources = (source_vertex(now, vertex).vertex.name.partition(OPERATOR_SEPARATOR)[0] for vertex in vertices)
@@ -258,7 +267,7 @@ def _inputs(
             is_not_assigned=is_silent and (source_assigns or assigns),
             has_no_split=has_splits and not at_source.splits,
             reads_nothing=(reads_nothing := (at_source.source_idle_ms or 0) >= IDLE_STEP_MS),
-            is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,
+            is_back_pressured=(at_source.back_pressured or 0) >= MIN_SHARE,
             waits_for_alignment=reads_nothing and (at_source.drift_ms or 0) > 0,
         )
         hides_splits = is_late or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
@@ -289,7 +298,7 @@ def _split(
     own_unread = (facts.unread or {}).get((subtask.source_id, split.id))
     has_unread = own_unread is not None and own_unread.backlog > 0
     own_quiet_ms = facts.quiet_ms(subtask.source_id, split)
-    is_known = subtask.reads_nothing or own_quiet_ms is not None
+    is_known = subtask.reads_nothing or (own_quiet_ms is not None and not subtask.is_in_a_record)
     quiet_ms = max(subtask.source.source_idle_ms or 0, own_quiet_ms or 0)
     may_be_paused = bool(split.paused_share) and not subtask.operator.can_compare
     return ChannelEvidence(
@@ -310,7 +319,7 @@ def _is_paused(now: SampledSplit, before: SampledSplit | None, subtask: SubtaskE
         return True
     if before is None or before.paused_ms is None or not subtask.operator.can_compare:
         return _is_longer_than_before_a_record(now.paused_share, quiet_ms)
-    return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * subtask.operator.apart_ms
+    return now.paused_ms - before.paused_ms >= MIN_SHARE * subtask.operator.apart_ms
 
 
 def _is_longer_than_before_a_record(share: float | None, quiet_ms: int | None) -> bool:

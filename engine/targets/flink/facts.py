@@ -244,7 +244,8 @@ def _waits(vertex: VertexSample, last: VertexSample, apart_ms: int) -> bool:
         if now.delay_ms is None or old.delay_ms is None:
             varies = is_later(old, now, vertex.vertex.delay_ms, apart_ms)
         else:
-            varies = max(abs(now.delay_ms - old.delay_ms), now.delay_ms - least) > _dump_ms(now, old, apart_ms)
+            most_ms = passes_in_a_dump(now.received, old.received, apart_ms)
+            varies = max(abs(now.delay_ms - old.delay_ms), now.delay_ms - least) > most_ms
         is_frozen = (now.output, now.received) == (old.output, old.received)
         if varies or (is_frozen and min(now.busy or 0, old.busy or 0) >= MIN_BUSY):
             return True
@@ -258,16 +259,13 @@ def is_later(now: Subtask, before: Subtask | None, delay_ms: int, apart_ms: int)
     received, sent = now.received, now.output
     if received in (None, MIN) or sent is None:
         return False
-    return received - delay_ms - sent > _dump_ms(now, before, apart_ms)
+    received_before = None if before is None else before.received
+    return received - delay_ms - sent > passes_in_a_dump(received, received_before, apart_ms)
 
 
-def _dump_ms(now: Subtask, before: Subtask | None, apart_ms: int) -> int:
-    return passes_in_a_dump(or_min(now.received), None if before is None else before.received, apart_ms)
-
-
-def passes_in_a_dump(now: int, before: int | None, apart_ms: int) -> int:
+def passes_in_a_dump(now: int | None, before: int | None, apart_ms: int) -> int:
     """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
-    if before is None or MIN in (now, before) or apart_ms <= 0:
+    if now is None or before is None or MIN in (now, before) or apart_ms <= 0:
         return DUMP_MS
     return max(DUMP_MS, (now - before) * DUMP_MS // apart_ms)
 

@@ -299,11 +299,11 @@ class Collector:
         self._listings.clear()
 
     def _stamp(self, graph: Graph) -> int | None:
-        """When the present dump was requested (JobManager's clock, epoch ms)."""
-        if not graph.vertices:
+        """When the present dump was requested (JobManager's clock, epoch ms); an ended task does not say."""
+        running = next((vertex.id for vertex in graph.vertices if vertex.status != "FINISHED"), None)
+        if running is None:
             return None
-        path = f"/jobs/{graph.job.id}/vertices/{graph.vertices[0].id}/backpressure"
-        return self._rest.get(path, BackPressure).taken
+        return self._rest.get(f"/jobs/{graph.job.id}/vertices/{running}/backpressure", BackPressure).taken
 
     def _read(self, graph: Graph) -> tuple[tuple[VertexSample, ...], bool]:
         vertices: list[VertexSample] = []

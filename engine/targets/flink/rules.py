@@ -2,7 +2,7 @@
 
 Two of Flink's rules are behind all of it: an operator's watermark is the minimum of the inputs that take part (Flink's
 `StatusWatermarkValve`), and a subtask's is the minimum of its splits that are not idle (`WatermarkOutputMultiplexer`).
-`docs/attribution.md` shows these tables, and the measured facts (F1 to F12) that they cite.
+`docs/attribution.md` shows these tables, and the measured facts (F1 to F16) that they cite.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,10 +108,6 @@ def _may_hold_from_below(split: ChannelEvidence) -> bool:
     return split.is_below_sent and (split.now.idle_share != 1.0 or split.has_moved is True)
 
 
-def _was_never_read_beside(s: SplitAmongOthers) -> bool:
-    return s.follows_another and s.split.now.watermark == MIN and s.split.now.idle_share is not None
-
-
 SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
     Rule("holds its subtask", lambda s: s.all_are_past and s.split.is_at_sent, "active",
          "All others are past what the subtask sends, so this one, back from idle, keeps it there (F2)."),
@@ -121,7 +117,8 @@ SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
     Rule("may hold its subtask from below",
          lambda s: s.all_are_past and s.split.is_below_sent and s.split.now.watermark != MIN, "not known",
          "All others are past what the subtask sends, so one below it may be back from idle (F2)."),
-    Rule("never read, its subtask follows another", _was_never_read_beside, "idle",
+    Rule("never read, its subtask follows another",
+         lambda s: s.follows_another and s.split.now.watermark == MIN and s.split.now.idle_share is not None, "idle",
          "An active split keeps its subtask at or below itself, and none has ever come back without a record (F2)."),
     Rule("as by itself", _always, None, "The other splits do not show more."),
 )  # fmt: skip
@@ -164,6 +161,8 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "It has sent Flink's last watermark: it sends it, or is FINISHED (F9)."),
     Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
          "What is not reported is not left out: it may be the lowest."),
+    Rule("alone in its subtask", lambda s: s.subtask.operator.reads_one, "active",
+         "Each subtask of the operator has one input only, and waits for it, idle or not (F1)."),
     Rule("below what the operator had reached",
          lambda s: or_min(s.subtask.sent) < or_min(s.subtask.operator.reached), "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
@@ -227,6 +226,9 @@ def _has_more_unread_than_read(case: ChannelCase) -> bool:
 
 
 CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = (
+    Rule("idle, and alone in its subtask",
+         lambda c: c.is_idle and c.subtask.operator.reads_one and c.channel.is_at_sent, ("idle", "quiet"),
+         "It is idle, but a subtask of the operator has no other input, and waits for it (F1)."),
     Rule("idle", lambda c: c.is_idle or c.subtask_state == "idle", ("idle", None),
          "It is left out of its subtask's minimum, or its subtask out of the operator's (F1, F2)."),
     Rule("no split, no watermark assigned", lambda c: _was_never_read(c) and c.subtask.is_unmarked,
@@ -250,6 +252,8 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
          "Its source waits for a busy operator at least half of the time."),
     Rule("unread records, none read", _has_unread_only, ("active", "backlog"),
          "The broker has records that the source has not read, so it is not quiet (F10)."),
+    Rule("at work on a record", lambda c: c.subtask.is_in_a_record, ("active", "slow_reader"),
+         "Its source reads nothing and is not idle: its task is at work on a record (F16)."),
     Rule("source reads nothing", lambda c: c.subtask.reads_nothing, ("active", "quiet"),
          "The whole source subtask has had nothing to read for 5 s (F11)."),
     Rule("never assigned", lambda c: c.subtask.is_not_assigned, ("active", "stuck"),
@@ -366,14 +370,17 @@ def minimum_of(operator: OperatorEvidence, inputs: Sequence[JudgedInput]) -> Min
 
 
 def _is_behind_all(minimum: Minimum) -> bool:
-    """Whether one sample alone has the operator further below all its inputs, or the lowest of them further below all
+    """Whether the operator is further below all its inputs, or in one sample alone the lowest of them further below all
     its active splits, than passes while a dump is taken.
     """
-    if minimum.lowest is None or minimum.operator.apart_ms:
+    lowest, operator = minimum.lowest, minimum.operator
+    if lowest is None or _waits_before_operator(minimum):
         return False
-    sent, channels = or_min(minimum.lowest.subtask.sent), minimum.lowest.channels
-    splits = (each.height for each in channels if each.channel.is_split and each.state == "active")
-    return max(min(splits, default=sent) - sent, sent - or_min(minimum.operator.watermark)) > DUMP_MS
+    sent = or_min(lowest.subtask.sent)
+    splits = (each.height for each in lowest.channels if each.channel.is_split and each.state == "active")
+    ahead_ms = 0 if operator.apart_ms else min(splits, default=sent) - sent
+    most_ms = passes_in_a_dump(sent, lowest.subtask.sent_before, operator.apart_ms)
+    return max(ahead_ms, sent - or_min(operator.watermark)) > most_ms
 
 
 def _may_be_kept_back(minimum: Minimum) -> bool:

@@ -46,12 +46,10 @@ def operators(sample: JobSample) -> list[VertexSample]:
     return sorted((vertex for vertex in sample.vertices if vertex.vertex.receives), key=order)
 
 
-def watermark_of(vertex: VertexSample | None) -> int | None:
-    """The minimum of its subtasks' input watermarks; None if one is missing in the dump."""
-    return _lowest(vertex, lambda subtask: subtask.input)
-
-
-def _lowest(vertex: VertexSample | None, of: Callable[[Subtask], int | None]) -> int | None:
+def watermark_of(
+    vertex: VertexSample | None, of: Callable[[Subtask], int | None] = lambda subtask: subtask.input
+) -> int | None:
+    """The minimum of its subtasks' input watermarks, or of other ones; None if one is missing in the dump."""
     watermarks = [] if vertex is None else [of(subtask) for subtask in vertex.subtasks]
     return None if not watermarks or None in watermarks else min(mark for mark in watermarks if mark is not None)
 
@@ -133,7 +131,7 @@ def _sends_its_input(subtask: Subtask, before: Subtask | None, delay_ms: int) ->
 def records_wait(vertex: VertexSample, now: Vertices, before: Vertices) -> bool:
     """Whether all subtasks right upstream that take part were past its watermark in the older sample."""
     both = (vertex, before.get(vertex.vertex.id))
-    watermark, watermark_before = (_lowest(each, lambda subtask: subtask.received) for each in both)
+    watermark, watermark_before = (watermark_of(each, lambda subtask: subtask.received) for each in both)
     if watermark is None or watermark_before is None:
         return False
     sent_before: list[int] = []

@@ -24,6 +24,8 @@ JOBS: dict[str, dict[str, object]] = {
     "below": {"sources": "below", "idle": 3_000},
     "counted": {"sources": "count", "count": 2},
     "early": {"sources": "early", "parallelism": 2, "ends": 1, "idle": 3_000},
+    "halves": {"sources": "past,now", "ends": 1},
+    "plain": {"sources": "plain", "parallelism": 2, "idle": 3_000, "plain": 1},
     "spare": {"sources": "spare", "splits": 1, "parallelism": 2},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
@@ -55,7 +57,7 @@ def flink(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One JobManager with all the jobs of JOBS; the last test of `test_situations` kills it."""
     options = {f"{key}-{name}": value for name, own in JOBS.items() for key, value in own.items()}
     directory = tmp_path_factory.mktemp("flink")
-    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 20}
+    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 24}
     with Flink(class_path, directory, free_port(), **options) as flink:
         for name in JOBS:
             flink.wait_for("RUNNING", name)

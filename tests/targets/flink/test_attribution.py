@@ -1,5 +1,6 @@
 """The attribution of two dumps, by hand; times in ms from an arbitrary start."""
 
+import pytest
 from msgspec.structs import replace
 from wmtop.engine.targets.flink.attribution import Attribution
 from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
@@ -299,6 +300,58 @@ def test_a_first_look_at_an_operator_far_behind_all_its_inputs_blames_no_split()
         assert (found.held_back_by is not None, found.is_sure) == (is_sure, is_sure)
 
 
+def test_an_operator_that_fell_far_behind_all_its_inputs_since_the_older_sample_blames_no_split() -> None:
+    """Flink 2.3.0: records began to wait behind a rebalanced source between the samples."""
+    for level, holder in ((59_870, None), (69_000, "a")):
+        before = sample(0, 59_870, [59_870, 59_870], [[SampledSplit("a", 59_870)], [SampledSplit("c", 59_870)]])
+        now = sample(5_000, level, [70_120, 71_000], [[SampledSplit("a", 70_120)], [SampledSplit("c", 71_000)]])
+        found = attributed(now, before)
+        assert (found.held_back_by and found.held_back_by.channel, found.is_sure) == (holder, holder is not None)
+
+
+@pytest.mark.parametrize("is_chained", [True, False])
+def test_an_idle_split_holds_back_a_subtask_that_has_no_other_input(is_chained: bool) -> None:
+    """Flink 2.3.0: a map on its own split only, and a split that turned idle; the map's subtask stands at it."""
+
+    def at(time: int, marks: list[int], idle_shares: list[float]) -> JobSample:
+        splits = [
+            (SampledSplit(f"p{i}", mark, idle_share=share, idle_ms=int(share * time)),)
+            for i, (mark, share) in enumerate(zip(marks, idle_shares, strict=True))
+        ]
+        own = [split if is_chained else () for split in splits]
+        whole = [Subtask(i, input=mark, output=mark, splits=own[i]) for i, mark in enumerate(marks)]
+        if is_chained:
+            return JobSample(time, (VertexSample(replace(SOURCE, name="Source: in -> Map"), tuple(whole)),))
+        sources = [Subtask(i, output=mark, splits=splits[i]) for i, mark in enumerate(marks)]
+        return JobSample(time, (VertexSample(SOURCE, tuple(sources)), VertexSample(MAP, tuple(whole))))
+
+    found = attributed(at(65_000, [53_480, 135_000], [1.0, 0.0]), at(60_000, [53_480, 125_000], [1.0, 0.0]))
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("p0", "quiet")
+    assert ([each.state for each in found.channels], found.watermark_ms) == (["idle", "active"], 53_480)
+    assert found.blockers is not None
+    assert [(step.channels, step.gain_ms) for step in found.blockers][:1] == [(["p0"], 81_520)]
+    idle = attributed(at(65_000, [53_480, 53_000], [1.0, 1.0]), at(60_000, [53_480, 53_000], [1.0, 1.0]))
+    assert idle.is_idle
+
+
+def test_a_source_whose_task_is_at_work_on_a_record_is_not_quiet() -> None:
+    """Flink 2.3.0: an operator chained to the source takes 20 s for a record; its busy time is 0.38 by then."""
+
+    def held(source_idle_ms: int) -> tuple[str, int | None]:
+        before, now = (
+            sample(time, 10, [10, 60 + time], [[SampledSplit("a", 10, offset=52)], [SampledSplit("c", 60 + time)]],
+                   source_idle_ms=source_idle_ms, busy=0.38)
+            for time in (0, 5_000)
+        )  # fmt: skip
+        found = attributed(now, before, read_ms={("s", "a"): (52, -7_000)})
+        assert found.held_back_by is not None
+        return found.held_back_by.cause, found.channels[0].quiet_ms
+
+    assert held(0) == ("slow_reader", None)
+    assert held(4_000) == ("quiet", 12_000)
+
+
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
     def at(time: int, split: int, sent: int) -> JobSample:
         source = Subtask(0, output=split, splits=(SampledSplit("a", split),), back_pressured=1.0)
@@ -408,7 +461,7 @@ def test_no_data_is_said_only_where_it_is_known() -> None:
         return found.held_back_by.cause, found.channels[0].quiet_ms
 
     assert held() == ("stuck", None)
-    assert held(offset=41) == ("quiet", 7_000)
+    assert held(offset=41, source_idle_ms=4_000) == ("quiet", 7_000)
     assert held(source_idle_ms=9_000) == ("quiet", 9_000)
 
 

@@ -110,6 +110,44 @@ def test_a_source_subtask_without_a_split_holds(flink: Flink) -> None:
     assert (seen.level.watermark_ms, seen.level.holder.channel) == (None, "#1")
 
 
+def test_a_source_that_has_ended_beside_one_that_runs(flink: Flink) -> None:
+    """The first task of the plan is FINISHED; the job is watched on, and the other source sets its watermark."""
+    for split in ("past-0", "past-1", "now-0", "now-1"):
+        flink.write(split, 1)
+    for split in ("past-0", "past-1"):
+        flink.append(split, "END")
+    watching, seconds = Watching(flink.url, "halves"), count(2)
+
+    def runs_on(snapshot) -> bool:
+        flink.write("now-0", *(second := [next(seconds)]))
+        flink.write("now-1", *second)
+        statuses = [one.status for one in snapshot.job.vertices if one.name == "Source: Source past"]
+        return statuses == ["FINISHED"] and (snapshot.level.watermark_ms or 0) > BASE_MS + 6_000
+
+    seen = watching.see(runs_on, "the watermark advances although the first task has ended")
+    assert list(states(seen).values()).count("finished") == 1
+    assert seen.state == "live"
+
+
+def test_an_idle_split_of_a_job_without_windows_is_named(flink: Flink) -> None:
+    """A map on its own split only: its subtask stands with the split, so no records wait before the map."""
+    for split in ("plain-0", "plain-1"):
+        flink.write(split, 1, 2, 3)
+    watching, seconds = Watching(flink.url, "plain"), count(4)
+    causes = set[str | None]()
+
+    def is_idle(snapshot) -> bool:
+        flink.write("plain-0", next(seconds))
+        if (watermarks(snapshot).get("plain-0") or 0) > BASE_MS + 6_000:
+            causes.add(snapshot.level.holder.cause if snapshot.level.holder is not None else None)
+        return states(snapshot).get("plain-1") == "idle" and snapshot.level.holder is not None
+
+    seen = watching.see(is_idle, "it is idle, and holds back the watermark")
+    assert (seen.level.holder.channel, seen.level.holder.cause) == ("plain-1", "quiet")
+    assert seen.level.watermark_ms == BASE_MS + 2_999
+    assert "in_flight" not in causes
+
+
 def test_a_job_without_watermarks_has_none(flink: Flink) -> None:
     flink.write("bare-0", 1, 2)
     watching = Watching(flink.url, "bare")

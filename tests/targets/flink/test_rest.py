@@ -367,6 +367,30 @@ def test_which_subtasks_have_ended_is_asked_where_some_have() -> None:
     assert ([task.output for task in found.vertices[0].subtasks], found.whole) == ([MAX, 7], True)
 
 
+def test_a_dump_is_dated_by_a_task_that_still_runs() -> None:
+    """Flink 2.3.0: a task that has ended reports no back pressure, so no date; a bounded source may be the first."""
+    ended = Vertex("past", "Source: past", 1, "FINISHED", tasks={"FINISHED": 1})
+    running = Vertex("now", "Source: now", 1, "RUNNING", tasks={"RUNNING": 1})
+    answers: dict[str, object] = {
+        "/jobs/j/vertices/past/backpressure": {"status": "deprecated"},
+        "/jobs/j/vertices/now/backpressure": {"end-timestamp": 5},
+        "/jobs/j/vertices/past/metrics": [],
+        "/jobs/j/vertices/now/metrics": [{"id": "0.Source__now.currentOutputWatermark", "value": "7"}],
+        "/jobs/j/vertices/past/subtasks/metrics": [],
+        "/jobs/j/vertices/now/subtasks/metrics": [],
+    }
+
+    class Answering(FlinkRest):
+        def read(self, path: str, content_type: str = "application/json") -> bytes:
+            return encode(answers[path.partition("?")[0]])
+
+    collector = Collector(Answering("http://jobmanager:8081", RestSecurity()), lambda _: None)
+    found = collector.sample(Graph(ListedJob("j", "orders", "RUNNING", 0), 0, (ended, running)), 1_000)
+    assert found is not None
+    assert [task.output for vertex in found.vertices for task in vertex.subtasks] == [MAX, 7]
+    assert collector.sample(Graph(ListedJob("j", "orders", "FINISHED", 0), 0, (ended,)), 1_000) is None
+
+
 @pytest.mark.parametrize(
     ("window", "rows"),
     [
