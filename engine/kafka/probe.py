@@ -69,7 +69,7 @@ class Probe:
     def fresh_ends(self) -> Positions | None:
         """The ends; None if they are not known, or were last fetched too long ago."""
         stamp = self._history[-1][0] if self._history else 0
-        return self.ends if time.time_ns() // 1_000_000 - stamp <= STALE_MS else None
+        return self.ends if _now_ms() - stamp <= STALE_MS else None
 
     def start(self, config: KafkaConfig) -> None:
         """Begin to poll the cluster."""
@@ -105,7 +105,7 @@ class Probe:
     def _note_ends(self, ends: Positions | None) -> None:
         self.ends = ends
         if ends is not None:
-            self._history.append((time.time_ns() // 1_000_000, ends))
+            self._history.append((_now_ms(), ends))
 
     def _latest(self, cluster: Cluster) -> Positions | None:
         """The ends; None if a partition has just gone or has no leader: the next poll of the topics shows which."""
@@ -151,3 +151,7 @@ class Probe:
             silent_s = time.monotonic() - self.silent_since
             self.silent_since = None
             self._note("cluster_answers", silent_ms=int(silent_s * 1_000))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
