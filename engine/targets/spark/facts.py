@@ -107,9 +107,9 @@ class StateFacts(Struct, frozen=True, rename="camel"):
 
     @property
     def counts_rows(self) -> bool:
-        """Whether `dropped_at_least` is exact: nothing is aggregated before it, as in real-time mode."""
+        """Whether `dropped_at_least` is exact: nothing is aggregated before it, no use of the rows stopped early."""
         by_row = ("dedupe", "symmetrichash", "statefulstream", "applyinpandas", "flatmapgroups", "transformwith")
-        return self.operator.lower().startswith(by_row)
+        return self.operator.lower().startswith(by_row) and not self.instances % max(1, self.partitions)
 
     def of_one_use(self) -> "StateFacts":
         """Its numbers in one use of a batch's rows: Spark adds up all uses in a `foreachBatch` without `persist`."""

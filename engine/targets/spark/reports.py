@@ -311,7 +311,7 @@ def followed(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None)
     if own is None or not own.ended:
         return own
     later = runs[runs.index(own) + 1 :]
-    named = choose([run for run in later if run.name == own.name is not None], wanted, None)
+    named = None if own.name is None else choose([run for run in later if run.name == own.name], wanted, None)
     same = choose(later, own.id, None)
     return (named or same if wanted == own.name else same or named) or own
 

@@ -131,6 +131,7 @@ def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
     assert [StateFacts(name).counts_rows for name in names] == [False, False, False, True, True]
     own = ("applyInPandasWithState", "FlatMapGroupsInPandasWithState", "transformWithStateInPandasExec")
     assert all(StateFacts(name).counts_rows for name in own)
+    assert not StateFacts("dedupe", partitions=3, instances=5).counts_rows  # `isEmpty` read two of three partitions
 
 
 @pytest.mark.parametrize(
