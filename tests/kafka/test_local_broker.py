@@ -114,7 +114,7 @@ def test_further_listeners_answer_properties_win_and_it_ends_when_the_process_th
             sasl_plain_username="ana",
             sasl_plain_password='s\\3"=cret',
         )
-        admin.create_topics(["default"])
+        admin.create_topics(["default"], wait_for_metadata=True)
         [topic] = admin.describe_topics(["default"])
         admin.close()
         assert len(topic["partitions"]) == 3
