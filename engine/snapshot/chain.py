@@ -16,7 +16,7 @@ class Hop(Struct, frozen=True, kw_only=True):
     kind: HopKind
     name: str
     """A topic that several clusters have is called `orders at broker:9092`."""
-    target: str | None = None
+    target: str | None
     """The target that reports it; None: a topic that no target watches."""
     partition: str | None = None
     """The partition of a topic's newest record."""

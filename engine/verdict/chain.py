@@ -174,7 +174,7 @@ def chain_of(stations: Sequence[Station]) -> Chain:
     nodes = {station.node: station for station in stations}
     for station in stations:
         for topic in (*station.reads, *station.writes):
-            nodes.setdefault(("topic", topic), Station(hop=Hop(kind="topic", name=topic)))
+            nodes.setdefault(("topic", topic), Station(hop=Hop(kind="topic", name=topic, target=None)))
     edges = _edges(nodes.values())
     order, looping = _in_order(edges)
     numbers = {node: number for number, node in enumerate(order)}

@@ -25,8 +25,10 @@ from .upstream import (
 
 _MINUTE_MS = 60_000
 """The time (ms) of which Flink's shares of idle time are the mean; they are up to IDLE_STEP_MS old."""
-MIN_SHARE = 0.5
-"""Share of time from which a subtask counts as back-pressured, and a split, between two samples, as paused."""
+MIN_BACK_PRESSURED = 0.5
+"""Share of time from which a subtask counts as back-pressured."""
+MIN_PAUSED_SHARE = 0.5
+"""Share of the time between two samples from which a split counts as paused."""
 NEW_JOB_MS = 60_000
 """Time (ms) after a job's start in which its first records may still be on their way."""
 
@@ -267,7 +269,7 @@ def _inputs(
             is_not_assigned=is_silent and (source_assigns or assigns),
             has_no_split=has_splits and not at_source.splits,
             reads_nothing=(reads_nothing := (at_source.source_idle_ms or 0) >= IDLE_STEP_MS),
-            is_back_pressured=(at_source.back_pressured or 0) >= MIN_SHARE,
+            is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,
             waits_for_alignment=reads_nothing and (at_source.drift_ms or 0) > 0,
         )
         hides_splits = is_late or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
@@ -319,7 +321,7 @@ def _is_paused(now: SampledSplit, before: SampledSplit | None, subtask: SubtaskE
         return True
     if before is None or before.paused_ms is None or not subtask.operator.can_compare:
         return _is_longer_than_before_a_record(now.paused_share, quiet_ms)
-    return now.paused_ms - before.paused_ms >= MIN_SHARE * subtask.operator.apart_ms
+    return now.paused_ms - before.paused_ms >= MIN_PAUSED_SHARE * subtask.operator.apart_ms
 
 
 def _is_longer_than_before_a_record(share: float | None, quiet_ms: int | None) -> bool:
