@@ -233,6 +233,7 @@ class Observer:
         explain = self._monitor.explain
         if self._output is None and explain is None:
             return observation
+        assert self._monitor.operator is not None  # a run of our own has windows
         late = late_records(self._monitor.operator.windows, observation.groups, levels.level)
         if self._output is not None:
             rows = self._rows(batch) if late.records else batch.frame

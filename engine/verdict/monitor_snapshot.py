@@ -320,7 +320,10 @@ def _instance_state(instance: Instance, *, aligned: bool, ended: bool) -> Channe
 
 
 def _windows_view(monitor: Monitor, holder: str | None, stairs: Staircase | None) -> Windows:
-    rest = monitor.operator.windows.unfired()
+    operator = monitor.operator
+    if operator is None:
+        return Windows(open_count=None, fired=None, late_firings=None)
+    rest = operator.windows.unfired()
     return Windows(
         open=[
             _open_window(monitor, window, holder, stairs, with_channels=place < WITH_CHANNELS)
@@ -328,8 +331,8 @@ def _windows_view(monitor: Monitor, holder: str | None, stairs: Staircase | None
         ],
         open_count=len(rest),
         open_records=sum(window.records for window in rest),
-        fired=monitor.operator.fired,
-        late_firings=monitor.operator.late_firings,
+        fired=operator.fired,
+        late_firings=operator.late_firings,
         last_fired=monitor.fired.last,
     )
 

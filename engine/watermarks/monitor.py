@@ -43,7 +43,8 @@ class Monitor(Struct, kw_only=True, dict=True):
     shadow: Clock | None
     """The clock at lateness 0, whose watermark is W0; None for a strategy without lateness."""
     rungs: list[IdleRung]
-    operator: WindowOperator
+    operator: WindowOperator | None
+    """None: no windows are computed, nor what-ifs about them; only the watermark."""
     whatif: LatenessWhatIf | None
     timers: IdlenessTimers = msgspec.field(default_factory=IdlenessTimers)
     idle_cycles: IdleCycles = msgspec.field(default_factory=IdleCycles, name="rounds")
@@ -200,7 +201,6 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.last_future = observation.last_future or self.last_future
         self.last_malformed = observation.last_malformed or self.last_malformed
         self.malformed_example = self.malformed_example or observation.malformed_example
-        self._points.extend(points_of(observation, self.settings, self.window_level, now))
         firings = self._count(observation)
         if self.explain is not None and observation.values is not None:
             usable = sum(group.records for group in observation.groups if group.start_ms is not None)
@@ -287,7 +287,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         """End of stream: the watermark passes everything, and all open windows fire."""
         self._pass_time(now)
         self.ended = True
-        return self._noted(self.operator.finish(self.batch))
+        return self._noted([] if self.operator is None else self.operator.finish(self.batch))
 
     def durable_fingerprint(self) -> tuple[int, ...]:
         """A value that changes whenever an emit changed something that must be saved: a watermark or a status."""
@@ -320,6 +320,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         by_channel = panes_of(observation.groups)
         if by_channel:
             self.history.record_ms = self.now_ms
+        if self.operator is None:
+            return []
+        self._points.extend(points_of(observation, self.settings, self.window_level, self.now_ms or 0))
         panes = {pane: sum(records.values()) for pane, records in by_channel.items()}
         if self.whatif:
             self.whatif.count(observation.behind, panes, self.settings, self.window_w0, self.now_ms or 0)
@@ -367,7 +370,8 @@ class Monitor(Struct, kw_only=True, dict=True):
             self.whatif.delays.advance(self.window_w0, now)
         self._note_holder(now)
         self.history.see_level(now, None if self.level == MIN else self.level, self.settings)
-        return self.operator.advance(self.window_level, self.shown(self.window_level), self.batch)
+        level = self.window_level
+        return [] if self.operator is None else self.operator.advance(level, self.shown(level), self.batch)
 
     def _note_holder(self, now: int) -> None:
         holder = self.clock.holder()

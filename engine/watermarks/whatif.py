@@ -83,8 +83,8 @@ class LatenessWhatIf(Struct):
 
 
 def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
-    """Empty counts, or None for a strategy without lateness."""
-    if not settings.tunable or settings.lateness_ms is None:
+    """Empty counts, or None without windows or for a strategy without lateness."""
+    if not settings.tunable or settings.lateness_ms is None or settings.window is None:
         return None
     edges = bucket_edges(settings.lateness_ms)
     behind, late, closed, delays = ([0] * len(edges) for _ in range(4))
@@ -143,8 +143,10 @@ def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> 
 
 
 def new_idle_rungs(settings: Settings) -> list[IdleRung]:
-    """The rungs: off, a ladder, and the run's own timeout; none for Spark's clock, which has no idleness."""
-    if settings.strategy == "spark":
+    """The rungs: off, a ladder, and the run's own timeout; none without windows or for Spark's clock, which has no
+    idleness.
+    """
+    if settings.strategy == "spark" or settings.window is None:
         return []
     own = () if settings.idle_after_ms is None else (settings.idle_after_ms,)
     timeouts = sorted({*IDLE_LADDER_MS, *own})

@@ -200,8 +200,10 @@ def _fire(window: Window, batch: int | None, shown: int | None, *, ended: bool =
     return Firing("fire", batch, None, window.start, window.end, window.records, 1, shown, ended)
 
 
-def new_window_operator(settings: Settings) -> WindowOperator:
-    """An operator without windows yet."""
+def new_window_operator(settings: Settings) -> WindowOperator | None:
+    """An operator without windows yet; None: the settings have no windows."""
+    if settings.window is None:
+        return None
     if isinstance(settings.spec, Session):
         return WindowOperator(SessionWindows(settings.spec, settings.allowed_lateness_ms))
     return WindowOperator(TimeWindows(settings.spec, settings.allowed_lateness_ms))

@@ -7,24 +7,14 @@ import time
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig, kafka_config
-from ...snapshot import (
-    ChannelView,
-    ConsumerGroup,
-    EngineState,
-    KafkaTopic,
-    Note,
-    Snapshot,
-    SourcePosition,
-    SourceView,
-    Windows,
-)
+from ...snapshot import ChannelView, ConsumerGroup, EngineState, KafkaTopic, Note, Snapshot, SourcePosition, SourceView
 from ...system.errors import UsageError, one_line
 from ...verdict.monitor_snapshot import snapshot_of
 from ...watermarks.channels import Unread
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.monitor import new_monitor
 from ...watermarks.observation import BatchObservation, Group
-from ...watermarks.settings import Settings, Tumbling
+from ...watermarks.settings import Settings
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
 from . import RECORD, PartitionFacts, TopicFacts
@@ -32,8 +22,6 @@ from .broker import TopicTap, time_path
 
 _HOUR_MS = 3_600_000
 _IDLE_AFTER_MS = 7_200_000
-_ONE_WINDOW_MS = 2**53
-"""Longer than any span of event time: the monitor needs windows, but nothing uses them here."""
 _ORIGIN = {"channels": "broker", "sources": "broker", "level": "broker"}
 
 
@@ -65,7 +53,7 @@ class TopicWatch(Target[TopicFacts]):
             idle_after_ms=None if idle_after_ms < 0 else idle_after_ms,
             future_guard_ms=None,
             emit_every_ms=1_000,
-            window=Tumbling(_ONE_WINDOW_MS),
+            window=None,
         )
         whose = f"{topic} at {config.bootstrap}"
         self._source = SourceView(
@@ -74,11 +62,6 @@ class TopicWatch(Target[TopicFacts]):
             time_column=RECORD if path is None else str(path),
         )
         self._reset(TopicFacts())
-
-    @property
-    def settings(self) -> Settings:
-        """The rules for computing the watermark."""
-        return replace(self._rules, window=None)
 
     def describe(self) -> SourceView:
         """The topic, and the reader that is watched."""
@@ -117,18 +100,18 @@ class TopicWatch(Target[TopicFacts]):
             rates=self._rates.rates(time.monotonic(), {n: _at(p) or 0 for n, p in _named(facts).items()}),
             unread=unread,
         )
-        # Not `seen` itself: its records, windows and lateness come only from our polls.
+        # Not `seen` itself: its records come only from our polls.
         return Snapshot(
             name=name,
             state=state,
             now_ms=now_ms,
             wall_ms=now_ms,
-            settings=self.settings,
+            settings=self._rules,
             source=self._source,
             level=seen.level,
             blockers=seen.blockers,
             channels=_channels(seen.channels, facts),
-            windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
+            windows=replace(seen.windows, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
             target=(KafkaTopic if self._group is None else ConsumerGroup)(
                 positions_of(facts, is_known=self._group is not None and facts.trouble is None)
@@ -190,7 +173,7 @@ class TopicWatch(Target[TopicFacts]):
         groups = [
             Group(
                 channel=name,
-                start_ms=p.event_ms - p.event_ms % _ONE_WINDOW_MS,
+                start_ms=p.event_ms,
                 head=False,
                 records=max(1, self._advance.get(name, 1)),
                 min_ms=p.event_ms,
