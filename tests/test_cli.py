@@ -85,6 +85,8 @@ BAD = {
     "replay good.parquet --time scheduled --once --firings a --record ./a": "are the same file",
     "files data --time t --record data/new.rec": "is inside the input directory data",
     "": "kafka BOOTSTRAP TOPIC",
+    "nowhere": "No such command 'nowhere'; 'wmtop run --help' shows what it takes",
+    "replai": "Did you mean 'replay'?",
 }
 
 

@@ -190,9 +190,9 @@ def _run_command(failed: int) -> int:
 
 
 def _usage_words(error: typer.TyperException) -> str:
-    """What is wrong with the arguments, and for a missing one where to see what the command takes."""
+    """What is wrong with the arguments, and for a missing or unknown one where to see what the command takes."""
     words = " ".join(error.format_message().split())
     context: typer.Context | None = getattr(error, "ctx", None)
-    if context is None or not words.startswith("Missing"):
+    if context is None or words.endswith("?") or not words.startswith(("Missing", "No such command")):
         return words
     return f"{words.rstrip('.')}; '{context.command_path} --help' shows what it takes"
