@@ -39,6 +39,7 @@ from .spark.facts import (
     QueryProgress,
     QueryStarted,
     QueryTerminated,
+    RunningBatch,
     decode_progress,
 )
 from .spark.files import T, UnreadableError
@@ -188,6 +189,8 @@ class _Listener(StreamingQueryListener):
     def __init__(self, job: Job, spark: "SparkSession") -> None:
         self._job = job
         self._session = spark
+        self._streams: dict[str, Any] = {}
+        """The JVM's queries, by run: the session forgets one before its end is reported."""
 
     @property
     def _jlistener(self) -> Any:
@@ -198,6 +201,7 @@ class _Listener(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         self._take(lambda: QueryStarted(*_ids(event), event.name(), event.timestamp()))
+        _tried(self._stream, _ids(event))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._take(lambda: QueryProgress(decode_progress(event.progress().json())))
@@ -207,8 +211,9 @@ class _Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         def read() -> QueryTerminated:
-            exception = event.exception()
-            return QueryTerminated(*_ids(event), exception.get() if exception.isDefined() else None)
+            exception, stream = event.exception(), self._streams.pop(_ids(event)[1], None)
+            error = exception.get() if exception.isDefined() else None
+            return QueryTerminated(*_ids(event), error, stream and _tried(_last_batch, stream))
 
         self._take(read)
 
@@ -218,17 +223,24 @@ class _Listener(StreamingQueryListener):
             if not isinstance(event, QueryProgress):
                 self._job.take(event)
                 return
-            run_id, plan = event.progress.run_id, partial(_tried, self._plan, event.progress.id)
+            run_id = event.progress.run_id
+            plan = partial(_tried, self._plan, (event.progress.id, run_id))
             self._job.learn(run_id, plan)  # before the batch, whose lateness needs the delay
             self._job.take(event)
             self._job.learn(run_id, plan)
         except Exception as error:
             _log.debug("wmtop has lost an event: %r", error)
 
-    def _plan(self, id: str) -> tuple[PlanFacts, str | None]:
+    def _stream(self, ids: tuple[str, str]) -> Any:
+        """The JVM's query of a run."""
+        if ids[1] not in self._streams:
+            query: Any = self._session.streams.get(ids[0])
+            self._streams[ids[1]] = query._jsq.streamingQuery()
+        return self._streams[ids[1]]
+
+    def _plan(self, ids: tuple[str, str]) -> tuple[PlanFacts, str | None]:
         """The facts from a running query's plan, if the JVM gives access to it."""
-        query: Any = self._session.streams.get(id)
-        stream = query._jsq.streamingQuery()
+        stream = self._stream(ids)
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         plan = replace(
             plan,
@@ -262,6 +274,12 @@ def _policy(stream: Any) -> str | None:
     """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
     kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
     return str(kept.get()) if kept.isDefined() else None
+
+
+def _last_batch(stream: Any) -> RunningBatch:
+    """The batch that began last: the one in which it failed, if that is not reported."""
+    execution = stream.lastExecution()
+    return RunningBatch(execution.currentBatchId(), execution.offsetSeqMetadata().batchTimestampMs())
 
 
 def _trigger_ms(stream: Any) -> int | None:

@@ -107,22 +107,36 @@ class StateFacts(Struct, frozen=True, rename="camel"):
 
     @property
     def counts_rows(self) -> bool:
-        """Whether `dropped_at_least` is exact: nothing is aggregated before it, no use of the rows stopped early."""
+        """Whether `dropped_at_least` is exact in one use of the batch's rows: nothing is aggregated before it."""
         by_row = ("dedupe", "symmetrichash", "statefulstream", "applyinpandas", "flatmapgroups", "transformwith")
-        return self.operator.lower().startswith(by_row) and not self.instances % max(1, self.partitions)
+        return self.operator.lower().startswith(by_row)
 
     def of_one_use(self) -> "StateFacts":
-        """Its numbers in one use of a batch's rows: Spark adds up all uses in a `foreachBatch` without `persist`."""
+        """Its numbers in one use of a batch's rows by a function: Spark adds up all uses.
+
+        A use that stops early counts late rows, and no store that it has not finished: then that some rows were dropped
+        is all that is certain.
+        """
         is_join = self.operator == "symmetricHashJoin" and self.instances >= 4 * self.partitions
-        uses = max(1, self.instances // max(1, self.partitions * (4 if is_join else 1)))
-        memory = self.memory_bytes and self.memory_bytes // uses
-        rows, dropped = self.num_rows_total // uses, -(-self.dropped_at_least // uses)
-        return replace(self, num_rows_total=rows, memory_bytes=memory, dropped_at_least=dropped)
+        stores = max(1, self.partitions * (4 if is_join else 1))
+        uses, rest = divmod(max(self.instances, stores), stores)
+        return replace(
+            self,
+            num_rows_total=-1 if rest else self.num_rows_total // uses,
+            memory_bytes=None if rest else self.memory_bytes and self.memory_bytes // uses,
+            dropped_at_least=min(1, self.dropped_at_least),
+        )
 
     @property
     def rows(self) -> int | None:
         """Its rows; None: the state store does not count them."""
         return self.num_rows_total if self.num_rows_total >= 0 else None
+
+
+class Sink(Struct, frozen=True):
+    """Where a batch's rows go."""
+
+    description: str = ""
 
 
 class BatchProgress(Struct, frozen=True, rename="camel"):
@@ -138,6 +152,7 @@ class BatchProgress(Struct, frozen=True, rename="camel"):
     event_time: dict[str, str] = {}
     states: tuple[StateFacts, ...] = msgspec.field(name="stateOperators", default=())
     sources: tuple[SourceProgress, ...] = ()
+    sink: Sink = Sink()
     observed_metrics: dict[str, Any] = {}
 
     @property
@@ -159,6 +174,11 @@ class BatchProgress(Struct, frozen=True, rename="camel"):
     def watermark_ms(self) -> int | None:
         """The watermark in force in it; None: there is none, or it has not moved since the start (Spark says 1970)."""
         return (time_ms(self.event_time.get("watermark")) or 0) or None
+
+    @property
+    def is_used_by_function(self) -> bool:
+        """Whether a function (`foreachBatch`) gets its rows: it may use them several times, also only some of them."""
+        return self.sink.description.startswith("ForeachBatch")
 
     @property
     def is_idle(self) -> bool:
@@ -201,12 +221,22 @@ class QueryIdle(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LIS
     timestamp: str | None = None
 
 
+class RunningBatch(Struct, frozen=True):
+    """A batch that has begun and is not reported yet, and the watermark in force in it, where its plan shows that."""
+
+    batch: int
+    since_ms: int
+    watermark_ms: int | None = None
+
+
 class QueryTerminated(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryTerminatedEvent"):
     """A query has ended; the event does not say when."""
 
     id: str
     run_id: str
     exception: str | None = None
+    running: RunningBatch | None = None
+    """The batch that began last, which only a job that publishes adds."""
 
 
 ApplicationEvent = ApplicationStart | ApplicationEnd | EnvironmentUpdate
@@ -242,14 +272,6 @@ class EventMax(Struct, frozen=True):
 
     sources: tuple[int, ...]
     max_ms: int
-
-
-class RunningBatch(Struct, frozen=True):
-    """A batch that has begun and is not reported yet, and the watermark in force in it, where its plan shows that."""
-
-    batch: int
-    since_ms: int
-    watermark_ms: int | None = None
 
 
 class QueryRun(Struct, frozen=True, kw_only=True):

@@ -112,7 +112,7 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_time
         event_ms, newest_ms = (None, None) if without_times else (partition.event_ms, partition.newest_ms)
         behind_ms = None if event_ms is None or newest_ms is None else max(0, newest_ms - event_ms)
         unread = partition.unread if topics.trouble is None else None
-        has_data = event_ms is not None or (without_times and bool(partition.position))
+        has_data = event_ms is not None or bool(partition.position)  # what was read may be deleted
         return replace(
             UNCOUNTED,
             channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),

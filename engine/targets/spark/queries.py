@@ -78,6 +78,8 @@ class Queries:
                 self._run(event.run_id, event.id).was_idle(event.timestamp)
             case QueryTerminated():
                 error = None if event.exception is None else _first_line(event.exception)
+                if event.running is not None:
+                    self._run(event.run_id, event.id).began(event.running)
                 self._run(event.run_id, event.id).set(ended=True, error=error)
             case ExecutionStart():
                 self._execution(event)
@@ -161,7 +163,8 @@ class _Run:
             self.was_idle(progress.timestamp)
             return
         last = self.run.progress
-        progress = replace(progress, states=tuple(state.of_one_use() for state in progress.states))
+        if progress.is_used_by_function:
+            progress = replace(progress, states=tuple(state.of_one_use() for state in progress.states))
         self._report(progress)
         if last is None or progress.batch > last.batch:  # else it is repeated
             late_ms = self._late_until(progress, last)

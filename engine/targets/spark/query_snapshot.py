@@ -126,7 +126,8 @@ def _live(facts: QueryFacts) -> QueryState:
     """Idle until a batch begins, in real-time mode until one had rows: there one follows the other."""
     is_real_time = facts.plan is not None and facts.plan.real_time_ms is not None
     is_idle = facts.run.idle_ms is not None and (is_real_time or not _in_flight(facts))
-    return _with_note("live", "query_idle") if is_idle else QueryState("live")
+    unread = sum(known(*(source.backlog for source in positions_of(facts, ()))))
+    return _with_note("live", "query_idle", unread=unread or None) if is_idle else QueryState("live")
 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
@@ -254,6 +255,7 @@ def _progress(
     # A late row is counted each time that the plan reads it: twice in a join of a source with itself; and each copy.
     sources = {source.description for source in progress.sources} if progress is not None else set[str]()
     counts = 1 if plan is None else plan.copies * max(1, plan.reads + 1 - max(1, len(sources)))
+    is_counted_once = counts == 1 and not (progress is not None and progress.is_used_by_function)
     delays = [node.delay_ms for node in watermark.spark.nodes or ()]
     state_bytes = known(*(state.memory_bytes for state in states))
     state_rows = known(*(state.rows for state in states))
@@ -269,7 +271,7 @@ def _progress(
         phases_ms=progress.phases_ms if progress is not None else {},
         dropped_at_least=None if run.dropped_at_least is None else -(-run.dropped_at_least // counts),
         dropped_exact=bool(states)
-        and (counts == 1 or not run.dropped_at_least)
+        and (is_counted_once or not run.dropped_at_least)
         and all(state.counts_rows for state in states),
         dropped_at_watermark=run.dropped_at_watermark if delays == [0] else None,
         dropped_behind_ms=run.dropped_behind_ms,
