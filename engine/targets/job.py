@@ -123,7 +123,8 @@ class Job:
                 self._queries.apply(event)
             except UnreadableError as error:
                 self._publication = replace(self._publication, trouble=str(error))
-            self._wake_writer()
+            self._new = True
+            self._state.notify()
 
     def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None] | None]) -> None:
         """Fetch a run's plan and its watermark policy (None: not to be had), once; nothing while it is not known."""
@@ -133,7 +134,8 @@ class Job:
         if (found := plan()) is not None:
             with self._state:
                 self._queries.set_plan(run_id, *found)
-                self._wake_writer()
+                self._new = True
+                self._state.notify()
 
     def end(self) -> None:
         """Write what is left, if that takes only a moment; the file stays, without its lock."""
@@ -141,10 +143,6 @@ class Job:
             self._ending = True
             self._state.notify()
         self._thread.join(LAST_WORD_S)
-
-    def _wake_writer(self) -> None:
-        self._new = True
-        self._state.notify()
 
     def _keep_writing(self) -> None:
         while True:
@@ -190,7 +188,7 @@ class _Listener(StreamingQueryListener):
         self._job = job
         self._session = spark
         self._streams: dict[str, Any] = {}
-        """The JVM's queries, by run: the session forgets one before its end is reported."""
+        """The JVM's queries, by run: the session forgets one before its end comes."""
 
     @property
     def _jlistener(self) -> Any:
@@ -201,7 +199,6 @@ class _Listener(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         self._take(lambda: QueryStarted(*_ids(event), event.name(), event.timestamp()))
-        _tried(self._stream, _ids(event))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._take(lambda: QueryProgress(decode_progress(event.progress().json())))
@@ -231,16 +228,10 @@ class _Listener(StreamingQueryListener):
         except Exception as error:
             _log.debug("wmtop has lost an event: %r", error)
 
-    def _stream(self, ids: tuple[str, str]) -> Any:
-        """The JVM's query of a run."""
-        if ids[1] not in self._streams:
-            query: Any = self._session.streams.get(ids[0])
-            self._streams[ids[1]] = query._jsq.streamingQuery()
-        return self._streams[ids[1]]
-
     def _plan(self, ids: tuple[str, str]) -> tuple[PlanFacts, str | None]:
         """The facts from a running query's plan, if the JVM gives access to it."""
-        stream = self._stream(ids)
+        query: Any = self._session.streams.get(ids[0])
+        stream = self._streams[ids[1]] = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         plan = replace(
             plan,

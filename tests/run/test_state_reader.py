@@ -32,10 +32,7 @@ def test_state_is_read_in_the_format_of_its_checkpoint(
     (tmp_path / "in" / "rows.json").write_text('{"t": 5}\n{"t": 12}\n{"t": 17}\n')
     rows = spark.readStream.schema("t long").json(str(tmp_path / "in")).withColumn("ts", F.timestamp_seconds("t"))
     counts = rows.withWatermark("ts", "1 minute").groupBy(F.window("ts", "10 seconds")).count()
-    settings = {
-        f"{STORE}providerClass": PROVIDERS + provider,
-        f"{STORE}checkpointFormatVersion": version,
-    }
+    settings = {f"{STORE}providerClass": PROVIDERS + provider, f"{STORE}checkpointFormatVersion": version}
     before = {key: spark.conf.get(key) for key in settings}
     try:
         for key, value in settings.items():

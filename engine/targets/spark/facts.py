@@ -112,20 +112,15 @@ class StateFacts(Struct, frozen=True, rename="camel"):
         return self.operator.lower().startswith(by_row)
 
     def of_one_use(self) -> "StateFacts":
-        """Its numbers in one use of a batch's rows by a function: Spark adds up all uses.
-
-        A use that stops early counts late rows, and no store that it has not finished: then that some rows were dropped
-        is all that is certain.
+        """Its numbers in one use of a batch's rows by a function: Spark adds up all uses. Of rows dropped it is only
+        certain that there were some: a use that stops early counts them, and no store that it has not finished.
         """
         is_join = self.operator == "symmetricHashJoin" and self.instances >= 4 * self.partitions
         stores = max(1, self.partitions * (4 if is_join else 1))
         uses, rest = divmod(max(self.instances, stores), stores)
-        return replace(
-            self,
-            num_rows_total=-1 if rest else self.num_rows_total // uses,
-            memory_bytes=None if rest else self.memory_bytes and self.memory_bytes // uses,
-            dropped_at_least=min(1, self.dropped_at_least),
-        )
+        rows = -1 if rest else self.num_rows_total // uses
+        memory = None if rest else self.memory_bytes and self.memory_bytes // uses
+        return replace(self, num_rows_total=rows, memory_bytes=memory, dropped_at_least=min(1, self.dropped_at_least))
 
     @property
     def rows(self) -> int | None:
@@ -230,13 +225,12 @@ class RunningBatch(Struct, frozen=True):
 
 
 class QueryTerminated(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryTerminatedEvent"):
-    """A query has ended; the event does not say when."""
+    """A query has ended; the event does not say when. Only a job that publishes adds the batch that began last."""
 
     id: str
     run_id: str
     exception: str | None = None
     running: RunningBatch | None = None
-    """The batch that began last, which only a job that publishes adds."""
 
 
 ApplicationEvent = ApplicationStart | ApplicationEnd | EnvironmentUpdate
@@ -280,6 +274,8 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     id: str
     run_id: str
     name: str | None = None
+    is_whole: bool = True
+    """Whether all its events since its start are known."""
     started_ms: int | None = None
     """The first time in its events, by the query's clock, and the last one."""
     last_event_ms: int | None = None

@@ -61,6 +61,8 @@ class Queries:
     """Applies events; has the facts about every run."""
 
     def __init__(self) -> None:
+        self.is_whole = True
+        """Whether no event is missing after the ones that come now: of a compacted log Spark keeps but the last."""
         self.policy: str | None = None
         """The application's own watermark policy."""
         self.advancement: str | None = None
@@ -71,16 +73,16 @@ class Queries:
         """Apply one event; UnreadableError if a part of it is invalid: the rest is applied."""
         match event:
             case QueryStarted():
-                self._run(event.run_id, event.id).started(event)
+                self._run(event.run_id, event.id).started(event, is_whole=self.is_whole)
             case QueryProgress():
                 self._run(event.progress.run_id, event.progress.id).progressed(event.progress)
             case QueryIdle():
                 self._run(event.run_id, event.id).was_idle(event.timestamp)
             case QueryTerminated():
-                error = None if event.exception is None else _first_line(event.exception)
+                run = self._run(event.run_id, event.id)
                 if event.running is not None:
-                    self._run(event.run_id, event.id).began(event.running)
-                self._run(event.run_id, event.id).set(ended=True, error=error)
+                    run.began(event.running)
+                run.set(ended=True, error=None if event.exception is None else _first_line(event.exception))
             case ExecutionStart():
                 self._execution(event)
 
@@ -133,7 +135,7 @@ class _Run:
     """One run of a query: its facts, and what they are computed from."""
 
     def __init__(self, id: str, run_id: str) -> None:
-        self.run = QueryRun(id=id, run_id=run_id)
+        self.run = QueryRun(id=id, run_id=run_id, is_whole=False)
         self._facts: QueryRun | None = None
         """All facts, until something happens."""
         self._pauses = 0
@@ -148,8 +150,8 @@ class _Run:
         """Change fields of its facts."""
         self.run, self._facts = replace(self.run, **changes), None
 
-    def started(self, event: QueryStarted) -> None:
-        self.set(name=one_line(event.name) if event.name else None)
+    def started(self, event: QueryStarted, *, is_whole: bool) -> None:
+        self.set(name=one_line(event.name) if event.name else None, is_whole=is_whole)
         self._heard(time_ms(event.timestamp))
 
     def began(self, running: RunningBatch) -> None:

@@ -27,7 +27,7 @@ from ...watermarks.settings import Settings, WindowSpec
 from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun
-from .inputs import Channels, channels_of, positions_of, rows_per_second_of, unmoved_of
+from .inputs import Channels, channels_of, positions_of, unmoved_of
 from .nodes import Nodes, nodes_of
 from .operators import StoredState, stored_state_of
 from .tapped import InputFacts
@@ -257,6 +257,7 @@ def _progress(
     counts = 1 if plan is None else plan.copies * max(1, plan.reads + 1 - max(1, len(sources)))
     is_counted_once = counts == 1 and not (progress is not None and progress.is_used_by_function)
     delays = [node.delay_ms for node in watermark.spark.nodes or ()]
+    read_per_second = facts.stored.rows_per_second if progress is None else progress.input_rows_per_second
     state_bytes = known(*(state.memory_bytes for state in states))
     state_rows = known(*(state.rows for state in states))
     query_id = run.id or facts.stored.query_id
@@ -265,12 +266,12 @@ def _progress(
         writes = before.spark.writes  # until the first batch of a run, those of the run before
     return replace(
         watermark.spark,
-        input_rows_per_second=rows_per_second_of(facts) if query.flows else None,
+        input_rows_per_second=read_per_second if query.flows else None,
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
         batch_ms=progress and progress.duration_ms,
         phases_ms=progress.phases_ms if progress is not None else {},
         dropped_at_least=None if run.dropped_at_least is None else -(-run.dropped_at_least // counts),
-        dropped_exact=bool(states)
+        dropped_exact=bool(states and run.is_whole)
         and (is_counted_once or not run.dropped_at_least)
         and all(state.counts_rows for state in states),
         dropped_at_watermark=run.dropped_at_watermark if delays == [0] else None,
