@@ -52,7 +52,7 @@ def _one_batch(args: Args) -> str:
 
 
 _SILENT = " for {silent_ms!d}"
-_DELAYED = ", but {unread} records are unread: new, or minOffsetsPerTrigger delays them"
+_DELAYED = ", but {unread} records are unread (new, or minOffsetsPerTrigger)"
 _UNMOVED: dict[object, str] = {
     "no_event_time": "the event time of all of them is null",
     "before_1970": "all event times are before 1970",
