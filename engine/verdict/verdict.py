@@ -358,8 +358,9 @@ class SnapshotJudge:
             return max(heard)
         if is_idle(snapshot):
             # None since the batch that moved the watermark, or else the last one; in real-time mode some follow it.
-            last_ms = snapshot.spark.batch_timestamp_ms if snapshot.spark.batches_unmoved else snapshot.level.moved_ms
-            return last_ms if snapshot.spark.real_time_ms is None else None
+            spark, moved_ms = snapshot.spark, snapshot.level.moved_ms
+            last_ms = moved_ms if spark.batches_unmoved == 0 else spark.batch_timestamp_ms
+            return last_ms if spark.real_time_ms is None else None
         known_ms, patience = self._records_known_ms, self._history.patience(snapshot.settings)
         return UNSET if known_ms is None or now - known_ms < patience else None
 

@@ -214,8 +214,7 @@ class CheckpointTap:
         return None if is_copy else written_ms(self.path / "commits" / str(mark.batch))
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
-        known = offsets.timestamp_ms
-        return written_ms(self.path / "offsets" / str(number)) if known is None else known
+        return offsets.timestamp_ms or written_ms(self.path / "offsets" / str(number))
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         delays: dict[WatermarkDelay, None] = {}

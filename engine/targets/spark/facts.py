@@ -111,8 +111,8 @@ class StateFacts(Struct, frozen=True, rename="camel"):
         by_row = ("dedupe", "symmetrichash", "statefulstream", "applyinpandas", "flatmapgroups", "transformwith")
         return self.operator.lower().startswith(by_row)
 
-    def of_one_use(self) -> "StateFacts":
-        """Its numbers in one use of a batch's rows by a function: Spark adds up all uses. Of rows dropped it is only
+    def of_one_use(self, *, by_function: bool) -> "StateFacts":
+        """Its numbers in one use of a batch's rows: Spark adds up all uses. Of rows that a function drops it is only
         certain that there were some: a use that stops early counts them, and no store that it has not finished.
         """
         is_join = self.operator == "symmetricHashJoin" and self.instances >= 4 * self.partitions
@@ -120,7 +120,8 @@ class StateFacts(Struct, frozen=True, rename="camel"):
         uses, rest = divmod(max(self.instances, stores), stores)
         rows = -1 if rest else self.num_rows_total // uses
         memory = None if rest else self.memory_bytes and self.memory_bytes // uses
-        return replace(self, num_rows_total=rows, memory_bytes=memory, dropped_at_least=min(1, self.dropped_at_least))
+        dropped = min(1, self.dropped_at_least) if by_function else self.dropped_at_least
+        return replace(self, num_rows_total=rows, memory_bytes=memory, dropped_at_least=dropped)
 
     @property
     def rows(self) -> int | None:

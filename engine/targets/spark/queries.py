@@ -61,8 +61,7 @@ class Queries:
     """Applies events; has the facts about every run."""
 
     def __init__(self) -> None:
-        self.is_whole = True
-        """Whether no event is missing after the ones that come now: of a compacted log Spark keeps but the last."""
+        self.is_whole = True  # whether no event is missing: of a part that is compacted, Spark keeps only some
         self.policy: str | None = None
         """The application's own watermark policy."""
         self.advancement: str | None = None
@@ -165,8 +164,8 @@ class _Run:
             self.was_idle(progress.timestamp)
             return
         last = self.run.progress
-        if progress.is_used_by_function:
-            progress = replace(progress, states=tuple(state.of_one_use() for state in progress.states))
+        used = (state.of_one_use(by_function=progress.is_used_by_function) for state in progress.states)
+        progress = replace(progress, states=tuple(used))
         self._report(progress)
         if last is None or progress.batch > last.batch:  # else it is repeated
             late_ms = self._late_until(progress, last)

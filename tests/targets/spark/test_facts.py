@@ -149,7 +149,8 @@ def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
 )
 def test_spark_adds_up_all_uses_of_a_batch(counted: StateFacts, one_use: tuple[int | None, int | None]) -> None:
     """The numbers are those that Spark 4.3 reported; of rows dropped it is only certain that there were some."""
-    own = counted.of_one_use()
+    assert counted.of_one_use(by_function=False).dropped_at_least == counted.dropped_at_least
+    own = counted.of_one_use(by_function=True)
     assert (own.rows, own.memory_bytes, own.dropped_at_least) == (*one_use, 1)
 
 
