@@ -116,6 +116,9 @@ class SparkWindows:
 
 def read_windows(session: "SparkSession", path: Path, operator: int, batch: int) -> OpenWindows:
     """The open windows of one operator after `batch`; a reason if its rows have no time window."""
+    # Spark reads the state in the format that its session would write, not in that of the checkpoint.
+    commit_format = (path / "commits" / str(batch)).read_text().partition("\n")[0]
+    session.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", commit_format.removeprefix("v"))
     reader = session.read.format("statestore").option("path", str(path))
     reader = reader.option("operatorId", operator).option("batchId", batch)
     try:

@@ -39,6 +39,7 @@ from .spark.facts import (
     QueryProgress,
     QueryStarted,
     QueryTerminated,
+    RunningBatch,
     decode_progress,
 )
 from .spark.files import T, UnreadableError
@@ -122,7 +123,8 @@ class Job:
                 self._queries.apply(event)
             except UnreadableError as error:
                 self._publication = replace(self._publication, trouble=str(error))
-            self._wake_writer()
+            self._new = True
+            self._state.notify()
 
     def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None] | None]) -> None:
         """Fetch a run's plan and its watermark policy (None: not to be had), once; nothing while it is not known."""
@@ -132,7 +134,8 @@ class Job:
         if (found := plan()) is not None:
             with self._state:
                 self._queries.set_plan(run_id, *found)
-                self._wake_writer()
+                self._new = True
+                self._state.notify()
 
     def end(self) -> None:
         """Write what is left, if that takes only a moment; the file stays, without its lock."""
@@ -140,10 +143,6 @@ class Job:
             self._ending = True
             self._state.notify()
         self._thread.join(LAST_WORD_S)
-
-    def _wake_writer(self) -> None:
-        self._new = True
-        self._state.notify()
 
     def _keep_writing(self) -> None:
         while True:
@@ -188,6 +187,8 @@ class _Listener(StreamingQueryListener):
     def __init__(self, job: Job, spark: "SparkSession") -> None:
         self._job = job
         self._session = spark
+        self._streams: dict[str, Any] = {}
+        """The JVM's queries, by run: the session forgets one before its end comes."""
 
     @property
     def _jlistener(self) -> Any:
@@ -207,8 +208,9 @@ class _Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         def read() -> QueryTerminated:
-            exception = event.exception()
-            return QueryTerminated(*_ids(event), exception.get() if exception.isDefined() else None)
+            exception, stream = event.exception(), self._streams.pop(_ids(event)[1], None)
+            error = exception.get() if exception.isDefined() else None
+            return QueryTerminated(*_ids(event), error, stream and _tried(_last_batch, stream))
 
         self._take(read)
 
@@ -218,17 +220,18 @@ class _Listener(StreamingQueryListener):
             if not isinstance(event, QueryProgress):
                 self._job.take(event)
                 return
-            run_id, plan = event.progress.run_id, partial(_tried, self._plan, event.progress.id)
+            run_id = event.progress.run_id
+            plan = partial(_tried, self._plan, (event.progress.id, run_id))
             self._job.learn(run_id, plan)  # before the batch, whose lateness needs the delay
             self._job.take(event)
             self._job.learn(run_id, plan)
         except Exception as error:
             _log.debug("wmtop has lost an event: %r", error)
 
-    def _plan(self, id: str) -> tuple[PlanFacts, str | None]:
+    def _plan(self, ids: tuple[str, str]) -> tuple[PlanFacts, str | None]:
         """The facts from a running query's plan, if the JVM gives access to it."""
-        query: Any = self._session.streams.get(id)
-        stream = query._jsq.streamingQuery()
+        query: Any = self._session.streams.get(ids[0])
+        stream = self._streams[ids[1]] = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         plan = replace(
             plan,
@@ -262,6 +265,12 @@ def _policy(stream: Any) -> str | None:
     """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
     kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
     return str(kept.get()) if kept.isDefined() else None
+
+
+def _last_batch(stream: Any) -> RunningBatch:
+    """The batch that began last: the one in which it failed, if that is not reported."""
+    execution = stream.lastExecution()
+    return RunningBatch(execution.currentBatchId(), execution.offsetSeqMetadata().batchTimestampMs())
 
 
 def _trigger_ms(stream: Any) -> int | None:

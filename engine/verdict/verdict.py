@@ -357,8 +357,10 @@ class SnapshotJudge:
         if heard:
             return max(heard)
         if is_idle(snapshot):
-            # No record since that batch; in real-time mode batches without data follow it.
-            return snapshot.spark.batch_timestamp_ms if snapshot.spark.real_time_ms is None else None
+            # None since the batch that moved the watermark, or else the last one; in real-time mode some follow it.
+            spark, moved_ms = snapshot.spark, snapshot.level.moved_ms
+            last_ms = moved_ms if spark.batches_unmoved == 0 else spark.batch_timestamp_ms
+            return last_ms if spark.real_time_ms is None else None
         known_ms, patience = self._records_known_ms, self._history.patience(snapshot.settings)
         return UNSET if known_ms is None or now - known_ms < patience else None
 
@@ -397,14 +399,16 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 
 def unread_of(snapshot: Snapshot) -> int | None:
-    """Unread records of channels or sources; None if any of them is not known."""
+    """Unread records of channels or sources; None if any of them is not known, or its reader is idle nevertheless."""
     is_topic = snapshot.source is not None and snapshot.source.kind == "topic"  # it has no reader to be behind
-    if is_idle(snapshot) or (is_topic and snapshot.state == "live"):
+    if is_topic and snapshot.state == "live":
         return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:
         parts = [source.backlog for source in snapshot.sources or ()]
     known = [part for part in parts if part is not None]
+    if is_idle(snapshot):
+        return None if any(known) else 0  # as for `minOffsetsPerTrigger`, or they have just come
     return sum(known) if known and len(known) == len(parts) else None
 
 

@@ -298,7 +298,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
 
 
 class FastestClock(Struct, tag="fastest", dict=True):
-    """Spark's rule: the maximum over all channels drives one clock; no valve, no idleness, no holder.
+    """Spark's rule: the maximum over all channels, also ended ones, drives one clock; no valve, no idleness, no holder.
 
     An emit is the end of a batch; one without records is Spark's batch without data, after a watermark that advanced.
     """
@@ -311,6 +311,7 @@ class FastestClock(Struct, tag="fastest", dict=True):
     since: list[int] = []
     flaps: dict[int, int] = {}
     idle: set[int] = set()
+    all_idle = False  # no channel is ever idle
 
     def __post_init__(self) -> None:
         self.resumed = False
@@ -321,27 +322,10 @@ class FastestClock(Struct, tag="fastest", dict=True):
         """Whether a batch without data would change the windows."""
         return not self.resumed and self.window_level != self.level
 
-    @property
-    def all_idle(self) -> bool:
-        """False: no channel is ever idle."""
-        return False
-
     def add_channel(self, now: int) -> None:
         """Register the next channel."""
         self.watermarks.append(MIN)
         self.since.append(now)
-
-    def finish_channel(self, channel: int) -> None:
-        """Nothing: what the channel has sent stays in the maximum."""
-
-    def remove_channel(self, channel: int) -> None:
-        """Nothing: what the channel has sent stays in the maximum."""
-
-    def wake(self, channels: set[int]) -> None:
-        """Nothing: no channel is ever idle."""
-
-    def start_waiting(self, started: list[tuple[int, int]], channels: set[int]) -> None:
-        """Nothing: no channel is ever idle."""
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
         """Take the channels' watermarks: the greatest raises the combined one. No channel turns idle."""
@@ -370,10 +354,6 @@ class FastestClock(Struct, tag="fastest", dict=True):
     def since_ms(self, channel: int) -> int | None:
         """When the channel's watermark last changed (processing time, ms)."""
         return self.since[channel]
-
-    def next_due_ms(self) -> int | None:
-        """None: no channel ever turns idle."""
-        return None
 
 
 Clock = OperatorClock | FastestClock

@@ -162,6 +162,7 @@ class Clocks:
     def __init__(self, own: Clock, shadow: Clock | None, rungs: list[IdleRung]) -> None:
         self._own, self._shadow, self._rungs = own, shadow, [rung.clock for rung in rungs]
         self._all = [own, *self._rungs] if shadow is None else [own, shadow, *self._rungs]
+        self._valves = [clock for clock in self._all if isinstance(clock, OperatorClock)]
 
     def resume(self) -> None:
         """Note that the run continues after a stop."""
@@ -176,19 +177,19 @@ class Clocks:
 
     def finish_channels(self, numbers: Iterable[int]) -> None:
         """Mark channels that send nothing more as finished (semantics 3.5)."""
-        for clock in self._all:
+        for clock in self._valves:
             for number in numbers:
                 clock.finish_channel(number)
 
     def remove_channels(self, numbers: Iterable[int]) -> None:
         """Remove channels that no longer exist (semantics 3.7)."""
-        for clock in self._all:
+        for clock in self._valves:
             for number in numbers:
                 clock.remove_channel(number)
 
     def wake(self, numbers: Iterable[int]) -> None:
         """Note that these channels have records."""
-        idling = [clock for clock in self._all if clock.idle]
+        idling = [clock for clock in self._valves if clock.idle]
         heard = set(numbers) if idling else set[int]()
         for clock in idling:
             clock.wake(heard)
@@ -204,8 +205,9 @@ class Clocks:
         rounds: dict[int, Round] = {}
         idled: set[int] = set()
         channels = {channel for _, channel in started}
-        for clock in self._all:
+        for clock in self._valves:
             clock.start_waiting(started, channels)
+        for clock in self._all:
             lateness = clock.lateness_ms
             if lateness not in rounds:
                 rounds[lateness] = Round(shift_all(watermarks, -lateness), now)
@@ -232,7 +234,7 @@ class Clocks:
 
     def due_ms(self) -> list[int]:
         """When each clock next turns a channel idle (processing time, ms); clocks that never do are left out."""
-        return [time for clock in self._all if (time := clock.next_due_ms()) is not None]
+        return [time for clock in self._valves if (time := clock.next_due_ms()) is not None]
 
     def fingerprint(self) -> tuple[int, ...]:
         """A value that changes whenever a watermark or a status changes."""

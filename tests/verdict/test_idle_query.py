@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from wmtop.engine.snapshot import Level, Note, Snapshot, SparkProgress
+import pytest
+from wmtop.engine.snapshot import UNCOUNTED, Level, Note, Snapshot, SparkProgress
 from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.settings import Settings
 
-from tests.snapshots import snapshot_for
+from tests.snapshots import replace, snapshot_for
 
 NOW = 1_800_000_000_000
 SECOND = 1_000
@@ -31,3 +32,23 @@ def verdict_after(notes: list[Note], seconds: int) -> str:
 def test_an_idle_query_waits_and_one_that_says_nothing_is_unknown() -> None:
     assert verdict_after([Note(NOW, "query_idle", {})], 90) == "waiting"
     assert verdict_after([], 90) == "unknown"
+
+
+@pytest.mark.parametrize(("unmoved", "verdict"), [(0, "waiting"), (2, "stalled")])
+def test_an_idle_query_s_last_batch_had_rows_only_if_they_left_the_watermark_as_it_was(
+    unmoved: int, verdict: str
+) -> None:
+    """A batch without data follows the one that moved the watermark, however long that one took."""
+    progress = SparkProgress(batch_timestamp_ms=NOW + 15 * SECOND, batches_unmoved=unmoved)
+    shown = replace(seen([Note(NOW, "query_idle", {})]), level=Level(NOW - 60 * SECOND, moved_ms=NOW))
+    shown = replace(shown, spark=progress, now_ms=NOW + 70 * SECOND)
+    assert SnapshotJudge(60 * SECOND).judge(shown).verdict.verdict == verdict
+
+
+@pytest.mark.parametrize(("unread", "verdict"), [(0, "waiting"), (6, "unknown")])
+def test_an_idle_query_with_unread_records_does_not_just_wait_for_data(unread: int, verdict: str) -> None:
+    """`minOffsetsPerTrigger` delays them, and Spark reports that it is idle; or they have just come."""
+    channels = [replace(UNCOUNTED, channel="0", max_event_ms=NOW, backlog=unread)]
+    shown = replace(seen([Note(NOW, "query_idle", {})], channels=channels), now_ms=NOW + 70 * SECOND)
+    shown = replace(shown, level=Level(NOW - 60 * SECOND, moved_ms=NOW))
+    assert SnapshotJudge(60 * SECOND).judge(shown).verdict.verdict == verdict

@@ -52,6 +52,7 @@ def _one_batch(args: Args) -> str:
 
 
 _SILENT = " for {silent_ms!d}"
+_DELAYED = ", but {unread} records are unread (new, or minOffsetsPerTrigger)"
 _UNMOVED: dict[object, str] = {
     "no_event_time": "the event time of all of them is null",
     "before_1970": "all event times are before 1970",
@@ -129,7 +130,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "waits_for_trigger": lambda args: (
         f"The query waits for its trigger{_if(args, 'trigger_ms', ': every {trigger_ms!d}')}"
     ),
-    "query_idle": "The query is idle: it has nothing to read",
+    "query_idle": lambda args: f"The query is idle{_if(args, 'unread', _DELAYED) or ': it has nothing to read'}",
     "slowest_clock": "The slowest partition drives this query's watermark (watermarkAdvancementStrategy is min)",
     "no_batch": "No batch has started yet",
     "no_new_batch": "No new batch: the query is idle or has stopped; a checkpoint does not show which",

@@ -1,7 +1,7 @@
 """Reads a query's checkpoint directory at every poll: its last batch, its watermark, its sources."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,16 +129,17 @@ class CheckpointTap:
     def poll(self) -> CheckpointFacts:
         """The present facts; never raises because of the directory's content."""
         troubles: list[str] = []
-        query_id = self._read(self._query_id, self.path / "metadata", troubles)
-        begun = self._batches("offsets", troubles)
+        query_id = self._read(self._query_id.get, self.path / "metadata", troubles)
+        begun = self._read(_batches, self.path / "offsets", troubles)
         # Listed after the offsets, so that no committed batch appears to be in flight.
-        commits = self._batches("commits", troubles)
+        commits = self._read(_batches, self.path / "commits", troubles)
         committed = max(commits or (), default=None)
         batch = max((*(begun or ()), *(commits or ())), default=None)
         if batch is None:
             return CheckpointFacts(query_id=query_id, trouble=_join(troubles))
-        offsets = self._read(self._offsets, self.path / "offsets" / str(batch), troubles)
-        commit = None if committed != batch else self._read(self._commits, self.path / "commits" / str(batch), troubles)
+        offsets = self._read(self._offsets.get, self.path / "offsets" / str(batch), troubles)
+        place = self.path / "commits" / str(batch)
+        commit = None if committed != batch else self._read(self._commits.get, place, troubles)
         if self._delays_of != (query_id, committed):
             self._delays = self._find_delays(troubles)
             self._delays_of = None if troubles else (query_id, committed)
@@ -159,16 +160,6 @@ class CheckpointTap:
             newer_format=offsets.newer_format if offsets else None,
             trouble=_join(troubles),
         )
-
-    def _batches(self, log: str, troubles: list[str]) -> list[int] | None:
-        """The batches in a log: none while it does not exist, None if it cannot be read."""
-        try:
-            return numbers(self.path / log)
-        except VanishedError:
-            return []
-        except UnreadableError as error:
-            troubles.append(str(error))
-            return None
 
     def _rows_per_second(self, now: BatchOffsets, batch: int) -> float | None:
         """The growth per second of the offsets that this batch and the one before have."""
@@ -223,8 +214,7 @@ class CheckpointTap:
         return None if is_copy else written_ms(self.path / "commits" / str(mark.batch))
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
-        known = offsets.timestamp_ms
-        return written_ms(self.path / "offsets" / str(number)) if known is None else known
+        return offsets.timestamp_ms or written_ms(self.path / "offsets" / str(number))
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         delays: dict[WatermarkDelay, None] = {}
@@ -238,12 +228,20 @@ class CheckpointTap:
         return tuple(delays)
 
     @staticmethod
-    def _read(cached: Cached[T], path: AnyPath, troubles: list[str]) -> T | None:
+    def _read(read: Callable[[AnyPath], T], path: AnyPath, troubles: list[str]) -> T | None:
         try:
-            return cached.get(path)
+            return read(path)
         except UnreadableError as error:
             troubles.append(str(error))
             return None
+
+
+def _batches(log: AnyPath) -> list[int]:
+    """The batches in a log: none while it does not exist."""
+    try:
+        return numbers(log)
+    except VanishedError:
+        return []
 
 
 def check(path: Path) -> None:

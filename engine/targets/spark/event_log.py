@@ -232,6 +232,7 @@ class EventLogTap:
         self._file = file
         self._lines = EventLines(STARTS, self._take)
         self._queries = Queries()
+        self._queries.is_whole = file is None or not file.path.name.endswith(".compact")
         self._notes: list[str] = []
         self._started: ApplicationStart | None = None
         self._alive: bool | None = None
@@ -248,7 +249,7 @@ class EventLogTap:
         limit -= file.read(self._lines, limit)
         while later and not file.unread:  # a file has ended when the next one exists
             ended, file = file, LogFile(later.pop(0))
-            self._file = file
+            self._file, self._queries.is_whole = file, True
             if ended.broken:
                 self._note(ended.broken)
             elif self._lines.inside:

@@ -107,22 +107,32 @@ class StateFacts(Struct, frozen=True, rename="camel"):
 
     @property
     def counts_rows(self) -> bool:
-        """Whether `dropped_at_least` is exact: nothing is aggregated before it, no use of the rows stopped early."""
+        """Whether `dropped_at_least` is exact in one use of the batch's rows: nothing is aggregated before it."""
         by_row = ("dedupe", "symmetrichash", "statefulstream", "applyinpandas", "flatmapgroups", "transformwith")
-        return self.operator.lower().startswith(by_row) and not self.instances % max(1, self.partitions)
+        return self.operator.lower().startswith(by_row)
 
-    def of_one_use(self) -> "StateFacts":
-        """Its numbers in one use of a batch's rows: Spark adds up all uses in a `foreachBatch` without `persist`."""
+    def of_one_use(self, *, by_function: bool) -> "StateFacts":
+        """Its numbers in one use of a batch's rows: Spark adds up all uses. Of rows that a function drops it is only
+        certain that there were some: a use that stops early counts them, and no store that it has not finished.
+        """
         is_join = self.operator == "symmetricHashJoin" and self.instances >= 4 * self.partitions
-        uses = max(1, self.instances // max(1, self.partitions * (4 if is_join else 1)))
-        memory = self.memory_bytes and self.memory_bytes // uses
-        rows, dropped = self.num_rows_total // uses, -(-self.dropped_at_least // uses)
+        stores = max(1, self.partitions * (4 if is_join else 1))
+        uses, rest = divmod(max(self.instances, stores), stores)
+        rows = -1 if rest else self.num_rows_total // uses
+        memory = None if rest else self.memory_bytes and self.memory_bytes // uses
+        dropped = min(1, self.dropped_at_least) if by_function else self.dropped_at_least
         return replace(self, num_rows_total=rows, memory_bytes=memory, dropped_at_least=dropped)
 
     @property
     def rows(self) -> int | None:
         """Its rows; None: the state store does not count them."""
         return self.num_rows_total if self.num_rows_total >= 0 else None
+
+
+class Sink(Struct, frozen=True):
+    """Where a batch's rows go."""
+
+    description: str = ""
 
 
 class BatchProgress(Struct, frozen=True, rename="camel"):
@@ -138,6 +148,7 @@ class BatchProgress(Struct, frozen=True, rename="camel"):
     event_time: dict[str, str] = {}
     states: tuple[StateFacts, ...] = msgspec.field(name="stateOperators", default=())
     sources: tuple[SourceProgress, ...] = ()
+    sink: Sink = Sink()
     observed_metrics: dict[str, Any] = {}
 
     @property
@@ -159,6 +170,11 @@ class BatchProgress(Struct, frozen=True, rename="camel"):
     def watermark_ms(self) -> int | None:
         """The watermark in force in it; None: there is none, or it has not moved since the start (Spark says 1970)."""
         return (time_ms(self.event_time.get("watermark")) or 0) or None
+
+    @property
+    def is_used_by_function(self) -> bool:
+        """Whether a function (`foreachBatch`) gets its rows: it may use them several times, also only some of them."""
+        return self.sink.description.startswith("ForeachBatch")
 
     @property
     def is_idle(self) -> bool:
@@ -201,12 +217,21 @@ class QueryIdle(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LIS
     timestamp: str | None = None
 
 
+class RunningBatch(Struct, frozen=True):
+    """A batch that has begun and is not reported yet, and the watermark in force in it, where its plan shows that."""
+
+    batch: int
+    since_ms: int
+    watermark_ms: int | None = None
+
+
 class QueryTerminated(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryTerminatedEvent"):
-    """A query has ended; the event does not say when."""
+    """A query has ended; the event does not say when. Only a job that publishes adds the batch that began last."""
 
     id: str
     run_id: str
     exception: str | None = None
+    running: RunningBatch | None = None
 
 
 ApplicationEvent = ApplicationStart | ApplicationEnd | EnvironmentUpdate
@@ -244,20 +269,14 @@ class EventMax(Struct, frozen=True):
     max_ms: int
 
 
-class RunningBatch(Struct, frozen=True):
-    """A batch that has begun and is not reported yet, and the watermark in force in it, where its plan shows that."""
-
-    batch: int
-    since_ms: int
-    watermark_ms: int | None = None
-
-
 class QueryRun(Struct, frozen=True, kw_only=True):
     """One run of a query: `id` survives restarts, `run_id` does not."""
 
     id: str
     run_id: str
     name: str | None = None
+    is_whole: bool = True
+    """Whether all its events since its start are known."""
     started_ms: int | None = None
     """The first time in its events, by the query's clock, and the last one."""
     last_event_ms: int | None = None

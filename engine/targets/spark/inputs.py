@@ -112,7 +112,7 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_time
         event_ms, newest_ms = (None, None) if without_times else (partition.event_ms, partition.newest_ms)
         behind_ms = None if event_ms is None or newest_ms is None else max(0, newest_ms - event_ms)
         unread = partition.unread if topics.trouble is None else None
-        has_data = event_ms is not None or (without_times and bool(partition.position))
+        has_data = event_ms is not None or bool(partition.position)  # what was read may be deleted
         return replace(
             UNCOUNTED,
             channel=f"{partition.topic}-{partition.partition}" if is_named else str(partition.partition),
@@ -173,35 +173,19 @@ def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePositi
     sources = facts.progress.sources if facts.progress is not None else ()
     reported = sources if len(sources) == len(offsets) else [None] * len(offsets)
     counted = unmoved if len(unmoved) == len(offsets) else [None] * len(offsets)
-    return [
-        _position(facts, source, progress, batches_unmoved=batches, is_numbered=len(offsets) > 1)
-        for source, progress, batches in zip(offsets, reported, counted, strict=True)
-    ]
-
-
-def _position(
-    facts: QueryFacts,
-    source: SourceOffsets,
-    progress: SourceProgress | None,
-    *,
-    batches_unmoved: int | None,
-    is_numbered: bool,
-) -> SourcePosition:
-    offsets, position = source.offsets or {}, source.text
-    if source.kind == "kafka":
-        topics = sorted({name.rpartition("/")[0] for name in offsets})
-        text = f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
-        position = offsets
-    else:
-        text = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
-        if source.kind in ("files", "number", "nothing"):
-            position = next(iter(offsets.values()), None)
-    return SourcePosition(
-        description=f"source {source.source}: {text}" if is_numbered else text,
-        offsets=position,
-        backlog=_backlog(facts, source, progress),
-        batches_unmoved=batches_unmoved,
-    )
+    positions: list[SourcePosition] = []
+    for source, progress, batches in zip(offsets, reported, counted, strict=True):
+        read, position = source.offsets or {}, source.text
+        if source.kind == "kafka":
+            topics = sorted({name.rpartition("/")[0] for name in read})
+            text, position = f"kafka {', '.join(topics)}, {len(read):,} partition{'s' * (len(read) != 1)}", read
+        else:
+            text = (progress.description if progress is not None else "") or _DESCRIPTIONS[source.kind]
+            if source.kind in ("files", "number", "nothing"):
+                position = next(iter(read.values()), None)
+        text = f"source {source.source}: {text}" if len(offsets) > 1 else text
+        positions.append(SourcePosition(text, position, _backlog(facts, source, progress), batches))
+    return positions
 
 
 def _backlog(facts: QueryFacts, source: SourceOffsets, progress: SourceProgress | None) -> int | None:
@@ -232,11 +216,6 @@ def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | No
         return None  # other sources count files, seconds, or anything
     unread = sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())
     return None if is_real_time and not unread and source.num_input_rows else unread
-
-
-def rows_per_second_of(facts: QueryFacts) -> float | None:
-    """The rate by the query's report, or by Kafka's offsets."""
-    return facts.stored.rows_per_second if facts.progress is None else facts.progress.input_rows_per_second
 
 
 def unmoved_of(facts: QueryFacts, watermark_ms: int | None) -> Unmoved:

@@ -61,6 +61,7 @@ class Queries:
     """Applies events; has the facts about every run."""
 
     def __init__(self) -> None:
+        self.is_whole = True  # whether no event is missing: of a part that is compacted, Spark keeps only some
         self.policy: str | None = None
         """The application's own watermark policy."""
         self.advancement: str | None = None
@@ -71,14 +72,16 @@ class Queries:
         """Apply one event; UnreadableError if a part of it is invalid: the rest is applied."""
         match event:
             case QueryStarted():
-                self._run(event.run_id, event.id).started(event)
+                self._run(event.run_id, event.id).started(event, is_whole=self.is_whole)
             case QueryProgress():
                 self._run(event.progress.run_id, event.progress.id).progressed(event.progress)
             case QueryIdle():
                 self._run(event.run_id, event.id).was_idle(event.timestamp)
             case QueryTerminated():
-                error = None if event.exception is None else _first_line(event.exception)
-                self._run(event.run_id, event.id).set(ended=True, error=error)
+                run = self._run(event.run_id, event.id)
+                if event.running is not None:
+                    run.began(event.running)
+                run.set(ended=True, error=None if event.exception is None else _first_line(event.exception))
             case ExecutionStart():
                 self._execution(event)
 
@@ -131,7 +134,7 @@ class _Run:
     """One run of a query: its facts, and what they are computed from."""
 
     def __init__(self, id: str, run_id: str) -> None:
-        self.run = QueryRun(id=id, run_id=run_id)
+        self.run = QueryRun(id=id, run_id=run_id, is_whole=False)
         self._facts: QueryRun | None = None
         """All facts, until something happens."""
         self._pauses = 0
@@ -146,8 +149,8 @@ class _Run:
         """Change fields of its facts."""
         self.run, self._facts = replace(self.run, **changes), None
 
-    def started(self, event: QueryStarted) -> None:
-        self.set(name=one_line(event.name) if event.name else None)
+    def started(self, event: QueryStarted, *, is_whole: bool) -> None:
+        self.set(name=one_line(event.name) if event.name else None, is_whole=is_whole)
         self._heard(time_ms(event.timestamp))
 
     def began(self, running: RunningBatch) -> None:
@@ -161,7 +164,8 @@ class _Run:
             self.was_idle(progress.timestamp)
             return
         last = self.run.progress
-        progress = replace(progress, states=tuple(state.of_one_use() for state in progress.states))
+        used = (state.of_one_use(by_function=progress.is_used_by_function) for state in progress.states)
+        progress = replace(progress, states=tuple(used))
         self._report(progress)
         if last is None or progress.batch > last.batch:  # else it is repeated
             late_ms = self._late_until(progress, last)

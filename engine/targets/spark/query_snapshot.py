@@ -27,7 +27,7 @@ from ...watermarks.settings import Settings, WindowSpec
 from . import known
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, QueryRun
-from .inputs import Channels, channels_of, positions_of, rows_per_second_of, unmoved_of
+from .inputs import Channels, channels_of, positions_of, unmoved_of
 from .nodes import Nodes, nodes_of
 from .operators import StoredState, stored_state_of
 from .tapped import InputFacts
@@ -126,7 +126,8 @@ def _live(facts: QueryFacts) -> QueryState:
     """Idle until a batch begins, in real-time mode until one had rows: there one follows the other."""
     is_real_time = facts.plan is not None and facts.plan.real_time_ms is not None
     is_idle = facts.run.idle_ms is not None and (is_real_time or not _in_flight(facts))
-    return _with_note("live", "query_idle") if is_idle else QueryState("live")
+    unread = sum(known(*(source.backlog for source in positions_of(facts, ()))))
+    return _with_note("live", "query_idle", unread=unread or None) if is_idle else QueryState("live")
 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
@@ -254,7 +255,9 @@ def _progress(
     # A late row is counted each time that the plan reads it: twice in a join of a source with itself; and each copy.
     sources = {source.description for source in progress.sources} if progress is not None else set[str]()
     counts = 1 if plan is None else plan.copies * max(1, plan.reads + 1 - max(1, len(sources)))
+    is_counted_once = counts == 1 and not (progress is not None and progress.is_used_by_function)
     delays = [node.delay_ms for node in watermark.spark.nodes or ()]
+    read_per_second = facts.stored.rows_per_second if progress is None else progress.input_rows_per_second
     state_bytes = known(*(state.memory_bytes for state in states))
     state_rows = known(*(state.rows for state in states))
     query_id = run.id or facts.stored.query_id
@@ -263,13 +266,13 @@ def _progress(
         writes = before.spark.writes  # until the first batch of a run, those of the run before
     return replace(
         watermark.spark,
-        input_rows_per_second=rows_per_second_of(facts) if query.flows else None,
+        input_rows_per_second=read_per_second if query.flows else None,
         processed_rows_per_second=progress.processed_rows_per_second if progress is not None and query.flows else None,
         batch_ms=progress and progress.duration_ms,
         phases_ms=progress.phases_ms if progress is not None else {},
         dropped_at_least=None if run.dropped_at_least is None else -(-run.dropped_at_least // counts),
-        dropped_exact=bool(states)
-        and (counts == 1 or not run.dropped_at_least)
+        dropped_exact=bool(states and run.is_whole)
+        and (is_counted_once or not run.dropped_at_least)
         and all(state.counts_rows for state in states),
         dropped_at_watermark=run.dropped_at_watermark if delays == [0] else None,
         dropped_behind_ms=run.dropped_behind_ms,

@@ -257,9 +257,9 @@ class JobReports(Reports):
         return report_of("publish", publication, run)
 
     def _switch_to_running(self, query_id: str) -> None:
-        """Switch to a job that runs the query now."""
+        """Switch to a job that runs the query now; without a job so far, to one in which it has ended."""
         for job in list_published():
-            runs = [run for run in job.publication.queries if run.id == query_id and not run.ended]
+            runs = [run for run in job.publication.queries if run.id == query_id and not (self._tap and run.ended)]
             if job.publication.alive and runs and (self._tap is None or self._tap.path != job.path):
                 self._tap = PublishedTap(job.path)
 

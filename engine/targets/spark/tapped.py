@@ -267,7 +267,9 @@ class TappedInput:
             return
         if tapped.bucket_ms is not None:
             clock_ms = self._before[0] if isinstance(clock_ms, UnsetType) else clock_ms
-            self._count_lateness(tapped.bucket_ms, buckets, clock_ms, missing)
+            if self._lateness is None or self._lateness.width != tapped.bucket_ms:
+                self._lateness = _Lateness(tapped.bucket_ms)
+            self._lateness.count(buckets, clock_ms, self._before[1], missing)
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -337,11 +339,6 @@ class TappedInput:
             self._keys_of_starts.clear()
         counted = _rows(sum(sketch.values.values())) if sketch.share == 1 else tapped.rows - tapped.nulls
         return rows, tapped.rows - tapped.nulls - counted
-
-    def _count_lateness(self, width: int, buckets: dict[int, int], fastest_ms: int | None, missing: int) -> None:
-        if self._lateness is None or self._lateness.width != width:
-            self._lateness = _Lateness(width)
-        self._lateness.count(buckets, fastest_ms, self._before[1], missing)
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
         self._recent.append((timestamp_ms, channels))

@@ -131,27 +131,27 @@ def test_drops_are_exact_where_nothing_is_aggregated_before() -> None:
     assert [StateFacts(name).counts_rows for name in names] == [False, False, False, True, True]
     own = ("applyInPandasWithState", "FlatMapGroupsInPandasWithState", "transformWithStateInPandasExec")
     assert all(StateFacts(name).counts_rows for name in own)
-    assert not StateFacts("dedupe", partitions=3, instances=5).counts_rows  # `isEmpty` read two of three partitions
 
 
 @pytest.mark.parametrize(
     ("counted", "one_use"),
     [
-        (StateFacts("stateStoreSave", 6, 96, 10, 3, 3), (6, 96, 10)),
-        (StateFacts("stateStoreSave", 6, 96, 10, 3, 6), (3, 48, 5)),
-        (StateFacts("dedupe", 2, 96, 14, 3, 5), (2, 96, 14)),  # `isEmpty` read two of three partitions
-        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 12), (6, 96, 10)),
-        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 24), (3, 48, 5)),
-        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 3), (6, 96, 10)),  # in one store of RocksDB
-        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 6), (3, 48, 5)),
-        (StateFacts("stateStoreSave", 6, 96, 10), (6, 96, 10)),  # by a driver
-        (StateFacts("stateStoreSave", -1, None, 10, 3, 6), (None, None, 5)),
+        (StateFacts("stateStoreSave", 6, 96, 10, 3, 3), (6, 96)),
+        (StateFacts("stateStoreSave", 6, 96, 10, 3, 6), (3, 48)),
+        (StateFacts("dedupe", 11, 96, 14, 3, 5), (None, None)),  # `isEmpty` read two of three partitions to their end
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 12), (6, 96)),
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 24), (3, 48)),
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 3), (6, 96)),  # in one store of RocksDB
+        (StateFacts("symmetricHashJoin", 6, 96, 10, 3, 6), (3, 48)),
+        (StateFacts("stateStoreSave", 6, 96, 10), (6, 96)),  # Spark 3.5 reports no stores
+        (StateFacts("stateStoreSave", -1, None, 10, 3, 6), (None, None)),
     ],
 )
-def test_spark_adds_up_all_uses_of_a_batch(counted: StateFacts, one_use: tuple[int | None, int | None, int]) -> None:
-    """The numbers are those that Spark 4.3 reported."""
-    own = counted.of_one_use()
-    assert (own.rows, own.memory_bytes, own.dropped_at_least) == one_use
+def test_spark_adds_up_all_uses_of_a_batch(counted: StateFacts, one_use: tuple[int | None, int | None]) -> None:
+    """The numbers are those that Spark 4.3 reported; of rows dropped it is only certain that there were some."""
+    assert counted.of_one_use(by_function=False).dropped_at_least == counted.dropped_at_least
+    own = counted.of_one_use(by_function=True)
+    assert (own.rows, own.memory_bytes, own.dropped_at_least) == (*one_use, 1)
 
 
 @pytest.mark.parametrize("reported", [4, None])

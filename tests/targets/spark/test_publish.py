@@ -22,15 +22,22 @@ from wmtop import engine
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.job import CANNOT_PUBLISH, OVER_CONNECT
 from wmtop.engine.targets.open import open_target
-from wmtop.engine.targets.spark.facts import Application, QueryRun, QueryStarted
+from wmtop.engine.targets.spark.facts import Application, QueryRun, QueryStarted, QueryTerminated
 from wmtop.engine.targets.spark.queries import Queries
-from wmtop.engine.targets.spark.reports import PublishedTap, find_published, is_held, list_published, remove_leftovers
+from wmtop.engine.targets.spark.reports import (
+    JobReports,
+    PublishedTap,
+    find_published,
+    is_held,
+    list_published,
+    remove_leftovers,
+)
 from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, ChannelFacts, InputFacts, TappedInput, key_of, key_of_long
 from wmtop.engine.targets.target import AttachedTarget
 from wmtop.tui.cli.targets import members
 
 from ...refusals import refused
-from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
+from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks, wait_until
 from .test_sketch import compact
 
 if TYPE_CHECKING:
@@ -145,8 +152,8 @@ def test_a_job_publishes_what_its_event_log_says(seen: dict[str, Seen]) -> None:
 
 
 def comparable(run: QueryRun) -> QueryRun:
-    """Without what one of the two cannot know (a stateless query's checkpoint, the trigger, when a batch began, the one
-    that failed, how long a pause was) and cut decimals."""
+    """Without what one of the two cannot know (a stateless query's checkpoint, the trigger, when a batch began, how
+    long a pause was) and cut decimals."""
     assert run.progress is not None
     no_rates = {"input_rows_per_second": None, "processed_rows_per_second": None}
     sources = tuple(replace(source, **no_rates) for source in run.progress.sources)
@@ -158,6 +165,16 @@ def comparable(run: QueryRun) -> QueryRun:
         pause_ms=None,
         progress=replace(run.progress, sources=sources),
     )
+
+
+def test_a_job_publishes_the_batch_in_which_a_query_failed(seen: dict[str, Seen]) -> None:
+    [job] = seen["rolled"].last_words
+    for facts in (job.publication, seen["rolled"].log):
+        failing = query(facts, "failing")
+        assert failing.error is not None
+        assert failing.running is not None
+        assert failing.progress is not None
+        assert (failing.running.batch, failing.progress.batch) == (1, 0)
 
 
 def test_a_job_can_be_read_while_it_runs_and_is_known_to_be_gone(seen: dict[str, Seen]) -> None:
@@ -236,6 +253,27 @@ def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None
     for dead in (path.read_bytes(), b"{}", b"", b"\xff", b"[" * 5000, b'{"version": 2}'):
         (run_dir / "their-1.published").write_bytes(dead)
         assert len(list_published()) == (2 if dead == path.read_bytes() else 1)
+
+
+def test_a_checkpoint_leads_to_the_job_in_which_its_query_failed_or_runs_again(job: "Job", run_dir: Path) -> None:
+    from wmtop.engine.targets.job import Job
+
+    when = "2026-01-01T00:00:00.000Z"
+    job.take(QueryStarted("id", "run", "orders", when))
+    job.take(QueryTerminated("id", "run", "java.lang.IllegalStateException: the disk is full"))
+    failed = wait_until(lambda: (report := JobReports().poll("id")) and report.run and report.run.ended and report)
+    assert (failed.alive, failed.run and failed.run.error) == (True, "IllegalStateException: the disk is full")
+    for name in ("a job", "z job"):  # listed before it, and after it
+        other = Job(run_dir, name, "local-2")
+        other.take(QueryStarted("id", f"run of {name}", "orders", when))
+        running = wait_until(
+            lambda: (report := JobReports().poll("id")) and report.run and not report.run.ended and report
+        )
+        assert running.run is not None
+        assert running.run.run_id == f"run of {name}"
+        other.take(QueryTerminated("id", f"run of {name}", None))
+        other.end()
+        next(run_dir.glob(f"{name[0]}-job*.published")).unlink()
 
 
 class Said:

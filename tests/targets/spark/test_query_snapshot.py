@@ -351,3 +351,17 @@ def test_partitions_that_a_broker_knows_are_channels() -> None:
     assert (silent.state, silent.notes[0]) == ("partial", Note(NOW, "broker_silent", {"why": "no broker answers"}))
     assert {view.backlog for view in silent.channels} == {None}
     assert [source.backlog for source in silent.sources or []] == [None]
+
+
+def test_a_partition_whose_records_are_deleted_is_not_called_one_that_never_had_any() -> None:
+    """After the topic's retention its event time is not known: it does not keep the barrel empty."""
+    read = PartitionFacts("orders", 0, 9, LEVEL + 50_000, NOW, 9, LEVEL + 31_000)
+    deleted = PartitionFacts("orders", 1, 9, None, None, 9, None, first=9)
+    topics = TopicFacts(partitions=(read, deleted))
+    together = QueryFacts(checkpoint=facts(sources=(kafka({"orders/0": 9, "orders/1": 9}),)), topics=topics)
+    picture = snapshot_of_query(together, name="q", source=SourceView("checkpoint", "/q"), now_ms=NOW)
+    assert [(view.max_event_ms, view.state, view.backlog) for view in picture.channels] == [
+        (LEVEL + 31_000, "active", 0), (None, "active", 0)
+    ]  # fmt: skip
+    assert picture.barrel is not None
+    assert (picture.barrel.watermark_ms, picture.barrel.holder) == (None, None)

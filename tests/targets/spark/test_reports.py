@@ -167,6 +167,18 @@ def test_the_status_of_a_query() -> None:
     assert picture(always).notes[0].code == "query_idle"
 
 
+def test_an_idle_query_that_has_left_records_unread_is_not_said_to_have_nothing_to_read() -> None:
+    assert LAST.progress is not None
+    for latest, words in (
+        (10, ": it has nothing to read"),
+        (16, ", but 6 records are unread (new, or minOffsetsPerTrigger)"),
+    ):
+        source = SourceProgress("KafkaV2", end='{"orders":{"0":10}}', latest=f'{{"orders":{{"0":{latest}}}}}')
+        progress = replace(LAST.progress, sources=(source,))
+        shown = picture(replace(LAST, progress=progress, idle_ms=NOW - 1_000))
+        assert note_text(shown.notes[0]) == f"The query is idle{words}"
+
+
 def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
     """Triggers fire at multiples of their interval: the first batch says nothing of it, and no plan does."""
     quiet = replace(LAST, last_event_ms=NOW - 250_000)

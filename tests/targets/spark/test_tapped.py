@@ -1,6 +1,6 @@
 """What a tap has counted, by hand: rows in buckets of event time, against the clock that they meet."""
 
-from wmtop.engine.targets.spark.tapped import TappedInput
+from wmtop.engine.targets.spark.tapped import LatenessCounts, TappedInput, _Lateness
 
 START = 1_700_000_000_000
 
@@ -8,16 +8,22 @@ START = 1_700_000_000_000
 def late_at(input: TappedInput, delay_ms: int) -> int:
     counts = input.facts().lateness
     assert counts is not None
+    return rows_at(counts, delay_ms)
+
+
+def rows_at(counts: LatenessCounts, delay_ms: int) -> int:
     return counts.spark[counts.delays_ms.index(delay_ms)]
 
 
 def test_after_a_restart_rows_behind_the_old_watermark_are_late() -> None:
     """The run before had reached START + 60 s; this one begins with rows far behind that, and one bucket near it."""
     buckets = {START: 7, START + 58_000: 3}
-    fresh, restarted = TappedInput("t"), TappedInput("t")
-    fresh._count_lateness(1_000, buckets, None, 0)  # pyright: ignore[reportPrivateUsage]
-    restarted._count_lateness(1_000, buckets, START + 60_000, 0)  # pyright: ignore[reportPrivateUsage]
-    assert (late_at(fresh, 10_000), late_at(restarted, 10_000), late_at(restarted, 1_000)) == (0, 7, 10)
+    fresh, restarted = _Lateness(1_000), _Lateness(1_000)
+    fresh.count(buckets, None, None, 0)
+    restarted.count(buckets, START + 60_000, None, 0)
+    counts = restarted.facts(barrel=False)
+    assert rows_at(fresh.facts(barrel=False), 10_000) == 0
+    assert (rows_at(counts, 10_000), rows_at(counts, 1_000)) == (7, 10)
 
 
 def test_rows_that_the_sketch_of_a_batch_lacks_count_as_late() -> None:

@@ -194,7 +194,8 @@ def test_who_lies_at_or_below_sparks_level_loses_rows() -> None:
 
 
 def test_a_partition_without_a_record_keeps_the_barrel_empty() -> None:
-    partitions = tuple(PartitionFacts("t", n, 10, ms, ms, 10, ms) for n, ms in enumerate((50_000, 90_000, None)))
+    read = tuple(PartitionFacts("t", n, 10, ms, ms, 10, ms) for n, ms in enumerate((50_000, 90_000)))
+    partitions = (*read, PartitionFacts("t", 2, 0, None, None, 0, None))
     channels = channels_of_topics(TopicFacts(partitions=partitions), 30_000)
     assert {view.flaps for view in channels} == {None}
     nodes = Nodes((Node(column="ts", delay_ms=30_000),), "min")
