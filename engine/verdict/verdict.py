@@ -236,7 +236,10 @@ class SnapshotJudge:
         lost = lost_state(snapshot) or ("not_known" if level is None and self._history.level is not None else None)
         if lost is None or snapshot.state == "failed":
             self._see(snapshot, now)
-        evidence = Evidence(unread=unread_of(snapshot), record_ms=self._last_record(snapshot, now), lost=lost)
+        unread = unread_of(snapshot)
+        if unread and is_idle(snapshot):
+            unread = None  # `minOffsetsPerTrigger` delays them, or they have just come: neither is known
+        evidence = Evidence(unread=unread, record_ms=self._last_record(snapshot, now), lost=lost)
         return judged(snapshot, self._history, evidence)
 
     def _judge_clocks(self, snapshot: Snapshot, target: KafkaStreams, now: int) -> Snapshot:
@@ -399,7 +402,7 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 
 def unread_of(snapshot: Snapshot) -> int | None:
-    """Unread records of channels or sources; None if any of them is not known, or its reader is idle nevertheless."""
+    """Unread records of channels or sources; None if any of them is not known."""
     is_topic = snapshot.source is not None and snapshot.source.kind == "topic"  # it has no reader to be behind
     if is_topic and snapshot.state == "live":
         return 0
@@ -407,8 +410,8 @@ def unread_of(snapshot: Snapshot) -> int | None:
     if not parts or None in parts:
         parts = [source.backlog for source in snapshot.sources or ()]
     known = [part for part in parts if part is not None]
-    if is_idle(snapshot):
-        return None if any(known) else 0  # as for `minOffsetsPerTrigger`, or they have just come
+    if is_idle(snapshot) and not any(known):
+        return 0
     return sum(known) if known and len(known) == len(parts) else None
 
 
