@@ -91,9 +91,7 @@ def late_drops(facts: DiagnosisInput) -> Finding | None:
     # A longer delay does not help where a timestamp ahead of the clock has moved the watermark.
     ahead = facts.now_ms is not None and (facts.watermark_ms or facts.now_ms) > facts.now_ms
     few = recent == 0 or (lost is not None and lost < FEW_SHARE)
-    # Several operators may count the same record.
-    at_least = len(dropping) > 1 or dropping[0].late_at_least
-    late = f"{'≥ ' if at_least else ''}{n(dropping[0].late, 'record')}"
+    late = f"{'≥ ' if facts.snapshot.job.late_at_least else ''}{n(dropping[0].late, 'record')}"
     part = "" if lost is None else f", {f.share(lost)} of what these operators took in"
     return Finding(
         severity="info" if few else loss_severity(lost),

@@ -5,6 +5,7 @@ A dump is not taken at one moment, so a second one is compared wherever one alon
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -51,8 +52,8 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The job has run for less than a minute, so its first records may still be on their way."""
     waits_in: str | None
     """The name of the task on the way before which records wait; None: they wait before none."""
-    reads_one: bool
-    """Each of its subtasks has its watermark from one input only."""
+    reads: Literal["one", "some", "all"]
+    """From how many of the inputs each of its subtasks has its watermark; if these are idle, it waits for them."""
 
     @property
     def can_compare(self) -> bool:
@@ -87,7 +88,7 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     is_unmarked: bool
     """Its source reads records, but none of its subtasks sends a watermark."""
     is_not_assigned: bool
-    """The same, but an operator that assigns watermarks follows: no record has reached it yet, or it drops them."""
+    """The same, but an operator that assigns watermarks follows, or may: no record has come out of it."""
     has_no_split: bool
     """Other subtasks of its source have splits, this one has none."""
     reads_nothing: bool
@@ -187,9 +188,10 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     if upstream is None:
         return None
     operator, now, before = upstream.operator, upstream.now, upstream.before
-    times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
-    watermark, top = watermark_of(operator), source_vertex(now, operator).vertex.id
+    watermark, top = watermark_of(operator), source_vertex(now, operator, shared=True).vertex.id
+    has_shares = len(operator.subtasks) > 1 and any(edge.forward for edge in operator.vertex.inputs)
+    reads_one = any(source_vertex(now, vertex, shared=True).vertex.id == top for vertex, _ in upstream.ends)
     sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
@@ -198,10 +200,10 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
         watermark_before=watermark_of(before.get(operator.vertex.id)),
         reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
-        apart_ms=times[-1] - times[0],
+        apart_ms=facts.samples[-1].at_ms - facts.samples[0].at_ms,
         is_new=facts.clock_ms(now_ms) - facts.graph.job.started_ms < NEW_JOB_MS,
         waits_in=next(waiting, None),
-        reads_one=any(source_vertex(now, vertex).vertex.id == top for vertex, _ in upstream.ends),
+        reads="one" if reads_one else "some" if has_shares else "all",
     )
     vertices = [vertex for vertex, _ in upstream.ends]
     sources = (source_vertex(now, vertex).vertex.name.partition(OPERATOR_SEPARATOR)[0] for vertex in vertices)
@@ -209,8 +211,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     labels = _numbered(vertex.vertex.name for vertex in vertices)
     inputs: list[InputEvidence] = []
     for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
-        prefix = f"{label} " if len(vertices) > 1 else ""
-        inputs += _inputs(upstream, place, known, source_label, prefix, facts)
+        inputs += _inputs(upstream, place, known, source_label, f"{label} " if len(vertices) > 1 else "", facts)
     return JobEvidence(known, tuple(inputs))
 
 
@@ -243,6 +244,7 @@ def _inputs(
     way_ms = chain_ms(upstream.now, own) if is_source else 0
     source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
+    may_assign = source_assigns or assigns or upstream.operator.rates.read == 0
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
         earlier, at_source_before = subtask_at(own_before, subtask.index), None
@@ -265,8 +267,8 @@ def _inputs(
             sent_before=None if before is None else before.output,
             delay_ms=delay_ms + way_ms,
             is_kept_back=is_late and (own.vertex.waits or None),
-            is_unmarked=is_silent and not (source_assigns or assigns),
-            is_not_assigned=is_silent and (source_assigns or assigns),
+            is_unmarked=is_silent and not may_assign,
+            is_not_assigned=is_silent and may_assign,
             has_no_split=has_splits and not at_source.splits,
             reads_nothing=(reads_nothing := (at_source.source_idle_ms or 0) >= IDLE_STEP_MS),
             is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,

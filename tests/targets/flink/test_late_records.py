@@ -6,7 +6,7 @@ import pytest
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot
-from wmtop.engine.targets.flink.facts import FlinkFacts, Late, late_of
+from wmtop.engine.targets.flink.facts import FlinkFacts, Late, late_of, with_sample
 from wmtop.engine.targets.flink.samples import Edge, Graph, JobSample, ListedJob, Subtask, Vertex, VertexSample
 from wmtop.tui.words.watermark import held_for
 
@@ -156,8 +156,7 @@ def picture(
         graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window, *below)),
         answered_ms=1_000,
         operator=operator,
-        samples=(JobSample(1_000, vertices),),
         restarts=restarts,
         **known,
     )
-    return snapshot(facts, 1_000, before=before)
+    return snapshot(with_sample(facts, JobSample(1_000, vertices)), 1_000, before=before)
