@@ -181,9 +181,9 @@ def test_a_task_may_assign_watermarks_under_a_name_of_its_own(flink: Flink) -> N
 
     def has_read(snapshot) -> bool:
         causes.add(snapshot.level.holder.cause if snapshot.level.holder is not None else None)
-        return len(snapshot.job.vertices) == 2 and snapshot.job.vertices[0].read == 3
+        return bool(snapshot.job.vertices[0].taken_per_second)
 
-    watching.see(has_read, "all records are read")
+    watching.see(has_read, "they are read")
     assert "no_watermark" not in causes
     flink.write("named-0", 8)
     watching.see(lambda s: s.level.watermark_ms == BASE_MS + 7_999, "a record has come out of it")
