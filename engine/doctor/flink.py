@@ -55,11 +55,9 @@ def job_restarts(facts: DiagnosisInput) -> Finding | None:
     rescales = f", {n(job.rescales, 'rescale')} among them" if job.rescales else ""
     last, error = f"{n(job.restarts, 'restart')}{rescales}, the last one {span(ago_ms)} ago", job.failure
     repeats = every_ms is not None and failures > 1
-    cause = (
-        "Flink reports no failure: it may have been rescaled."
-        if error is None
-        else f"Its last failure: {f.clean(error)}"
-    )
+    cause = "Flink reports no failure: it may have been rescaled."
+    if error is not None:
+        cause = f"Its last failure: {f.clean(error)}"
     return Finding(
         severity="info" if error is None or not failures else "critical" if loop else "warning",
         size=job.restarts,

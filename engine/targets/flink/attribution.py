@@ -138,7 +138,7 @@ def _held_back_by(
     operator = minimum.operator
     answer, lowest, suspect = first_match(HOLDER_RULES, minimum), minimum.lowest, minimum.suspect
     if answer == "operator":
-        return Holder(operator.waits_in or operator.name, 0, "in_flight"), None
+        return Holder(operator.waits_in, 0, "in_flight"), None
     if answer == "task or its input" and lowest is not None:
         return None, lowest.subtask.source_id
     if answer != "lowest channel" or lowest is None or suspect is None or suspect.cause is None:

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
-from .facts import DUMP_MS, IDLE_STEP_MS, FlinkFacts, is_later
+from .facts import DUMP_MS, IDLE_STEP_MS, MIN_BUSY, FlinkFacts, is_later
 from .samples import OPERATOR_SEPARATOR, JobSample, SampledSplit, Subtask, UnreadPartition, VertexSample, or_min
 from .upstream import (
     Upstream,
@@ -38,7 +38,6 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The operator in both samples."""
 
     id: str
-    name: str
     watermark: int | None
     """Its own, the lowest of its subtasks."""
     watermark_before: int | None
@@ -50,8 +49,8 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The time between the samples; 0: there is only one."""
     is_new: bool
     """The job has run for less than a minute, so its first records may still be on their way."""
-    waits_in: str | None
-    """The name of the task on the way before which records wait; None: they wait before none."""
+    waits_in: str
+    """The name of the task on the way before which records wait; of its own where they wait before none."""
     reads: Literal["one", "some", "all"]
     """From how many of the inputs each of its subtasks has its watermark; if these are idle, it waits for them."""
 
@@ -100,11 +99,13 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_in_a_record(self) -> bool:
-        """Its source was not idle, but read no Kafka split since the older sample: its task is at work on a record."""
-        if self.source_before is None or self.source.source_idle_ms != 0:
+        """Its source was not idle, but none of its splits moved since the older sample: it is at work on a record."""
+        if self.source_before is None or self.source.source_idle_ms != 0 or not self.operator.can_compare:
             return False
-        now, before = ([split.offset for split in task.splits] for task in (self.source, self.source_before))
-        return self.operator.can_compare and now == before and any(offset is not None for offset in now)
+        tasks = (self.source, self.source_before)
+        now, before = ([(split.offset, split.watermark) for split in task.splits] for task in tasks)
+        is_busy = bool(now) and min(task.busy or 0 for task in tasks) >= MIN_BUSY
+        return now == before and (is_busy or any(offset is not None for offset, _ in now))
 
     @property
     def was_idle(self) -> bool:
@@ -195,14 +196,13 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
-        name=operator.vertex.name,
         watermark=watermark,
         watermark_before=watermark_of(before.get(operator.vertex.id)),
         reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=facts.samples[-1].at_ms - facts.samples[0].at_ms,
         is_new=facts.clock_ms(now_ms) - facts.graph.job.started_ms < NEW_JOB_MS,
-        waits_in=next(waiting, None),
+        waits_in=next(waiting, operator.vertex.name),
         reads="one" if reads_one else "some" if has_shares else "all",
     )
     vertices = [vertex for vertex, _ in upstream.ends]

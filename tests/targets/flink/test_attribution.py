@@ -370,6 +370,25 @@ def test_a_source_whose_task_is_at_work_on_a_record_is_not_quiet() -> None:
     assert held(4_000) == ("quiet", 12_000)
 
 
+def test_a_busy_task_of_which_no_split_moves_is_at_work_on_a_record_also_without_offsets() -> None:
+    """Another split that moves explains why it is busy: then this one may have no records."""
+
+    def held(busy: float, other_moves: bool) -> str | None:
+        dumps = (
+            sample(time, 10, [10, 60], [[SampledSplit("a", 10), SampledSplit("b", 20 + time * other_moves)],
+                                        [SampledSplit("c", 60)]], source_idle_ms=0, busy=busy)
+            for time in (0, 5_000)
+        )  # fmt: skip
+        before, now = dumps
+        found = attributed(now, before)
+        assert found.held_back_by is not None
+        return found.held_back_by.cause
+
+    assert held(1.0, other_moves=False) == "slow_reader"
+    assert held(1.0, other_moves=True) == "stuck"
+    assert held(0.4, other_moves=False) == "stuck"
+
+
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
     def at(time: int, split: int, sent: int) -> JobSample:
         source = Subtask(0, output=split, splits=(SampledSplit("a", split),), back_pressured=1.0)
