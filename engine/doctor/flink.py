@@ -55,11 +55,9 @@ def job_restarts(facts: DiagnosisInput) -> Finding | None:
     rescales = f", {n(job.rescales, 'rescale')} among them" if job.rescales else ""
     last, error = f"{n(job.restarts, 'restart')}{rescales}, the last one {span(ago_ms)} ago", job.failure
     repeats = every_ms is not None and failures > 1
-    cause = (
-        "Flink reports no failure: it may have been rescaled."
-        if error is None
-        else f"Its last failure: {f.clean(error)}"
-    )
+    cause = "Flink reports no failure: it may have been rescaled."
+    if error is not None:
+        cause = f"Its last failure: {f.clean(error)}"
     return Finding(
         severity="info" if error is None or not failures else "critical" if loop else "warning",
         size=job.restarts,
@@ -91,9 +89,7 @@ def late_drops(facts: DiagnosisInput) -> Finding | None:
     # A longer delay does not help where a timestamp ahead of the clock has moved the watermark.
     ahead = facts.now_ms is not None and (facts.watermark_ms or facts.now_ms) > facts.now_ms
     few = recent == 0 or (lost is not None and lost < FEW_SHARE)
-    # Several operators may count the same record.
-    at_least = len(dropping) > 1 or dropping[0].late_at_least
-    late = f"{'≥ ' if at_least else ''}{n(dropping[0].late, 'record')}"
+    late = f"{'≥ ' if facts.snapshot.job.late_at_least else ''}{n(dropping[0].late, 'record')}"
     part = "" if lost is None else f", {f.share(lost)} of what these operators took in"
     return Finding(
         severity="info" if few else loss_severity(lost),

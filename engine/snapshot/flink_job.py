@@ -46,7 +46,7 @@ class FlinkVertex(Struct, frozen=True):
     delay_ms: int = 0
     """How much later the watermark it sends is than the one it receives: by the bound of an interval join of SQL."""
     read: int | None = None
-    """Records that a source has read since the job last began to run."""
+    """Records that it has received (a source: read) since the job last began to run."""
     since_ms: int | None = None
     """When `input_ms` was seen to change, or first seen, by this machine's clock (epoch ms)."""
 
@@ -93,16 +93,13 @@ class FlinkJob(Struct, frozen=True):
     """Since the start the job was submitted again, and no operator is named like the chosen one."""
     rescales: int | None = None
     """How many of `restarts` were rescales; None: not reported (Flink 1.20)."""
+    late_at_least: bool = False
+    """`totals.late` is a lower bound, also a 0: tasks may drop the same record or others, or it is one of a task's."""
 
     @property
     def chosen(self) -> FlinkVertex | None:
         """The vertex whose watermark is shown."""
         return next((vertex for vertex in self.vertices if vertex.id == self.operator), None)
-
-    @property
-    def late_at_least(self) -> bool:
-        """Whether the job's late records are a lower bound: several tasks may drop the same one or others."""
-        return any(task.late_at_least for task in self.vertices) or sum(bool(task.late) for task in self.vertices) > 1
 
     def reached_upstream(self) -> dict[str, int]:
         """How far each task above the chosen operator has come, by the task's id: the greatest watermark (ms) that it
@@ -114,7 +111,7 @@ class FlinkJob(Struct, frozen=True):
             above += [input for input in (tasks[id].inputs if id in tasks else []) if input not in above]
         known = [tasks[id] for id in above if id in tasks]
         sent = {task.id: task.output_ms + (task.spread_ms or 0) for task in known[1:] if task.output_ms is not None}
-        return sent | {f"{task.id} read": task.read for task in known if task.read is not None}
+        return sent | {f"{task.id} read": task.read for task in known if not task.inputs and task.read is not None}
 
     @property
     def read_per_second(self) -> float | None:

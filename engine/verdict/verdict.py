@@ -37,6 +37,8 @@ Offsets = dict[str, int] | int | str | None
 
 _NO_GUIDE = ("windows_untimed", "ended_early")
 """Notes about a watermark that says nothing about the results of the job."""
+_RECORDS_WAIT = ("in_flight", "back_pressured", "slow_reader")
+"""Causes that are known by records that wait to be processed: they have come, also where no other is read."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -310,7 +312,8 @@ class SnapshotJudge:
         history.see_level(now, level.watermark_ms, snapshot.settings)
         history.moved_ms = history.moved_ms if level.moved_ms is None else level.moved_ms
         self._see_beat(snapshot, now)
-        if any([self._see_reached(snapshot), self._see_records(snapshot)]):
+        waits = level.holder is not None and level.holder.cause in _RECORDS_WAIT
+        if any([self._see_reached(snapshot), self._see_records(snapshot), waits]):
             history.record_ms = now
 
     def _see_beat(self, snapshot: Snapshot, now: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from wmtop.engine.snapshot import (
     Blocker,
+    Cause,
     ChannelView,
     EngineState,
     Holder,
@@ -319,6 +320,21 @@ def test_records_that_a_source_reads_show_that_a_frozen_watermark_is_stalled(rea
         seen = flink_snapshot(NOW + second * SECOND, {}, tasks, level=Level(watermark_ms=NOW))
         found = judge.judge(replace(seen, channels=channels)).verdict
     assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("cause", "verdict"),
+    [("in_flight", "stalled"), ("back_pressured", "stalled"), ("slow_reader", "stalled"), ("stuck", "unknown")],
+)
+def test_records_that_wait_have_come_also_while_the_source_reads_none(cause: Cause, verdict: str) -> None:
+    """A task that works on a record for long keeps its source from reading: what waits there is not over."""
+    judge, found = SnapshotJudge(MINUTE), list[str]()
+    for second in range(0, 300, 5):
+        now = NOW + second * SECOND
+        task = FlinkVertex("s", "s", 1, "RUNNING", [], read=min(second, 30), output_ms=NOW)
+        level = Level(watermark_ms=NOW, holder=Holder("#0", NOW, cause))
+        found.append(judge.judge(flink_snapshot(now, {"#0": NOW}, [task], level=level)).verdict.verdict)
+    assert set(found[20:]) == {verdict}, "it does not change"
 
 
 def test_a_channel_is_stuck_once_the_watermark_s_patience_is_over_and_not_before() -> None:

@@ -138,7 +138,7 @@ def _held_back_by(
     operator = minimum.operator
     answer, lowest, suspect = first_match(HOLDER_RULES, minimum), minimum.lowest, minimum.suspect
     if answer == "operator":
-        return Holder(operator.waits_in or operator.name, 0, "in_flight"), None
+        return Holder(operator.waits_in, 0, "in_flight"), None
     if answer == "task or its input" and lowest is not None:
         return None, lowest.subtask.source_id
     if answer != "lowest channel" or lowest is None or suspect is None or suspect.cause is None:
@@ -297,12 +297,13 @@ def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | Non
 
 def _job(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
     job, sample, checkpoint = facts.graph.job, facts.sample, facts.checkpoint
+    vertices = _vertices(facts, now_ms, None if before is None else before.job)
     return FlinkJob(
         id=job.id,
         name=job.name,
         state=job.state,
         operator=None if attribution is None else attribution.operator,
-        vertices=_vertices(facts, now_ms, None if before is None else before.job),
+        vertices=vertices,
         sampled_ms=None if sample is None else sample.at_ms,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
@@ -318,9 +319,10 @@ def _job(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, before
         running_ms=job.started_ms,
         failure=facts.failure,
         delays={} if attribution is None else attribution.delays,
-        held_in=None if attribution is None else attribution.held_in,
+        held_in=None if attribution is None or not facts.runs else attribution.held_in,
         unanswered=facts.trouble is not None,
         operator_gone=facts.operator_gone,
+        late_at_least=any(task.late_at_least for task in vertices) or sum(bool(task.late) for task in vertices) > 1,
     )
 
 

@@ -5,11 +5,12 @@ A dump is not taken at one moment, so a second one is compared wherever one alon
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from ...watermarks.times import MAX, MIN
-from .facts import DUMP_MS, IDLE_STEP_MS, FlinkFacts, is_later
+from .facts import DUMP_MS, IDLE_STEP_MS, MIN_BUSY, FlinkFacts, is_later
 from .samples import OPERATOR_SEPARATOR, JobSample, SampledSplit, Subtask, UnreadPartition, VertexSample, or_min
 from .upstream import (
     Upstream,
@@ -37,7 +38,6 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The operator in both samples."""
 
     id: str
-    name: str
     watermark: int | None
     """Its own, the lowest of its subtasks."""
     watermark_before: int | None
@@ -49,10 +49,10 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The time between the samples; 0: there is only one."""
     is_new: bool
     """The job has run for less than a minute, so its first records may still be on their way."""
-    waits_in: str | None
-    """The name of the task on the way before which records wait; None: they wait before none."""
-    reads_one: bool
-    """Each of its subtasks has its watermark from one input only."""
+    waits_in: str
+    """The name of the task on the way before which records wait; of its own where they wait before none."""
+    reads: Literal["one", "some", "all"]
+    """From how many of the inputs each of its subtasks has its watermark; if these are idle, it waits for them."""
 
     @property
     def can_compare(self) -> bool:
@@ -87,7 +87,7 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
     is_unmarked: bool
     """Its source reads records, but none of its subtasks sends a watermark."""
     is_not_assigned: bool
-    """The same, but an operator that assigns watermarks follows: no record has reached it yet, or it drops them."""
+    """The same, but an operator that assigns watermarks follows, or may: no record has come out of it."""
     has_no_split: bool
     """Other subtasks of its source have splits, this one has none."""
     reads_nothing: bool
@@ -99,11 +99,13 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_in_a_record(self) -> bool:
-        """Its source was not idle, but read no Kafka split since the older sample: its task is at work on a record."""
-        if self.source_before is None or self.source.source_idle_ms != 0:
+        """Its source was not idle, but none of its splits moved since the older sample: it is at work on a record."""
+        if self.source_before is None or self.source.source_idle_ms != 0 or not self.operator.can_compare:
             return False
-        now, before = ([split.offset for split in task.splits] for task in (self.source, self.source_before))
-        return self.operator.can_compare and now == before and any(offset is not None for offset in now)
+        tasks = (self.source, self.source_before)
+        now, before = ([(split.offset, split.watermark) for split in task.splits] for task in tasks)
+        is_busy = bool(now) and min(task.busy or 0 for task in tasks) >= MIN_BUSY
+        return now == before and (is_busy or any(offset is not None for offset, _ in now))
 
     @property
     def was_idle(self) -> bool:
@@ -187,21 +189,21 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     if upstream is None:
         return None
     operator, now, before = upstream.operator, upstream.now, upstream.before
-    times = [sample.at_ms for sample in (facts.older_sample, facts.sample) if sample is not None]
     waiting = (each.vertex.name for each in (operator, *upstream.passing) if records_wait(each, now, before))
-    watermark, top = watermark_of(operator), source_vertex(now, operator).vertex.id
+    watermark, top = watermark_of(operator), source_vertex(now, operator, shared=True).vertex.id
+    has_shares = len(operator.subtasks) > 1 and any(edge.forward for edge in operator.vertex.inputs)
+    reads_one = any(source_vertex(now, vertex, shared=True).vertex.id == top for vertex, _ in upstream.ends)
     sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
     known = OperatorEvidence(
         id=operator.vertex.id,
-        name=operator.vertex.name,
         watermark=watermark,
         watermark_before=watermark_of(before.get(operator.vertex.id)),
         reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
-        apart_ms=times[-1] - times[0],
+        apart_ms=facts.samples[-1].at_ms - facts.samples[0].at_ms,
         is_new=facts.clock_ms(now_ms) - facts.graph.job.started_ms < NEW_JOB_MS,
-        waits_in=next(waiting, None),
-        reads_one=any(source_vertex(now, vertex).vertex.id == top for vertex, _ in upstream.ends),
+        waits_in=next(waiting, operator.vertex.name),
+        reads="one" if reads_one else "some" if has_shares else "all",
     )
     vertices = [vertex for vertex, _ in upstream.ends]
     sources = (source_vertex(now, vertex).vertex.name.partition(OPERATOR_SEPARATOR)[0] for vertex in vertices)
@@ -209,8 +211,7 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     labels = _numbered(vertex.vertex.name for vertex in vertices)
     inputs: list[InputEvidence] = []
     for place, (source_label, label) in enumerate(zip(source_labels, labels, strict=True)):
-        prefix = f"{label} " if len(vertices) > 1 else ""
-        inputs += _inputs(upstream, place, known, source_label, prefix, facts)
+        inputs += _inputs(upstream, place, known, source_label, f"{label} " if len(vertices) > 1 else "", facts)
     return JobEvidence(known, tuple(inputs))
 
 
@@ -243,6 +244,7 @@ def _inputs(
     way_ms = chain_ms(upstream.now, own) if is_source else 0
     source_assigns, assigns = source.vertex.assigns, own.vertex.assigns
     has_splits = any(subtask.splits for subtask in source.subtasks)
+    may_assign = source_assigns or assigns or upstream.operator.rates.read == 0
     is_silent = has_splits and _is_unmarked(source) and _is_unmarked(own)
     for subtask in own.subtasks:
         earlier, at_source_before = subtask_at(own_before, subtask.index), None
@@ -265,8 +267,8 @@ def _inputs(
             sent_before=None if before is None else before.output,
             delay_ms=delay_ms + way_ms,
             is_kept_back=is_late and (own.vertex.waits or None),
-            is_unmarked=is_silent and not (source_assigns or assigns),
-            is_not_assigned=is_silent and (source_assigns or assigns),
+            is_unmarked=is_silent and not may_assign,
+            is_not_assigned=is_silent and may_assign,
             has_no_split=has_splits and not at_source.splits,
             reads_nothing=(reads_nothing := (at_source.source_idle_ms or 0) >= IDLE_STEP_MS),
             is_back_pressured=(at_source.back_pressured or 0) >= MIN_BACK_PRESSURED,

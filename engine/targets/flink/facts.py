@@ -40,17 +40,15 @@ _TWO_PHASE = "GlobalWindowAggregate"
 """Flink SQL's second phase of a window aggregate: it drops partial rows, of one record or more."""
 
 
-LateRows = dict[tuple[str, str], int]
-"""Dropped late rows by vertex and counter."""
+LateRows = dict[tuple[str, str, int], int]
+"""Dropped late rows by vertex, counter, and the start of the attempt that counted them."""
 
 
 class Late(Struct, frozen=True):
-    """How many late records a task, or a job, dropped."""
+    """How many late records a task dropped; None: not known, or it counts none. `at_least`: it is a lower bound."""
 
     records: int | None
-    """None: not known, or it counts none."""
     at_least: bool
-    """It is a lower bound."""
 
 
 class FlinkFacts(Struct, frozen=True, kw_only=True):
@@ -71,8 +69,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint = Checkpoint()
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     """By vertex and Kafka split: the last offset read, and when it was first seen (JobManager's clock)."""
-    late_before: LateRows = {}
-    """Late rows of earlier attempts: counters start again with each."""
+    late: LateRows = {}
+    """All counters of late rows: they start again with each attempt."""
     unread: UnreadBySplit | None = None
     """Unread records of Kafka splits, if a broker is queried."""
     topics: list[str] = []
@@ -85,7 +83,7 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     @property
     def sample(self) -> JobSample | None:
         """The newest sample, each split in one subtask only."""
-        return without_moved(self.samples[-1], self.samples[0]) if self.samples else None
+        return _compared(self.samples[-1], self.samples[0], _without_moved) if self.samples else None
 
     def quiet_ms(self, vertex: str, split: SampledSplit) -> int | None:
         """How long, at least, nothing was read from a Kafka split; None: it is read, or that is not known."""
@@ -96,7 +94,7 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     @property
     def older_sample(self) -> JobSample | None:
         """The sample that the newest one is compared with, each split in one subtask only."""
-        return without_moved(self.samples[0], self.samples[-1]) if len(self.samples) > 1 else None
+        return _compared(self.samples[0], self.samples[-1], _without_moved) if len(self.samples) > 1 else None
 
     def clock_ms(self, now_ms: int) -> int:
         """The JobManager's clock when this machine's shows `now_ms` (epoch ms); the two may differ by any amount."""
@@ -114,12 +112,12 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
         return self.graph.job.state == "RUNNING"
 
 
-def late_rows(facts: FlinkFacts) -> LateRows:
-    """All counters, attempts before this one included."""
-    rows = dict(facts.late_before)
-    for vertex in facts.sample.vertices if facts.sample is not None else ():
+def _late_rows(sample: JobSample) -> LateRows:
+    """The counters of a sample."""
+    rows: Counter[tuple[str, str, int]] = Counter()
+    for vertex in sample.vertices:
         for counter, count in ((name, count) for task in vertex.subtasks for name, count in task.late.items()):
-            rows[vertex.vertex.id, counter] = rows.get((vertex.vertex.id, counter), 0) + count
+            rows[vertex.vertex.id, counter, vertex.vertex.started_ms] += count
     return rows
 
 
@@ -127,11 +125,12 @@ def late_of(facts: FlinkFacts) -> dict[str, Late]:
     """By vertex: the greatest of its counters, since several may count the same record; a lower bound where they do,
     where a record may be several rows, or a row several records, and after restarts before the first look.
     """
-    rows = late_rows(facts)
-    counts = {vertex.id: [n for (id, _), n in rows.items() if id == vertex.id] for vertex in facts.graph.vertices}
+    rows: Counter[tuple[str, str]] = Counter()
+    for (id, counter, _), count in facts.late.items():
+        rows[id, counter] += count
     late: dict[str, Late] = {}
     for vertex in facts.graph.vertices:
-        own = counts[vertex.id]
+        own = [count for (id, _), count in rows.items() if id == vertex.id]
         records = -(-max(own, default=0) // vertex.windows_per_record)
         may_lose = _may_lose_uncounted(vertex, facts.graph, own)
         is_bound = may_lose or sum(map(bool, own)) > 1 or vertex.windows_per_record > 1 or _TWO_PHASE in vertex.name
@@ -174,48 +173,47 @@ def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
 
 def with_sample(facts: FlinkFacts, new: JobSample) -> FlinkFacts:
     """The facts with a new sample, and what follows from it."""
-    if new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS:  # the first step is not a whole one
-        new = _by_task(new, _without_shares)
-    new = _by_task(new, _past_idle_input)
+    is_new = new.at_ms - facts.graph.job.started_ms < 2 * IDLE_STEP_MS  # the first step is not a whole one
+    new = _compared(new, new, lambda vertex, _: _corrected(vertex, is_new=is_new))
     if facts.samples:
-        new = _with_delays(new, facts.samples[-1])
+        last, at_ms = facts.samples[-1], new.at_ms
+        new = _compared(new, last, lambda vertex, old: _with_delay(vertex, old or vertex, at_ms - last.at_ms))
     facts = replace(facts, samples=kept(facts.samples, new))
     read_ms: dict[tuple[str, str], tuple[int, int]] = {}
     for vertex, split in splits_of(facts.sample):
         if split.offset is not None:
-            last = facts.read_ms.get((vertex, split.id))
-            if last is None or last[0] != split.offset:
-                last = split.offset, new.at_ms
-            read_ms[vertex, split.id] = last
-    return replace(facts, read_ms=read_ms)
+            offset, read_at_ms = facts.read_ms.get((vertex, split.id), (None, 0))
+            read_ms[vertex, split.id] = split.offset, read_at_ms if offset == split.offset else new.at_ms
+    late = {counter: count for counter, count in facts.late.items() if count} | _late_rows(new)
+    return replace(facts, read_ms=read_ms, late=late)
 
 
-def _by_task(sample: JobSample, change: Callable[[Vertex, Subtask], Subtask]) -> JobSample:
-    """The sample with each of its subtasks changed."""
-    vertices = (
-        replace(each, subtasks=tuple(change(each.vertex, task) for task in each.subtasks)) for each in sample.vertices
-    )
-    return replace(sample, vertices=tuple(vertices))
+def _compared(
+    sample: JobSample, other: JobSample, change: Callable[[VertexSample, VertexSample | None], VertexSample]
+) -> JobSample:
+    """The sample with each of its vertices changed, which gets that of the other sample, too."""
+    others = {vertex.vertex.id: vertex for vertex in other.vertices}
+    return replace(sample, vertices=tuple(change(each, others.get(each.vertex.id)) for each in sample.vertices))
 
 
-def _without_shares(vertex: Vertex, task: Subtask) -> Subtask:
-    """Without shares of time: until Flink first counts idle time, it reports all tasks as busy (F13)."""
-    return replace(task, busy=None, back_pressured=None)
-
-
-def _past_idle_input(vertex: Vertex, task: Subtask) -> Subtask:
-    """A task of several inputs has received at least what it sends: an idle one is reported, too (F14)."""
-    if len(vertex.inputs) < 2 or vertex.assigns or task.input is None or time_of(task.output) is None:
-        return task
-    at_least = or_min(task.output) + vertex.delay_ms
-    return replace(task, input=max(task.input, at_least), head=None if task.head is None else max(task.head, at_least))
-
-
-def _with_delays(new: JobSample, last: JobSample) -> JobSample:
-    """The sample; its vertices have the delays that it and the last one show, and not the plan."""
-    known, apart_ms = {vertex.vertex.id: vertex for vertex in last.vertices}, new.at_ms - last.at_ms
-    vertices = (_with_delay(vertex, known.get(vertex.vertex.id, vertex), apart_ms) for vertex in new.vertices)
-    return replace(new, vertices=tuple(vertices))
+def _corrected(sample: VertexSample, *, is_new: bool) -> VertexSample:
+    """The vertex without shares of time in a new job: Flink reports all tasks as busy until it first counts idle time
+    (F13). A task of several inputs has received at least what it sends: an idle one is reported, too (F14).
+    """
+    vertex, tasks = sample.vertex, list(sample.subtasks)
+    for place, task in enumerate(tasks):
+        if (
+            len(vertex.inputs) > 1
+            and not vertex.assigns
+            and task.input is not None
+            and time_of(task.output) is not None
+        ):
+            least = or_min(task.output) + vertex.delay_ms
+            head = None if task.head is None else max(task.head, least)
+            tasks[place] = replace(task, input=max(task.input, least), head=head)
+    if is_new:
+        tasks = [replace(task, busy=None, back_pressured=None) for task in tasks]
+    return replace(sample, subtasks=tuple(tasks))
 
 
 def _with_delay(vertex: VertexSample, last: VertexSample, apart_ms: int) -> VertexSample:
@@ -277,21 +275,23 @@ def kept(samples: tuple[JobSample, ...], new: JobSample) -> tuple[JobSample, ...
     return together[old[-1] :] if old else together
 
 
-# A split that moves to another subtask: the JobManager keeps the metrics of its former one.
+# The JobManager keeps the metrics of a split that has ended (F17), or moved to another subtask.
 
 
-def without_moved(sample: JobSample, other: JobSample) -> JobSample:
-    """The sample with each split in one subtask only; `other` is an older or a newer one as it came."""
-    others = {vertex.vertex.id: vertex for vertex in other.vertices}
-    vertices = tuple(_without_moved(vertex, others.get(vertex.vertex.id)) for vertex in sample.vertices)
-    return replace(sample, vertices=vertices)
+def _without_ended(task: Subtask, other: Subtask) -> Subtask:
+    """The subtask without the splits whose times are the same in the other sample, although the subtask is not."""
+    times = {(split.id, split.active_ms, split.idle_ms, split.paused_ms) for split in other.splits if split.active_ms}
+    splits = (each for each in task.splits if (each.id, each.active_ms, each.idle_ms, each.paused_ms) not in times)
+    return task if task == other else replace(task, splits=tuple(splits))
 
 
 def _without_moved(vertex: VertexSample, other: VertexSample | None) -> VertexSample:
+    """The vertex with each split that has not ended, in one subtask; `other` is of an older or a newer sample."""
+    if other is not None and len(other.subtasks) == len(vertex.subtasks):
+        tasks = zip(vertex.subtasks, other.subtasks, strict=True)
+        vertex = replace(vertex, subtasks=tuple(_without_ended(task, before) for task, before in tasks))
     counts = Counter(split.id for subtask in vertex.subtasks for split in subtask.splits)
     places = {id: _place(id, vertex, other) for id, count in counts.items() if count > 1}
-    if not places:
-        return vertex
     subtasks = tuple(
         replace(task, splits=tuple(split for split in task.splits if places.get(split.id, task.index) == task.index))
         for task in vertex.subtasks

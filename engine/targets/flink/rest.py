@@ -224,7 +224,7 @@ def _planned(vertex: Vertex, node: PlanNode, clock_columns: set[str]) -> Vertex:
     """The vertex with what the plan says of it."""
     return replace(
         vertex,
-        inputs=tuple(Edge(input.id, input.ship_strategy == "FORWARD") for input in node.inputs),
+        inputs=tuple(Edge(input.id, input.ship_strategy in ("FORWARD", "RESCALE")) for input in node.inputs),
         untimed=is_untimed(node.description, clock_columns),
         windows_per_record=windows_per_record(node.description),
         delay_ms=join_delay_ms(node.description),

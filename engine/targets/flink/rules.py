@@ -2,7 +2,7 @@
 
 Two of Flink's rules are behind all of it: an operator's watermark is the minimum of the inputs that take part (Flink's
 `StatusWatermarkValve`), and a subtask's is the minimum of its splits that are not idle (`WatermarkOutputMultiplexer`).
-`docs/attribution.md` shows these tables, and the measured facts (F1 to F16) that they cite.
+`docs/attribution.md` shows these tables, and the measured facts (F1 to F18) that they cite.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,14 +73,12 @@ SPLIT_RULES: Sequence[Rule[ChannelEvidence, Activity]] = (
          "It was idle for the whole last minute (F4)."),
     Rule("idle since its last record", lambda s: s.is_idle_since_read, "idle",
          "It was idle for longer in the last minute than fits before its last record (F4, F11)."),
-    Rule("not idle all minute", lambda s: s.now.idle_share == 0.0, "active",
-         "It was not idle in the last minute (F4)."),
     Rule("idle time grows", lambda s: s.idle_time_grows is True, "idle",
          "Its idle time grew between samples at least 5 s apart (F3)."),
     Rule("idle time is unchanged", lambda s: s.idle_time_grows is False, "active",
          "Its idle time did not grow between samples at least 5 s apart (F3)."),
     Rule("below its subtask", lambda s: s.is_below_sent, "not known",
-         "It was idle when its subtask passed it; whether it is back cannot be seen yet (F2)."),
+         "It was idle, or has ended, when its subtask passed it; whether it is back cannot be seen yet (F2, F17)."),
     Rule("idle lately, and not read", lambda s: bool(s.now.idle_share) and s.subtask.reads_nothing, "not known",
          "It was idle in the last minute, and no record comes: a second sample will tell (F3, F4)."),
     Rule("no sign of idleness", _always, "active", "No metric shows that it is idle."),
@@ -96,10 +94,8 @@ class SplitAmongOthers(Struct, frozen=True, gc=False):
     split: ChannelEvidence
     all_are_past: bool
     """All active splits are past what the subtask sends: one that was idle between the samples may be back."""
-    gap_is_real: bool
-    """The same, by more than what passes while a dump is taken, and no split is at what the subtask sends."""
     is_only_one: bool
-    """It alone of the splits below what the subtask sends was not idle all minute, or a record came from it."""
+    """The same, by more than what passes in a dump, and no split is there; of those below, it alone may be active."""
     follows_another: bool
     """An active split is at what the subtask sends."""
 
@@ -112,7 +108,7 @@ SPLIT_AMONG_OTHERS_RULES: Sequence[Rule[SplitAmongOthers, Activity | None]] = (
     Rule("holds its subtask", lambda s: s.all_are_past and s.split.is_at_sent, "active",
          "All others are past what the subtask sends, so this one, back from idle, keeps it there (F2)."),
     Rule("holds its subtask from below",
-         lambda s: s.gap_is_real and s.is_only_one and _may_hold_from_below(s.split), "active",
+         lambda s: s.is_only_one and _may_hold_from_below(s.split), "active",
          "All others are past what the subtask sends, so the one below it, back from idle, keeps it there (F2)."),
     Rule("may hold its subtask from below",
          lambda s: s.all_are_past and s.split.is_below_sent and s.split.now.watermark != MIN, "not known",
@@ -161,8 +157,8 @@ SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
          "It has sent Flink's last watermark: it sends it, or is FINISHED (F9)."),
     Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
          "What is not reported is not left out: it may be the lowest."),
-    Rule("alone in its subtask", lambda s: s.subtask.operator.reads_one, "active",
-         "Each subtask of the operator has one input only, and waits for it, idle or not (F1)."),
+    Rule("alone in its subtask", lambda s: s.subtask.operator.reads == "one", "active",
+         "Each subtask of the operator has one input only, and waits for it, idle or not (F1, F18)."),
     Rule("below what the operator had reached",
          lambda s: or_min(s.subtask.sent) < or_min(s.subtask.operator.reached), "left out",
          "An operator's watermark is never above an input that takes part, also across two samples (F1, F5)."),
@@ -227,7 +223,7 @@ def _has_more_unread_than_read(case: ChannelCase) -> bool:
 
 CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = (
     Rule("idle, and alone in its subtask",
-         lambda c: c.is_idle and c.subtask.operator.reads_one and c.channel.is_at_sent, ("idle", "quiet"),
+         lambda c: c.is_idle and c.subtask.operator.reads == "one" and c.channel.is_at_sent, ("idle", "quiet"),
          "It is idle, but a subtask of the operator has no other input, and waits for it (F1)."),
     Rule("idle", lambda c: c.is_idle or c.subtask_state == "idle", ("idle", None),
          "It is left out of its subtask's minimum, or its subtask out of the operator's (F1, F2)."),
@@ -241,7 +237,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("catching up", lambda c: c.subtask_state == "catching_up", ("catching_up", None),
          "Its subtask is active, but not in the operator's minimum until it has caught up (F1)."),
     Rule("not assigned yet", lambda c: c.subtask.is_not_assigned and c.subtask.operator.is_new, ("active", None),
-         "Watermarks are assigned after the source, and the job is too new to say that none come (F8)."),
+         "Watermarks are assigned after the source, or may be, and the job is too new to say that none come (F8)."),
     Rule("no watermark assigned", lambda c: c.subtask.is_unmarked, ("active", "no_watermark"),
          "The source reads records, but none of its subtasks sends a watermark (F8)."),
     Rule("kept back by a task", lambda c: c.subtask.is_kept_back is True, ("active", "kept_back"),
@@ -257,7 +253,7 @@ CHANNEL_RULES: Sequence[Rule[ChannelCase, tuple[ChannelState, Cause | None]]] = 
     Rule("source reads nothing", lambda c: c.subtask.reads_nothing, ("active", "quiet"),
          "The whole source subtask has had nothing to read for 5 s (F11)."),
     Rule("never assigned", lambda c: c.subtask.is_not_assigned, ("active", "stuck"),
-         "A minute after the start, the operator that assigns watermarks has sent none (F8)."),
+         "A minute after the start, the operator that assigns watermarks has sent none, or no record has come (F8)."),
     Rule("unchanged, records not visible", lambda c: c.channel.has_moved is False and c.channel.now.offset is None,
          ("active", "stuck"), "Its watermark is frozen; without an offset it is not known whether records come (F7)."),
     Rule("unchanged, no records", lambda c: c.channel.has_moved is False, ("active", "quiet"),
@@ -326,9 +322,9 @@ def _activities(input: InputEvidence) -> list[Activity]:
     active = [watermark for watermark in watermarks if watermark is not None]
     ahead_ms = min(active, default=sent) - sent
     gap_ms = passes_in_a_dump(sent, subtask.sent_before, subtask.operator.apart_ms)
-    gap_is_real = ahead_ms > gap_ms and not any(split.is_at_sent for split in splits)
-    is_only_one = sum(_may_hold_from_below(split) for split in splits) == 1
-    among_others = (SplitAmongOthers(split, ahead_ms > 0, gap_is_real, is_only_one, sent in active) for split in splits)
+    is_gap = ahead_ms > gap_ms and not any(split.is_at_sent for split in splits)
+    is_only_one = is_gap and sum(_may_hold_from_below(split) for split in splits) == 1
+    among_others = (SplitAmongOthers(split, ahead_ms > 0, is_only_one, sent in active) for split in splits)
     together: list[Activity | None] = [first_match(SPLIT_AMONG_OTHERS_RULES, split) for split in among_others]
     return [answer or by_itself for answer, by_itself in zip(together, alone, strict=True)]
 
@@ -389,7 +385,11 @@ def _may_be_kept_back(minimum: Minimum) -> bool:
 
 def _waits_before_operator(minimum: Minimum) -> bool:
     watermark = or_min(minimum.operator.watermark)
-    return watermark != MIN and all(watermark < or_min(input.subtask.sent_before) for input in minimum.part)
+    return (
+        minimum.operator.reads != "some"
+        and watermark != MIN
+        and all(watermark < or_min(input.subtask.sent_before) for input in minimum.part)
+    )
 
 
 def _lowest_may_be_missing(minimum: Minimum) -> bool:
@@ -413,10 +413,10 @@ def _may_have_turned_idle(minimum: Minimum) -> bool:
 
 
 def _may_be_another(minimum: Minimum) -> bool:
-    """Whether it is not known if the suspect, or a lower channel that seems to be idle, is idle."""
+    """Whether there is no suspect, or it is not known if it, or a lower channel that seems to be idle, is idle."""
     lowest, suspect = minimum.lowest, minimum.suspect
     if lowest is None or suspect is None:
-        return False
+        return True
     is_unsure = any(not each.is_sure and each.height <= suspect.height for each in lowest.channels)
     has_timeout = suspect.channel.subtask.was_idle
     return is_unsure or not lowest.is_sure or (has_timeout and _may_have_turned_idle(minimum))
@@ -435,12 +435,11 @@ HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("behind all its inputs", _is_behind_all, "no channel",
          "It has records to process first, or its dump is older: a second sample will tell (F5, F12)."),
     Rule("records wait before the operator", _waits_before_operator, "operator",
-         "All inputs were past its watermark before, so it has records to process first (F12)."),
+         "All inputs were past its watermark before, and it reads all: it has records to process first (F12, F18)."),
     Rule("kept back, or always later", _may_be_kept_back, "task or its input",
          "A task sends its watermark later than received; if neither moves, it waits, or always does so (F8)."),
-    Rule("no cause", lambda m: m.suspect is None, "no channel", "No channel of the lowest input has a cause yet."),
     Rule("cannot tell yet", _may_be_another, "no channel",
-         "Whether the lowest channel, or a lower one that seems to be idle, is idle is not known (F3)."),
+         "No channel of the lowest input has a cause yet, or it is not known if it, or a lower one, is idle (F3)."),
     Rule("lowest channel", _always, "lowest channel",
          "It is the lowest channel that is not idle, in the lowest input that takes part (F1, F2)."),
 )  # fmt: skip

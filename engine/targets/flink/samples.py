@@ -30,13 +30,13 @@ class ListedJob(Struct, frozen=True, rename={"id": "jid", "started_ms": "start-t
 
 
 class Edge(Struct, frozen=True):
-    """An edge of the graph: the vertex upstream, and whether each subtask reads only its counterpart."""
+    """An edge of the graph: the vertex upstream, and whether each subtask reads only its share of the subtasks."""
 
     vertex: str
     forward: bool
 
 
-class Vertex(Struct, frozen=True):
+class Vertex(Struct, frozen=True, rename={"started_ms": "start-time"}):
     """A task of the job: a chain of operators."""
 
     id: str
@@ -56,6 +56,8 @@ class Vertex(Struct, frozen=True):
     """It was seen to send its watermark later than it receives it, by no constant: it waits for something."""
     tasks: dict[str, int] = {}
     """How many of its subtasks are in each state."""
+    started_ms: int = -1
+    """When its last attempt began; of a job with several regions each is restarted alone."""
 
     @property
     def receives(self) -> bool:
@@ -84,6 +86,8 @@ class SampledSplit(Struct, frozen=True):
     watermark: int | None = None
     idle_ms: int | None = None
     """Accumulated idle time; grows in steps of 5 s."""
+    active_ms: int | None = None
+    """Accumulated active time; it, or idle or paused time, grows until the split ends."""
     idle_share: float | None = None
     """Share of the last minute for which it was idle, 0 to 1."""
     paused_ms: int | None = None
@@ -138,7 +142,7 @@ class Rates(Struct, frozen=True):
     taken: float | None = None
     sent: float | None = None
     read: int | None = None
-    """Records that a source has read since the job last began to run."""
+    """Records that it has received (a source: read) since the job last began to run."""
     pending: int | None = None
     """Unread records that a source reports; 0 proves nothing."""
 
@@ -206,8 +210,8 @@ _METRIC = re.compile(
     r"|(?P<operator>[^.]+)\.(?:"
     r"(?P<own>currentOutputWatermark|currentInputWatermark|numLateRecordsDropped|(?:left|right)NumLateRecordsDropped|sourceIdleTime"
     r"|watermarkAlignmentDrift)"
-    r"|split\.(?P<split>.+)\.watermark\.(?P<of_split>currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond"
-    r"|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
+    r"|split\.(?P<split>.+)\.watermark\.(?P<of_split>currentWatermark|idleTimeMsPerSecond|pausedTimeMsPerSecond"
+    r"|accumulated(?:Active|Idle|Paused)TimeMs)"
     r"|KafkaSourceReader\.topic\.(?P<topic>.+)\.partition\.(?P<partition>\d+)\.currentOffset))"
 )
 """The metrics that are read: of a task, an operator, a split, a Kafka partition."""
@@ -241,23 +245,18 @@ def wanted(vertex: Vertex, ids: Iterable[str]) -> list[str]:
     return sorted(metric[0] for metric in kept)
 
 
-def operator_id(name: str) -> str:
-    """An operator's name in metrics."""
-    return _escaped(name)[:_MAX_OPERATOR_LENGTH]
-
-
 def _escaped(name: str) -> str:
     return re.sub(r"[ .:,]", "_", name)
 
 
 def last_operator(vertex: Vertex) -> str:
     """The name in metrics of the operator whose output leaves the vertex."""
-    return operator_id(vertex.name.rpartition(OPERATOR_SEPARATOR)[2])
+    return _escaped(vertex.name.rpartition(OPERATOR_SEPARATOR)[2])[:_MAX_OPERATOR_LENGTH]
 
 
 def first_operator(vertex: Vertex) -> str:
     """The name in metrics of the operator that the vertex begins with."""
-    return operator_id(vertex.name.partition(OPERATOR_SEPARATOR)[0])
+    return _escaped(vertex.name.partition(OPERATOR_SEPARATOR)[0])[:_MAX_OPERATOR_LENGTH]
 
 
 def branch_ends(vertex: Vertex, operators: Iterable[str]) -> list[str]:
@@ -372,6 +371,7 @@ def _split(id: str, metrics: Mapping[str, str]) -> SampledSplit:
         id=id,
         watermark=_watermark(metrics.get("currentWatermark")),
         idle_ms=_number(metrics.get("accumulatedIdleTimeMs")),
+        active_ms=_number(metrics.get("accumulatedActiveTimeMs")),
         idle_share=_share(metrics.get("idleTimeMsPerSecond")),
         paused_ms=_number(metrics.get("accumulatedPausedTimeMs")),
         paused_share=_share(metrics.get("pausedTimeMsPerSecond")),
@@ -417,7 +417,7 @@ def rate_names(vertex: Vertex, listed: Iterable[str]) -> dict[str, list[str]]:
     names = {
         "taken": [f"{source}.{_IN_RATE}", f"{source}.{_OUT_RATE}"] if not vertex.inputs else [_IN_RATE],
         "sent": [f"{windows[-1]}.{_OUT_RATE}"] if windows else [_OUT_RATE],
-        "read": [f"{source}.numRecordsIn", f"{source}.numRecordsOut"] if not vertex.inputs else [],
+        "read": [f"{source}.numRecordsIn", f"{source}.numRecordsOut"] if not vertex.inputs else ["numRecordsIn"],
         "pending": [f"{source}.{_PENDING}"] if not vertex.inputs else [],
     }
     return {rate: [name for name in group if name in known] for rate, group in names.items()}

@@ -146,10 +146,10 @@ def records_wait(vertex: VertexSample, now: Vertices, before: Vertices) -> bool:
     return bool(sent_before) and watermark < min(sent_before)
 
 
-def source_vertex(vertices: Vertices, vertex: VertexSample) -> VertexSample:
-    """The vertex at the other end of edges that are not shuffled; itself where it has none."""
-    above = _forward_input(vertices, vertex)
-    return vertex if above is None else source_vertex(vertices, above)
+def source_vertex(vertices: Vertices, vertex: VertexSample, *, shared: bool = False) -> VertexSample:
+    """The vertex at the other end of edges that are not shuffled (see `_forward_input`); itself where it has none."""
+    above = _forward_input(vertices, vertex, shared=shared)
+    return vertex if above is None else source_vertex(vertices, above, shared=shared)
 
 
 def chain_ms(vertices: Vertices, vertex: VertexSample) -> int:
@@ -167,10 +167,12 @@ def source_subtask(vertices: Vertices, vertex: VertexSample, subtask: Subtask) -
     return source_subtask(vertices, above, counterpart)
 
 
-def _forward_input(vertices: Vertices, vertex: VertexSample) -> VertexSample | None:
-    """The vertex that it reads without a shuffle, if that is its only input."""
+def _forward_input(vertices: Vertices, vertex: VertexSample, *, shared: bool = False) -> VertexSample | None:
+    """The only vertex that it reads, if each subtask reads its counterpart (`shared`: one that others may read)."""
     inputs = vertex.vertex.inputs
-    return vertices.get(inputs[0].vertex) if len(inputs) == 1 and inputs[0].forward else None
+    above = vertices.get(inputs[0].vertex) if len(inputs) == 1 and inputs[0].forward else None
+    more = 0 if above is None else len(vertex.subtasks) - len(above.subtasks)
+    return above if more == 0 or (shared and more > 0) else None
 
 
 def subtask_at(vertex: VertexSample | None, index: int) -> Subtask | None:

@@ -16,7 +16,7 @@ from ..spark.files import SourceOffsets
 from ..target import AttachedTarget, Target, TargetOptions
 from ..topic import TopicFacts
 from .attribution import attribution_of, snapshot_of
-from .facts import IDLE_STEP_MS, FlinkFacts, lacks, late_rows, with_sample
+from .facts import IDLE_STEP_MS, FlinkFacts, lacks, with_sample
 from .rest import (
     DEFAULT_INTERVAL_MS,
     Collector,
@@ -210,13 +210,11 @@ class FlinkWatch(Target[FlinkFacts]):
     def _polled(self, facts: FlinkFacts) -> FlinkFacts:
         job = facts.graph.job
         try:
-            graph = graph_of(self._rest, job.id)
-            answered_ms = _now_ms()
+            graph, answered_ms = graph_of(self._rest, job.id), _now_ms()
         except RestError as error:
             if error.status != 404:
                 raise
-            graph = replace(facts.graph, job=replace(job, state="UNKNOWN"))
-            answered_ms = facts.answered_ms
+            graph, answered_ms = replace(facts.graph, job=replace(job, state="UNKNOWN")), facts.answered_ms
         if graph.job.state not in RUNS:
             later = successor(jobs_of(self._rest), graph.job, self._alive_ms)
             if later is not None:  # the same job under a new id, since it was submitted again
@@ -225,7 +223,7 @@ class FlinkWatch(Target[FlinkFacts]):
             self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
-            facts = replace(facts, samples=(), read_ms={}, late_before=late_rows(facts))
+            facts = replace(facts, samples=(), read_ms={})
             self._asked_s = -SLOW_S
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:

@@ -349,6 +349,10 @@ public class FilesJob {
             DataStream<Long> one = env.fromSource(source, strategy, "Source " + name, org.apache.flink.api.common.typeinfo.Types.LONG);
             all = all == null ? one : all.union(one);
         }
+        if (options.containsKey("assign")) { // watermarks of the even seconds alone, by an operator with a name of its own
+            all = all.filter(value -> value / 1000 % 2 == 0)
+                    .assignTimestampsAndWatermarks(WatermarkStrategy.<Long>forBoundedOutOfOrderness(lateness)).name("Event time");
+        }
         if (options.containsKey("busy")) { // ms a record, in a vertex of its own
             long busy = Long.parseLong(options.get("busy"));
             all = all.map(value -> {
@@ -357,7 +361,10 @@ public class FilesJob {
             }).returns(org.apache.flink.api.common.typeinfo.Types.LONG).name("Slow map").startNewChain();
         }
         if (options.containsKey("plain")) { // without windows: each subtask has its own input only
-            all.map(value -> value).returns(org.apache.flink.api.common.typeinfo.Types.LONG).sinkTo(new DiscardingSink<>()).name("Sink");
+            int some = Integer.parseInt(options.getOrDefault("rescale", "" + parallelism)); // or some of them
+            DataStream<Long> in = options.containsKey("rescale") ? all.rescale() : all;
+            in.map(value -> value).returns(org.apache.flink.api.common.typeinfo.Types.LONG).setParallelism(some)
+                    .sinkTo(new DiscardingSink<>()).setParallelism(some).name("Sink");
             return;
         }
         ReduceFunction<Long> last = (a, b) -> Math.max(a, b);

@@ -26,6 +26,10 @@ JOBS: dict[str, dict[str, object]] = {
     "early": {"sources": "early", "parallelism": 2, "ends": 1, "idle": 3_000},
     "halves": {"sources": "past,now", "ends": 1},
     "plain": {"sources": "plain", "parallelism": 2, "idle": 3_000, "plain": 1},
+    "spread": {"sources": "spread", "parallelism": 2, "idle": 3_000, "plain": 1, "rescale": 4},
+    "gathered": {"sources": "gather", "splits": 4, "parallelism": 4, "idle": 3_000, "plain": 1, "rescale": 2},
+    "named": {"sources": "named", "splits": 1, "no-watermarks": 1, "assign": 1},
+    "ending": {"sources": "end"},
     "spare": {"sources": "spare", "splits": 1, "parallelism": 2},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
@@ -57,7 +61,7 @@ def flink(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One JobManager with all the jobs of JOBS; the last test of `test_situations` kills it."""
     options = {f"{key}-{name}": value for name, own in JOBS.items() for key, value in own.items()}
     directory = tmp_path_factory.mktemp("flink")
-    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 24}
+    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 36}
     with Flink(class_path, directory, free_port(), **options) as flink:
         for name in JOBS:
             flink.wait_for("RUNNING", name)

@@ -50,6 +50,24 @@ def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
     assert (found.held_back_by.channel, found.held_back_by.instance) == ("b", 0)
 
 
+def test_a_split_that_has_ended_is_left_out() -> None:
+    """The JobManager keeps its metrics; at a first look it may be one that is back from idle."""
+
+    def at(second: int, sent: int) -> JobSample:
+        ended = SampledSplit("a", 5, idle_ms=0, idle_share=0.0, active_ms=4_000)
+        lasting = SampledSplit("b", sent, idle_ms=0, idle_share=0.0, active_ms=second * 1_000)
+        return sample(second * 1_000, 10, [10, 30], [[ended, lasting], [SampledSplit("c", 30)]])
+
+    first = attributed(at(10, 10))
+    assert (first.held_back_by, first.is_sure) == (None, False)
+    found = attributed(at(20, 10), at(10, 10))
+    assert [one.channel for one in found.channels] == ["b", "c"]
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.instance) == ("b", 0)
+    same = attributed(replace(at(10, 10), at_ms=20_000), at(10, 10))
+    assert [one.channel for one in same.channels] == ["a", "b", "c"], "nothing of its subtask is newer"
+
+
 def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
     before = sample(0, 20, [15, 30], [[SampledSplit("a", 15)], [SampledSplit("c", 30)]])
     now = sample(10_000, 30, [15, 30], [[SampledSplit("a", 15, idle_share=0.0)], [SampledSplit("c", 30)]])
@@ -350,6 +368,25 @@ def test_a_source_whose_task_is_at_work_on_a_record_is_not_quiet() -> None:
 
     assert held(0) == ("slow_reader", None)
     assert held(4_000) == ("quiet", 12_000)
+
+
+def test_a_busy_task_of_which_no_split_moves_is_at_work_on_a_record_also_without_offsets() -> None:
+    """Another split that moves explains why it is busy: then this one may have no records."""
+
+    def held(busy: float, other_moves: bool) -> str | None:
+        dumps = (
+            sample(time, 10, [10, 60], [[SampledSplit("a", 10), SampledSplit("b", 20 + time * other_moves)],
+                                        [SampledSplit("c", 60)]], source_idle_ms=0, busy=busy)
+            for time in (0, 5_000)
+        )  # fmt: skip
+        before, now = dumps
+        found = attributed(now, before)
+        assert found.held_back_by is not None
+        return found.held_back_by.cause
+
+    assert held(1.0, other_moves=False) == "slow_reader"
+    assert held(1.0, other_moves=True) == "stuck"
+    assert held(0.4, other_moves=False) == "stuck"
 
 
 def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:

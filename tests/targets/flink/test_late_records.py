@@ -6,7 +6,7 @@ import pytest
 from wmtop.engine.doctor import diagnose, explain
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Level, Snapshot
-from wmtop.engine.targets.flink.facts import FlinkFacts, Late, late_of
+from wmtop.engine.targets.flink.facts import FlinkFacts, Late, late_of, with_sample
 from wmtop.engine.targets.flink.samples import Edge, Graph, JobSample, ListedJob, Subtask, Vertex, VertexSample
 from wmtop.tui.words.watermark import held_for
 
@@ -31,6 +31,8 @@ def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool)
     assert [one.late_at_least for one in seen.job.vertices] == [False, at_least]
     restarted = picture(name, restarts=1)
     assert [one.late_at_least for one in restarted.job.vertices] == [False, True]
+    assert (seen.job.late_at_least, restarted.job.late_at_least) == (at_least, True)
+    assert picture(name, restarts=1, late={"w": 0}).job.late_at_least, "0 is a lower bound, too"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,37 @@ def test_windows_with_a_second_output_may_send_late_records_there(
 def test_rows_of_several_windows_are_records_at_least_once() -> None:
     seen = picture("WindowRank[3]", late={"w": 11}, windows=5)
     assert (seen.totals.late, seen.job.late_at_least) == (3, True)
+
+
+def test_only_tasks_that_restart_count_from_the_start_again() -> None:
+    """One that shares nothing with the task that failed goes on, and so do its counters."""
+
+    def sample(at_ms: int, *attempts: tuple[str, int, int]) -> JobSample:
+        tasks = [(Vertex(id, id, 1, "RUNNING", started_ms=start), count) for id, start, count in attempts]
+        vertices = (VertexSample(vertex, (Subtask(0, late={"w": count}),)) for vertex, count in tasks)
+        return JobSample(at_ms, tuple(vertices))
+
+    def late(facts: FlinkFacts) -> list[int | None]:
+        return [one.records for one in late_of(facts).values()]
+
+    graph = Graph(ListedJob("1", "orders", "RUNNING", 0), 0, tuple(Vertex(id, id, 1, "RUNNING") for id in "ab"))
+    facts = with_sample(FlinkFacts(graph=graph, answered_ms=0, restarts=1), sample(0, ("a", 1, 3), ("b", 1, 4)))
+    facts = with_sample(facts, sample(10_000, ("a", 1, 5), ("b", 1, 4)))
+    assert late(facts) == [5, 4]
+    facts = replace(facts, samples=())
+    assert late(facts) == [5, 4]
+    facts = with_sample(facts, sample(20_000, ("a", 1, 5), ("b", 15_000, 1)))
+    assert late(facts) == [5, 5]
+    facts = with_sample(facts, sample(30_000, ("a", 1, 5), ("b", 15_000, 2)))
+    assert late(facts) == [5, 6]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "RESTARTING", "CANCELED"])
+def test_a_job_that_does_not_run_blames_no_task(state: str) -> None:
+    """Neither its last dump's holder, nor the task that this one is in."""
+    seen = picture("per hour", state=state)
+    named = (seen.level.holder is not None, seen.job.held_in is not None)
+    assert named == (state == "RUNNING",) * 2
 
 
 def test_counts_that_rest_does_not_have_are_not_zero() -> None:
@@ -143,7 +176,8 @@ def test_an_interval_join_by_the_clock_drops_no_late_record() -> None:
 
 def picture(
     name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None,
-    late: dict[str, int] | None = None, windows: int = 1, readers: tuple[str, ...] = (), **known: Any,
+    late: dict[str, int] | None = None, windows: int = 1, readers: tuple[str, ...] = (), state: str = "RUNNING",
+    **known: Any,
 ) -> Snapshot:  # fmt: skip
     """A job with a window operator of that name, which dropped 4 records, or `late` by counter."""
     below = tuple(Vertex(reader, reader, 1, "RUNNING", (Edge("w", forward=True),)) for reader in readers)
@@ -153,11 +187,10 @@ def picture(
         VertexSample(window, (Subtask(0, input=10, late={"w": 4} if late is None else late),), windowed=True),
     )
     facts = FlinkFacts(
-        graph=Graph(ListedJob("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window, *below)),
+        graph=Graph(ListedJob("1", "orders", state, 0), 1_000, (SOURCE, window, *below)),
         answered_ms=1_000,
         operator=operator,
-        samples=(JobSample(1_000, vertices),),
         restarts=restarts,
         **known,
     )
-    return snapshot(facts, 1_000, before=before)
+    return snapshot(with_sample(facts, JobSample(1_000, vertices)), 1_000, before=before)

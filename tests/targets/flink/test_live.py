@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from wmtop.engine.watermarks.times import MAX
 
-from .conftest import StartFlink
+from .conftest import JOBS, StartFlink
 from .flinks import BASE_MS, Flink, Watching
 
 
@@ -146,6 +146,65 @@ def test_an_idle_split_of_a_job_without_windows_is_named(flink: Flink) -> None:
     assert (seen.level.holder.channel, seen.level.holder.cause) == ("plain-1", "quiet")
     assert seen.level.watermark_ms == BASE_MS + 2_999
     assert "in_flight" not in causes
+
+
+@pytest.mark.parametrize(("job", "splits", "quiet"), [("spread", 2, 1), ("gathered", 4, 2)])
+def test_idle_inputs_hold_back_the_subtask_that_has_no_others(flink: Flink, job: str, splits: int, quiet: int) -> None:
+    """After `rescale` a subtask reads only some; which of several idle ones is not named, nor is anything else."""
+    name = str(JOBS[job]["sources"])
+    for split in range(splits):
+        flink.write(f"{name}-{split}", 3)
+    watching, seconds = Watching(flink.url, job), count(4)
+    causes = set[str | None]()
+
+    def is_ahead(snapshot) -> bool:
+        second = next(seconds)
+        for split in range(quiet, splits):
+            flink.write(f"{name}-{split}", second)
+        if second > 12:
+            causes.add(snapshot.level.holder.cause if snapshot.level.holder is not None else None)
+        idle = [split for split, state in states(snapshot).items() if state == "idle"]
+        return second > 30 and idle == [f"{name}-{split}" for split in range(quiet)]
+
+    seen = watching.see(is_ahead, "they are idle, and the others are ahead")
+    assert seen.level.watermark_ms == BASE_MS + 2_999
+    assert "in_flight" not in causes
+    if quiet == 1:
+        seen = watching.see(lambda s: s.level.holder is not None and s.level.holder.cause == "quiet", "it is named")
+        assert seen.level.holder.channel == f"{name}-0"
+
+
+def test_a_task_may_assign_watermarks_under_a_name_of_its_own(flink: Flink) -> None:
+    """While no record comes out of it, it is not said that the source needs a watermark strategy."""
+    watching, causes = Watching(flink.url, "named"), set[str | None]()
+    flink.write("named-0", 1, 3, 5)
+
+    def has_read(snapshot) -> bool:
+        causes.add(snapshot.level.holder.cause if snapshot.level.holder is not None else None)
+        return bool(snapshot.job.vertices[0].taken_per_second)
+
+    watching.see(has_read, "they are read")
+    assert "no_watermark" not in causes
+    flink.write("named-0", 8)
+    watching.see(lambda s: s.level.watermark_ms == BASE_MS + 7_999, "a record has come out of it")
+
+
+def test_a_split_that_has_ended_holds_back_nothing(flink: Flink) -> None:
+    """Flink's JobManager keeps its last metrics."""
+    for split in ("end-0", "end-1"):
+        flink.write(split, 3)
+    watching = Watching(flink.url, "ending")
+    watching.see(lambda s: s.level.watermark_ms == BASE_MS + 2_999, "both are read")
+    flink.append("end-0", "END")
+    flink.write("end-1", 60)
+    seen = watching.see(lambda s: set(states(s)) == {"end-1"}, "the other one is left")
+    assert seen.level.watermark_ms == BASE_MS + 59_999 == flink.level("ending")
+    first = Watching(flink.url, "ending")
+    seen = first.see(lambda s: s.level.holder is not None, "a channel is named")
+    assert seen.level.holder.channel == "end-1"
+    [source, _] = flink.get(f"/jobs/{flink.job('ending')}")["vertices"]
+    names = flink.get(f"/jobs/{flink.job('ending')}/vertices/{source['id']}/metrics")
+    assert any(".split.end-0." in one["id"] for one in names), "they are kept"
 
 
 def test_a_job_without_watermarks_has_none(flink: Flink) -> None:

@@ -307,7 +307,7 @@ def test_partial_rows_that_were_dropped_are_a_lower_bound() -> None:
     seen = job()
     assert "≥" not in text(presenter_of(seen).tuning(None, None))
     vertices = [replace(one, late_at_least=one.id == "w") for one in seen.job.vertices]
-    two_phase = replace(seen, flink=replace(seen.job, vertices=vertices))
+    two_phase = replace(seen, flink=replace(seen.job, vertices=vertices, late_at_least=True))
     assert "≥ 3" in text(presenter_of(two_phase).tuning(None, None))
     assert "dropped as late: ≥ 3" in summary(two_phase)
     case = Case(snapshot=two_phase, past=[], events=[], clip=Clip(1, None, None), versions=[], written_ms=NOW_MS)
