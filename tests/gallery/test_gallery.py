@@ -266,6 +266,14 @@ def test_a_chain_that_never_emits_is_no_all_clear_by_its_checkpoint(gallery: Gal
     assert "watermark_unmoved" in codes(attach(gallery, "chained_second_watermark", "checkpoint"))
 
 
+def test_failed_queries_of_the_application_come_first(gallery: Gallery) -> None:
+    truth_of(gallery, "failed_sibling")
+    states = [one.state for one in attach(gallery, "failed_sibling", "event log").siblings or ()]
+    assert states == ["failed"] * states.count("failed") + ["stopped"] * states.count("stopped")
+    assert {"failed", "stopped"} == set(states)
+    assert attach(gallery, "failed_sibling", "checkpoint").siblings is None
+
+
 def test_a_failed_query_says_why(gallery: Gallery) -> None:
     truth = truth_of(gallery, "failed_query")
     shown = attach(gallery, "failed_query", "event log")

@@ -237,7 +237,7 @@ def test_the_offered_command_frees_the_window(
     console_producer(tmp_path / "kafka-console-producer")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     subprocess.run(["bash", "-c", line.replace("KEY|VALUE", "k|k")], check=True, timeout=WITHIN_S)
-    seen = app.until(lambda seen: seen.clocks[0].emitted_to_ms != BASE_MS and cluster.emitted(app.out))
+    seen = app.until(lambda seen: seen.clocks[0].time_ms != BASE_MS and cluster.emitted(app.out))
     first = Emitted("k", BASE_MS + WINDOW_MS)
     assert cluster.emitted(app.out) == [first]
 
