@@ -4,7 +4,10 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from .job import ALL, ROCKSDB, START_MS, STEADY, Job, Truth, by_window, job, ms, since, windows
+from .job import ALL, ROCKSDB, START_MS, STEADY, Job, Row, Truth, by_window, job, ms, since, windows
+
+LATE: list[list[Row]] = [*STEADY, [(1, "a"), (2, "a"), (2, "b"), (80, "a")]]
+"""Three late rows, two of them of one key."""
 
 
 @job
@@ -65,11 +68,11 @@ def pandas_state(job: Job) -> Truth:
         yield from ()
 
     df = (
-        job.late(STEADY)
+        job.late(LATE)
         .groupBy("key")
         .applyInPandasWithState(count, "key string", "number long", "append", GroupStateTimeout.EventTimeTimeout)
     )
-    return job.run(df) | {"watermark_ms": ms(54), "open": None}
+    return job.run(df) | {"watermark_ms": ms(70), "open": None, "late": 3}
 
 
 @job
@@ -91,9 +94,9 @@ def transform_with_state(job: Job) -> Truth:
         def close(self) -> None:
             pass
 
-    df = job.late(STEADY).groupBy("key")
+    df = job.late(LATE).groupBy("key")
     df = df.transformWithStateInPandas(Count(), "key string", "Append", "EventTime")
-    return job.run(df, stateStore_providerClass=ROCKSDB) | {"watermark_ms": ms(54), "open": None}
+    return job.run(df, stateStore_providerClass=ROCKSDB) | {"watermark_ms": ms(70), "open": None, "late": 3}
 
 
 @job

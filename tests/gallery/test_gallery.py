@@ -214,7 +214,10 @@ def test_check_reads_the_state_and_gives_a_reason_for_its_own_verdict(
         assert "failed" not in said["reason"]  # a sibling of it has, which is another matter
 
 
-COUNTED = {"tumbling_late": 3, "tumbling_complete": 0, "late_rows_of_one_key": 1, "dedup_within_watermark_late": 3}
+COUNTED = {
+    "tumbling_late": 3, "tumbling_complete": 0, "late_rows_of_one_key": 1, "dedup_within_watermark_late": 3,
+    "pandas_state": 3, "transform_with_state": 3,
+}  # fmt: skip
 """What Spark counts of three late rows."""
 
 
@@ -223,7 +226,7 @@ def test_dropped_rows_are_what_spark_counts_and_exact_where_nothing_is_aggregate
     truth = truth_of(gallery, job)
     spark = attach(gallery, job, "event log").spark
     assert (spark.dropped_at_least, truth["late"]) == (COUNTED.get(job, truth["dropped"]), 3)
-    assert spark.dropped_exact == ("dedup" in job)
+    assert spark.dropped_exact == ("dedup" in job or "state" in job)
 
 
 @pytest.mark.parametrize("job", ["tumbling_late", "rocksdb", "rerun_without_data"])
@@ -261,6 +264,14 @@ def test_nothing_wrong_is_said_of_a_job_that_is_fine(gallery: Gallery, job: str)
 def test_a_chain_that_never_emits_is_no_all_clear_by_its_checkpoint(gallery: Gallery) -> None:
     truth_of(gallery, "chained_second_watermark")
     assert "watermark_unmoved" in codes(attach(gallery, "chained_second_watermark", "checkpoint"))
+
+
+def test_failed_queries_of_the_application_come_first(gallery: Gallery) -> None:
+    truth_of(gallery, "failed_sibling")
+    states = [one.state for one in attach(gallery, "failed_sibling", "event log").siblings or ()]
+    assert states == ["failed"] * states.count("failed") + ["stopped"] * states.count("stopped")
+    assert {"failed", "stopped"} == set(states)
+    assert attach(gallery, "failed_sibling", "checkpoint").siblings is None
 
 
 def test_a_failed_query_says_why(gallery: Gallery) -> None:

@@ -146,6 +146,12 @@ def null_times(job: Job) -> Truth:
 
 
 @job
+def only_null_times(job: Job) -> Truth:
+    df = job.read(STEADY).withColumn("ts", F.lit(None).cast("timestamp")).withWatermark("ts", "10 seconds")
+    return job.run(by_window(df)) | {"watermark_ms": None, "open": []}
+
+
+@job
 def ahead_of_clock(job: Job) -> Truth:
     later = (time.time() + 7200) // 60 * 60 - START_MS / 1000
     files: list[list[Row]] = [[(0, "a"), (later, "a")]]
@@ -164,9 +170,9 @@ def before_1970(job: Job) -> Truth:
 
 @job
 def one_row_from_the_far_future(job: Job) -> Truth:
-    """It takes the watermark along: the rows of the next file are all late."""
+    """It takes the watermark along: from the file after the next on every row is late."""
     later = 253_402_300_000 - START_MS / 1000  # some minutes before the end of the year 9999
-    files: list[list[Row]] = [[(0, "a"), (later, "x")], [(20, "a"), (30, "b")]]
+    files: list[list[Row]] = [[(0, "a"), (later, "x")], [(20, "a"), (30, "b")], [(40, "a")]]
     return job.run(by_window(job.late(files))) | {"watermark_ms": ms(later - 10), "open": windows(files[0][1:], 10)}
 
 

@@ -56,15 +56,16 @@ class SparkQueryWords(Presenter):
         if snapshot.spark.has_watermark is False:
             return [part((" watermark delay ", "dim"), ("none", "strong"))]
         delays = [node.delay_ms for node in snapshot.spark.nodes or ()]
+        is_first = preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA
+        first = [part(("as first started", "dim"), rank=6, gap=" ")] if is_first else []
         if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
             each = ", ".join(delay_words(delay) for delay in delays)
-            return [part((" watermark delays ", "dim"), (each, "strong"))]
+            return [part((" watermark delays ", "dim"), (each, "strong")), *first]
         parts = [self._lateness("watermark delay", delay_words(snapshot.settings.lateness_ms), preview)]
         if snapshot.settings.lateness_ms is None:
             parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
-        elif preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA:
-            parts.append(part(("as first started", "dim"), rank=6, gap=" "))
-        return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
+            first = []
+        return [*parts, *first, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
 
     def _none(self) -> dict[What, str]:
         level, none = self._snapshot.level, super()._none()

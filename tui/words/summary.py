@@ -357,9 +357,10 @@ def _attached(snapshot: Snapshot) -> list[str]:
     if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
         lines.append(f"dropped as late: {late_drops(snapshot)}")
     delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms)
+    known_by = None if settings.lateness_ms is None else (snapshot.origin or {}).get("lateness")
     opened = "" if windows.open_count is None else f", {f.count(windows.open_count)} open"
     size = f"size {f.ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
-    first = " as first started" if (snapshot.origin or {}).get("lateness") == STATE_SCHEMA else ""
+    first = " as first started" if known_by == STATE_SCHEMA else ""
     lines.append(f"lateness {delay}{first}, windows {size}{opened}")
     lines += [recommended_line(recommendation(snapshot))] if snapshot.whatif else []
     lines += [] if (emits := output_words(snapshot)) is None else [emits]

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from ...engine.snapshot import (
+    STATE_SCHEMA,
     Cause,
     Chain,
     Clock,
@@ -177,6 +178,7 @@ def unclosed_words(snapshot: Snapshot) -> str | None:
 def node_lines(snapshot: Snapshot) -> list[str]:
     """If there are several watermarks, each with its delay and its effect on the query's, a line each."""
     lines: list[str] = []
+    first = " as first started" if (snapshot.origin or {}).get("lateness") == STATE_SCHEMA else ""
     for node in snapshot.spark.nodes or ():
         at = f.ELSEWHERE if node.reached_ms is None else f.stamp(node.reached_ms, None)
         if node.watermark_ms is None and node.at_least_ms is not None:
@@ -189,7 +191,7 @@ def node_lines(snapshot: Snapshot) -> list[str]:
         feeds = [f.clean(snapshot.sources[place].description) for place in node.sources or () if snapshot.sources]
         source = f" from {feeds[0]}" if len(feeds) == 1 else ""
         column = f.clean(node.column or "an unknown column")
-        lines.append(f"watermark on {column}{source}, delay {delay_words(node.delay_ms)}: {words}")
+        lines.append(f"watermark on {column}{source}, delay {delay_words(node.delay_ms)}{first}: {words}")
     return lines if len(lines) > 1 else []
 
 

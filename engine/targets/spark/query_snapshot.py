@@ -316,7 +316,7 @@ def _origin(facts: QueryFacts, nodes: Nodes, channels: Channels, windows: Window
     reporter = facts.report.tap if facts.report is not None else "checkpoint"
     base = "checkpoint" if facts.begun is not None else reporter
     origin: dict[str, str] = {"batch": base, "level": base, "sources": base}
-    if nodes.delay_ms is not None:
+    if any(node.delay_ms is not None for node in nodes.nodes):
         origin["lateness"] = "plan" if facts.plan is not None and facts.plan.nodes else STATE_SCHEMA
     if facts.report is not None and facts.report.run is not None:
         origin |= {"rates": reporter, "late": reporter}

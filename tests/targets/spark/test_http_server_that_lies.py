@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -173,6 +174,35 @@ def test_nothing_ages_in_a_log_until_it_is_fetched_again(server: Server) -> None
         assert shown.wall_ms == later_ms
         server.answers["/api/v1/applications/app-1"] = (503, "text/html", b"")
         assert watch.picture("orders", watch.poll(), later_ms).now_ms == later_ms  # it does not answer now
+
+
+@pytest.mark.parametrize(("took_s", "every_s"), [(0.125, 2.0), (3.0, 30.0), (20.0, 60.0)])
+def test_fetches_of_a_log_take_a_tenth_of_the_time_and_come_once_a_minute(
+    server: Server, monkeypatch: pytest.MonkeyPatch, took_s: float, every_s: float
+) -> None:
+    now_s, fetches = [1_000.0], list[float]()
+    monkeypatch.setattr(history_server, "time", SimpleNamespace(monotonic=lambda: now_s[0], time_ns=time.time_ns))
+    answer = server.answers["/api/v1/applications/app-1/logs"]
+
+    def takes_long(handler: BaseHTTPRequestHandler) -> None:
+        now_s[0] += took_s
+        fetches.append(now_s[0])
+        server.logs(answer)
+        handler.do_GET()  # type: ignore[attr-defined]
+        server.logs(takes_long)
+
+    server.logs(takes_long)
+    with watched(server) as watch:
+        assert watch.every_s == every_s
+        while len(fetches) < 3:  # the server does not report that it grew
+            now_s[0] += watch.every_s
+            watch.poll()
+        between_s = fetches[-1] - fetches[-2] - took_s
+        assert max(10.0, every_s) <= between_s < max(10.0, every_s) + every_s
+        grown = {**APP, "attempts": [{"completed": False, "lastUpdatedEpoch": 1}]}
+        server.answers["/api/v1/applications/app-1"] = (200, JSON, json.dumps(grown).encode())
+        watch.poll()
+        assert len(fetches) == 4
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine import tap
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.engine.targets.spark.facts import (
@@ -267,14 +268,17 @@ def test_a_join_counts_each_late_row(spark: "SparkSession", tmp_path: Path) -> N
         for query in queries:
             query.processAllAvailable()
     seen: list[tuple[int, int | None, bool]] = []
+    by_driver: list[int | None] = []
     for query in queries:
         progress = [decode_progress(one.json) for one in query.recentProgress]
         query.stop()
         plan = PlanFacts((PlannedWatermark("ts", DELAY_MS),), leaves=len(progress[-1].sources), reads=2)
         shown = shown_of(progress, plan).spark
         seen.append((sum(one.dropped for one in progress), shown.dropped_at_least, shown.dropped_exact))
+        by_driver.append(shown_of([replace(one, sources=()) for one in progress], plan).spark.dropped_at_least)
     # Of the orders two, of the payments one; with themselves, the orders are counted on both sides.
     assert seen == [(3, 3, True), (4, 2, False), (4, 2, False)]
+    assert by_driver == [2, 2, 2]  # it does not show the sources: at least half of the 3 and of the 4
 
 
 def test_a_late_row_of_sliding_windows_counts_once(spark: "SparkSession", tmp_path: Path) -> None:

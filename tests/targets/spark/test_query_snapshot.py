@@ -7,6 +7,7 @@ import pytest
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.feed.messages import encode
 from wmtop.engine.snapshot import (
+    STATE_SCHEMA,
     Note,
     Snapshot,
     SourcePosition,
@@ -245,7 +246,7 @@ def test_several_delays_are_nodes_and_no_lateness() -> None:
         WatermarkDelay(60_000, "b", windowed=False, operator=0),
     )
     shown = picture(facts(delays=two))
-    assert shown.settings.lateness_ms is None
+    assert (shown.settings.lateness_ms, (shown.origin or {})["lateness"]) == (None, STATE_SCHEMA)
     assert shown.spark.nodes == [WatermarkNode("a", 30_000), WatermarkNode("b", 60_000)]
     named = WatermarkDelay(30_000, "ts", windowed=False, operator=1)
     assert picture(facts(delays=(DELAY, named))).spark.nodes == [WatermarkNode("ts", 30_000, LEVEL)]

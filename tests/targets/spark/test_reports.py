@@ -98,6 +98,14 @@ def test_the_checkpoint_of_a_query_that_was_given_another_one_is_left(tmp_path: 
     assert [watch.poll().checkpoint is not None for _ in range(3)] == [True, True, False]
 
 
+def test_a_checkpoint_in_a_store_that_a_log_or_a_job_names_is_not_read() -> None:
+    """An address of its own is: `test_store.py`."""
+    at = Report(tap="publish", run=run(), alive=True, trouble=None, checkpoint="s3a://bucket/checkpoints/orders")
+    watch = QueryWatch(SourceView("published query", "a"), reports=Said(at))
+    polled = watch.poll()
+    assert (polled.checkpoint, watch.picture("a", polled, NOW).windows.open_count) == (None, None)
+
+
 def test_several_that_run_are_listed() -> None:
     sure_of(ORDER_RUNS, None)
     sure_of((), "not yet")

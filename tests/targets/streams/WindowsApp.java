@@ -2,10 +2,12 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
+import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -17,7 +19,7 @@ import org.apache.kafka.streams.kstream.Windowed;
 
 /**
  * Counts by key and window of event time, tumbling unless `advance` is given; emits `KEY END` to `out`. Each record takes
- * `delay` ms. Its options are NAME=VALUE.
+ * `delay` ms. Its options are NAME=VALUE. It prints the default of `commit.interval.ms`, and at its end what it dropped.
  */
 public final class WindowsApp {
     public static void main(String[] arguments) throws Exception {
@@ -63,7 +65,6 @@ public final class WindowsApp {
         properties.put("application.id", options.get("id"));
         properties.put("bootstrap.servers", options.get("bootstrap"));
         properties.put("state.dir", options.get("state"));
-        properties.put("commit.interval.ms", options.getOrDefault("commit", "500"));
         properties.put("auto.offset.reset", "earliest");
         properties.put("default.key.serde", Serdes.String().getClass().getName());
         properties.put("default.value.serde", Serdes.String().getClass().getName());
@@ -74,9 +75,25 @@ public final class WindowsApp {
         if (options.containsKey("protocol")) {
             properties.put("group.protocol", options.get("protocol"));
         }
+        System.out.println("default commit.interval.ms " + new StreamsConfig(properties).getLong("commit.interval.ms"));
+        properties.put("commit.interval.ms", options.getOrDefault("commit", "500"));
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);
-        Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            System.out.println("dropped-records-total " + dropped(streams));
+            streams.close();
+        }));
         streams.start();
+    }
+
+    /** What the metrics of its tasks count. */
+    private static long dropped(KafkaStreams streams) {
+        double sum = 0;
+        for (Metric metric : streams.metrics().values()) {
+            if (metric.metricName().name().equals("dropped-records-total")) {
+                sum += ((Number) metric.metricValue()).doubleValue();
+            }
+        }
+        return (long) sum;
     }
 
     private static void pause(long delay) {

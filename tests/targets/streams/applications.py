@@ -148,6 +148,11 @@ class Application:
             self._process.wait()
             self._process = None
 
+    @property
+    def printed(self) -> list[str]:
+        """What it has printed, and its log."""
+        return (self._directory / f"{self.id}.log").read_text().splitlines()
+
     def look(self) -> Snapshot:
         """What wmtop sees now, with its verdict."""
         if self._watch is None:

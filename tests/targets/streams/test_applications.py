@@ -13,7 +13,7 @@ from wmtop.engine.doctor.streams import producer_line
 from wmtop.engine.snapshot import KafkaStreams, Snapshot
 from wmtop.engine.verdict.verdict import SnapshotJudge
 
-from .applications import BASE_MS, WINDOW_MS, WITHIN_S, Cluster, Emitted, Record, clock_of, console_producer
+from .applications import BASE_MS, GRACE_MS, WINDOW_MS, WITHIN_S, Cluster, Emitted, Record, clock_of, console_producer
 from .conftest import StartApplication
 
 matrix = pytest.mark.matrix
@@ -62,6 +62,9 @@ def test_emitted_and_waiting_windows_are_those_of_the_application(
     emitted = defaultdict[str, set[int]](set)
     for window in cluster.emitted(app.out):
         emitted[where[window.key]].add(window.end_ms)
+    for one in seen.clocks if options["mode"] == "suppress" else ():
+        own = [record.time_ms for record in sent if f"{record.topic}-{record.partition}" in one.channels]
+        assert one.time_ms == max(own, default=None)
     for channel in set(where.values()):
         clock = clock_of(seen, channel)
         assert clock.has_windows
@@ -91,6 +94,15 @@ def test_emitted_and_waiting_windows_are_those_of_the_application(
         assert window in cluster.emitted(app.out)
         after = clock_of(seen, channel)
         assert (after.emitted_to_ms or 0) >= window.end_ms
+
+    # Records of windows that have come out are dropped: no window comes out again.
+    late = [Record(topic, number, BASE_MS, f"k{number}") for topic in inputs for number in range(PARTITIONS - 1)]
+    cluster.send(*late)
+    app.all_read(*sent)
+    emitted_in_all = cluster.emitted(app.out)
+    assert len(emitted_in_all) == len(set(emitted_in_all))
+    default_ms = 100 if options.get("guarantee") == "exactly_once_v2" else 30_000
+    assert f"default commit.interval.ms {default_ms}" in app.printed
 
 
 def _channels_of_windows(cluster: Cluster, app: str, seen: Snapshot, sent: list[Record]) -> dict[str, str]:
@@ -146,8 +158,9 @@ def test_unread_records_of_a_stopped_application_are_backlog_not_quiet(
     cluster.send(*first)
     app.all_read(*first)
     app.stop()
+    app.judge = SnapshotJudge(verdict_after_ms=3_000)
     cluster.send(Record(topic, 1, BASE_MS + 25_000, "k"))
-    seen = app.until(lambda seen: seen.channels[1].backlog)
+    seen = app.until(lambda seen: seen.channels[1].backlog and seen.verdict.verdict == "stalled")
     quiet, unread = seen.channels
     assert (quiet.backlog, unread.backlog, unread.quiet_ms) == (0, 1, None)
     assert unread.watermark_ms == BASE_MS + 5_000
@@ -224,8 +237,24 @@ def test_the_offered_command_frees_the_window(
     console_producer(tmp_path / "kafka-console-producer")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     subprocess.run(["bash", "-c", line.replace("KEY|VALUE", "k|k")], check=True, timeout=WITHIN_S)
-    app.until(lambda seen: seen.clocks[0].emitted_to_ms != BASE_MS and cluster.emitted(app.out))
-    assert cluster.emitted(app.out) == [Emitted("k", BASE_MS + WINDOW_MS)]
+    seen = app.until(lambda seen: seen.clocks[0].time_ms != BASE_MS and cluster.emitted(app.out))
+    first = Emitted("k", BASE_MS + WINDOW_MS)
+    assert cluster.emitted(app.out) == [first]
+
+    # That record is counted like any other: its own window comes out, too, once its time has come.
+    now_ms = seen.clocks[0].time_ms
+    assert now_ms is not None
+    own = Emitted("k", now_ms - now_ms % WINDOW_MS + WINDOW_MS)
+    cluster.send(Record(topic, 0, own.end_ms + GRACE_MS, "k"))
+    app.until(lambda seen: len(cluster.emitted(app.out)) > 1)
+    assert cluster.emitted(app.out) == [first, own]
+
+    # A record of a window that has come out is dropped, and the application's own metric counts it.
+    cluster.send(Record(topic, 0, BASE_MS, "k"))
+    app.all_read(sent)
+    app.stop()
+    assert cluster.emitted(app.out) == [first, own]
+    assert "dropped-records-total 1" in app.printed
 
 
 @matrix

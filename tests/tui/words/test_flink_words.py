@@ -280,6 +280,10 @@ def test_the_graph_has_a_row_a_task_and_the_chosen_operator_names_the_split() ->
     assert "BUSY" in window.alarm
     assert (sink.upstream, window.upstream, source.upstream) == (window.key, "in-1", "in-1")
     assert (sink.held_ms, sink.holds) == (0, False)
+    source_task, window_task, sink_task = job().job.vertices
+    pressed = replace(source_task, back_pressured=0.9)
+    graph = replace(job().job, vertices=[pressed, window_task, sink_task])
+    assert "BACK-PRESSURED" in presenter_of(replace(job(), flink=graph)).stages(None)[1].alarm
     unknown = replace(source_unknown := job(), flink=replace_first(source_unknown))
     assert presenter_of(unknown).stages(None)[2].held_ms is None
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import STATE_SCHEMA, Note, NoteCode, SourceView
 from wmtop.engine.watermarks.observation import MalformedRecord
 from wmtop.tui.words.notes import note_text
-from wmtop.tui.words.presenter import recent_note
+from wmtop.tui.words.presenter import presenter_of, recent_note
+from wmtop.tui.words.spans import lay, text_of
 from wmtop.tui.words.summary import summary
 
 from .. import attached, canned
@@ -82,6 +83,10 @@ def test_the_summary_says_that_a_delay_is_that_of_the_first_start() -> None:
     said = " as first started"
     assert said in summary(replace(attached.query(), origin={"lateness": STATE_SCHEMA}))
     assert said not in summary(replace(attached.query(), origin={"lateness": "plan"}))
+    both = replace(attached.two_nodes(), origin={"lateness": STATE_SCHEMA})
+    assert summary(both).count(said) == 2
+    assert f"delays 30s, 1m{said}" in text_of(lay(presenter_of(both).tuning(None, None), 200))
+    assert said not in summary(replace(both, origin={"lateness": "plan"}))
 
 
 def test_an_old_note_does_not_come_back_a_day_later() -> None:
