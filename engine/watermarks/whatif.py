@@ -143,9 +143,7 @@ def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> 
 
 
 def new_idle_rungs(settings: Settings) -> list[IdleRung]:
-    """The rungs: off, a ladder, and the run's own timeout; none without windows or for Spark's clock, which has no
-    idleness.
-    """
+    """The rungs: off, a ladder, the run's own timeout; none without windows, or for Spark's clock (no idleness)."""
     if settings.strategy == "spark" or settings.window is None:
         return []
     own = () if settings.idle_after_ms is None else (settings.idle_after_ms,)

@@ -6,7 +6,6 @@ from datetime import tzinfo
 from msgspec import Struct
 
 from ...engine.snapshot import (
-    STATE_SCHEMA,
     Chain,
     ConsumerGroup,
     FlinkJob,
@@ -36,6 +35,7 @@ from .watermark import (
     delay_words,
     fact_text,
     facts_of_plugin,
+    first_started,
     late_drops,
     motion,
     task_or_input,
@@ -56,8 +56,8 @@ class SparkQueryWords(Presenter):
         if snapshot.spark.has_watermark is False:
             return [part((" watermark delay ", "dim"), ("none", "strong"))]
         delays = [node.delay_ms for node in snapshot.spark.nodes or ()]
-        is_first = preview is None and (snapshot.origin or {}).get("lateness") == STATE_SCHEMA
-        first = [part(("as first started", "dim"), rank=6, gap=" ")] if is_first else []
+        marked = first_started(snapshot) if preview is None else ""
+        first = [part((marked.strip(), "dim"), rank=6, gap=" ")] if marked else []
         if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
             each = ", ".join(delay_words(delay) for delay in delays)
             return [part((" watermark delays ", "dim"), (each, "strong")), *first]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.doctor import Finding, diagnose, explain
-from ...engine.snapshot import STATE_SCHEMA, Chain, Snapshot
+from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_line, recommended_words
@@ -26,6 +26,7 @@ from .targets import barrel_parts, position
 from .verdict import age_words, usually, verdict_line
 from .watermark import (
     cause,
+    first_started,
     kind_words,
     late_drops,
     moved,
@@ -356,12 +357,11 @@ def _attached(snapshot: Snapshot) -> list[str]:
         lines.append(text_of(lay(parts, 1_000)))
     if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
         lines.append(f"dropped as late: {late_drops(snapshot)}")
-    delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms)
-    known_by = None if settings.lateness_ms is None else (snapshot.origin or {}).get("lateness")
+    lateness_ms = settings.lateness_ms
+    delay = f.ELSEWHERE if lateness_ms is None else f"{f.setting(lateness_ms)}{first_started(snapshot)}"
     opened = "" if windows.open_count is None else f", {f.count(windows.open_count)} open"
     size = f"size {f.ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
-    first = " as first started" if known_by == STATE_SCHEMA else ""
-    lines.append(f"lateness {delay}{first}, windows {size}{opened}")
+    lines.append(f"lateness {delay}, windows {size}{opened}")
     lines += [recommended_line(recommendation(snapshot))] if snapshot.whatif else []
     lines += [] if (emits := output_words(snapshot)) is None else [emits]
     lines += node_lines(snapshot)

@@ -175,10 +175,14 @@ def unclosed_words(snapshot: Snapshot) -> str | None:
     return "never removed" if windowed and all(one.evicts is False for one in windowed) else None
 
 
+def first_started(snapshot: Snapshot) -> str:
+    """What to add to the delays of a query of which only those of its first start are known."""
+    return " as first started" if (snapshot.origin or {}).get("lateness") == STATE_SCHEMA else ""
+
+
 def node_lines(snapshot: Snapshot) -> list[str]:
     """If there are several watermarks, each with its delay and its effect on the query's, a line each."""
     lines: list[str] = []
-    first = " as first started" if (snapshot.origin or {}).get("lateness") == STATE_SCHEMA else ""
     for node in snapshot.spark.nodes or ():
         at = f.ELSEWHERE if node.reached_ms is None else f.stamp(node.reached_ms, None)
         if node.watermark_ms is None and node.at_least_ms is not None:
@@ -191,7 +195,8 @@ def node_lines(snapshot: Snapshot) -> list[str]:
         feeds = [f.clean(snapshot.sources[place].description) for place in node.sources or () if snapshot.sources]
         source = f" from {feeds[0]}" if len(feeds) == 1 else ""
         column = f.clean(node.column or "an unknown column")
-        lines.append(f"watermark on {column}{source}, delay {delay_words(node.delay_ms)}{first}: {words}")
+        delay = f"{delay_words(node.delay_ms)}{first_started(snapshot)}"
+        lines.append(f"watermark on {column}{source}, delay {delay}: {words}")
     return lines if len(lines) > 1 else []
 
 

@@ -97,19 +97,15 @@ class TopicWatch(Target[TopicFacts]):
             state=state,
             wall_ms=now_ms,
             now_ms=now_ms,
+            source=self._source,
             rates=self._rates.rates(time.monotonic(), {n: _at(p) or 0 for n, p in _named(facts).items()}),
             unread=unread,
+            notes=_notes(facts, now_ms, is_group=self._group is not None),
         )
-        # Not `seen` itself: its records come only from our polls.
-        return Snapshot(
-            name=name,
-            state=state,
-            now_ms=now_ms,
-            wall_ms=now_ms,
-            settings=self._rules,
-            source=self._source,
-            level=seen.level,
-            blockers=seen.blockers,
+        return replace(  # its records come only from our polls
+            seen,
+            batch=None,
+            whatif_idle=None,
             channels=_channels(seen.channels, facts),
             windows=replace(seen.windows, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
@@ -117,7 +113,6 @@ class TopicWatch(Target[TopicFacts]):
                 positions_of(facts, is_known=self._group is not None and facts.trouble is None)
             ),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
-            notes=_notes(facts, now_ms, is_group=self._group is not None),
         )
 
     def _reset(self, facts: TopicFacts) -> None:
