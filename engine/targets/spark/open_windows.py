@@ -94,7 +94,7 @@ class OpenWindows(Struct, frozen=True, kw_only=True):
     kind: OperatorKind | None = None
     """The kind of operator; None: not recorded (Spark before 4.0)."""
     evicts: bool | None = None
-    """Whether its key has a watermark, so that state can be removed; None: not known."""
+    """Whether its rows have a watermark, so that they can be removed; None: not known, as where its kind is not."""
     reason: WindowsUnknown | None = None
     """Why the windows, or newer ones, are not known."""
 
@@ -222,8 +222,9 @@ class _OperatorTap:
         if self.stored_partitions > MAX_STORED_PARTITIONS:
             raise NotReadError("remote_state", partitions=self.stored_partitions, limit=MAX_STORED_PARTITIONS)
         schema = _schema_of(self._directory)
-        self._evicts = _carries_watermark(schema)
+        self._evicts = _carries_watermark(schema) or (None if self._kind is None else False)
         layout = layout_of(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
+        self._evicts = bool(self._evicts)  # rows with a window are those of an aggregation
         if layout != self._layout:
             self._partitions = []
         self._layout = layout

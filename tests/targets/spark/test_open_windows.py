@@ -167,6 +167,16 @@ def test_state_that_does_not_say_whose_it_is_is_read_by_its_rows(written: dict[s
     assert only(windows_of(copy)) == only(windows_of(written["uncounted"]))
 
 
+def test_whether_rows_without_a_window_are_removed_is_known_only_of_a_recorded_kind(
+    written: dict[str, Written], tmp_path: Path
+) -> None:
+    """Before Spark 4.0: `dropDuplicatesWithinWatermark` removes rows that carry no watermark."""
+    copy = written["unwindowed"].copy(tmp_path / "copy")
+    assert only(windows_of(copy)).evicts is False
+    (copy.path / "state/0/_metadata/metadata").unlink()
+    assert only(windows_of(copy)).evicts is None
+
+
 def test_each_session_is_a_window_of_its_own(written: dict[str, Written], spark: SparkSession) -> None:
     found = only(windows_of(written["sessions"]))
     reader = spark.read.format("statestore").load(str(written["sessions"].path))
