@@ -171,7 +171,7 @@ SHOWN_BY = {
         "holds the watermark back | no | yes, also without a tap": f"{GALLERY}gallery.py::the_event_log_has_what_only",
         "| output mode | complete only, proved by its state |": f"{GALLERY}gallery.py::attach_agrees_with_the_job",
         "| open windows and sessions with their counts |": f"{SPARK}open_windows.py::spark_reads_state_that_no_file",
-        "| state that is never removed | yes, of aggregations; before": f"{GALLERY}table.py::what_a_checkpoint_does_not_know",
+        "| state that is never removed | yes, of aggregations;": f"{GALLERY}table.py::what_a_checkpoint_does_not_know",
         "| rows dropped as late | no | at least so many; exact": f"{GALLERY}gallery.py::dropped_rows_are_what_spark",
         "| channels, late share at other delays | no |": f"{GALLERY}published.py::a_tap_counts_what_is_in_the_files",
         "| other queries of the application, failed ones": f"{GALLERY}gallery.py::failed_queries_of_the_application",
