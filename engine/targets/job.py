@@ -123,8 +123,7 @@ class Job:
                 self._queries.apply(event)
             except UnreadableError as error:
                 self._publication = replace(self._publication, trouble=str(error))
-            self._new = True
-            self._state.notify()
+            self._wake_writer()
 
     def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None] | None]) -> None:
         """Fetch a run's plan and its watermark policy (None: not to be had), once; nothing while it is not known."""
@@ -134,8 +133,7 @@ class Job:
         if (found := plan()) is not None:
             with self._state:
                 self._queries.set_plan(run_id, *found)
-                self._new = True
-                self._state.notify()
+                self._wake_writer()
 
     def end(self) -> None:
         """Write what is left, if that takes only a moment; the file stays, without its lock."""
@@ -143,6 +141,10 @@ class Job:
             self._ending = True
             self._state.notify()
         self._thread.join(LAST_WORD_S)
+
+    def _wake_writer(self) -> None:
+        self._new = True
+        self._state.notify()
 
     def _keep_writing(self) -> None:
         while True:

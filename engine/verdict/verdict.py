@@ -238,8 +238,9 @@ class SnapshotJudge:
         lost = lost_state(snapshot) or ("not_known" if level is None and self._history.level is not None else None)
         if lost is None or snapshot.state == "failed":
             self._see(snapshot, now)
-        # Unread although it is idle: `minOffsetsPerTrigger` delays them, or they have just come; neither is known.
-        unread = None if is_idle(snapshot) and unread_of(snapshot) else unread_of(snapshot)
+        unread = unread_of(snapshot)
+        if unread and is_idle(snapshot):
+            unread = None  # `minOffsetsPerTrigger` delays them, or they have just come: neither is known
         evidence = Evidence(unread=unread, record_ms=self._last_record(snapshot, now), lost=lost)
         return judged(snapshot, self._history, evidence)
 

@@ -62,10 +62,8 @@ class SparkQueryWords(Presenter):
             each = ", ".join(delay_words(delay) for delay in delays)
             return [part((" watermark delays ", "dim"), (each, "strong")), *first]
         parts = [self._lateness("watermark delay", delay_words(snapshot.settings.lateness_ms), preview)]
-        if snapshot.settings.lateness_ms is None:
-            parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
-            first = []
-        return [*parts, *first, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
+        parts += [part((f.ELSEWHERE, "dim"), rank=5, gap=" ")] if snapshot.settings.lateness_ms is None else first
+        return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
 
     def _none(self) -> dict[What, str]:
         level, none = self._snapshot.level, super()._none()

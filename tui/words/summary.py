@@ -357,8 +357,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
         lines.append(text_of(lay(parts, 1_000)))
     if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
         lines.append(f"dropped as late: {late_drops(snapshot)}")
-    lateness_ms = settings.lateness_ms
-    delay = f.ELSEWHERE if lateness_ms is None else f"{f.setting(lateness_ms)}{first_started(snapshot)}"
+    delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms) + first_started(snapshot)
     opened = "" if windows.open_count is None else f", {f.count(windows.open_count)} open"
     size = f"size {f.ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
     lines.append(f"lateness {delay}, windows {size}{opened}")

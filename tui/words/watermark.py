@@ -195,7 +195,7 @@ def node_lines(snapshot: Snapshot) -> list[str]:
         feeds = [f.clean(snapshot.sources[place].description) for place in node.sources or () if snapshot.sources]
         source = f" from {feeds[0]}" if len(feeds) == 1 else ""
         column = f.clean(node.column or "an unknown column")
-        delay = f"{delay_words(node.delay_ms)}{first_started(snapshot)}"
+        delay = delay_words(node.delay_ms) + first_started(snapshot)
         lines.append(f"watermark on {column}{source}, delay {delay}: {words}")
     return lines if len(lines) > 1 else []
 

@@ -88,7 +88,7 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     def quiet_ms(self, vertex: str, split: SampledSplit) -> int | None:
         """How long, at least, nothing was read from a Kafka split; None: it is read, or that is not known."""
         read = self.read_ms.get((vertex, split.id))
-        quiet_ms = 0 if read is None or self.sample is None else self.sample.at_ms - read[1]
+        quiet_ms = 0 if read is None or not self.samples else self.samples[-1].at_ms - read[1]
         return quiet_ms or None
 
     @property
@@ -197,23 +197,18 @@ def _compared(
 
 
 def _corrected(sample: VertexSample, *, is_new: bool) -> VertexSample:
-    """The vertex without shares of time in a new job: Flink reports all tasks as busy until it first counts idle time
-    (F13). A task of several inputs has received at least what it sends: an idle one is reported, too (F14).
-    """
-    vertex, tasks = sample.vertex, list(sample.subtasks)
-    for place, task in enumerate(tasks):
-        if (
-            len(vertex.inputs) > 1
-            and not vertex.assigns
-            and task.input is not None
-            and time_of(task.output) is not None
-        ):
-            least = or_min(task.output) + vertex.delay_ms
-            head = None if task.head is None else max(task.head, least)
-            tasks[place] = replace(task, input=max(task.input, least), head=head)
-    if is_new:
-        tasks = [replace(task, busy=None, back_pressured=None) for task in tasks]
-    return replace(sample, subtasks=tuple(tasks))
+    """The vertex; of a new job without shares of time: all say busy until Flink first counts idle time (F13)."""
+    tasks = (_past_idle_input(sample.vertex, task) for task in sample.subtasks)
+    without = {"busy": None, "back_pressured": None} if is_new else {}
+    return replace(sample, subtasks=tuple(replace(task, **without) for task in tasks))
+
+
+def _past_idle_input(vertex: Vertex, task: Subtask) -> Subtask:
+    """A task of several inputs has received at least what it sends: an idle one is reported, too (F14)."""
+    if len(vertex.inputs) < 2 or vertex.assigns or task.input is None or time_of(task.output) is None:
+        return task
+    at_least = or_min(task.output) + vertex.delay_ms
+    return replace(task, input=max(task.input, at_least), head=None if task.head is None else max(task.head, at_least))
 
 
 def _with_delay(vertex: VertexSample, last: VertexSample, apart_ms: int) -> VertexSample:

@@ -385,11 +385,8 @@ def _may_be_kept_back(minimum: Minimum) -> bool:
 
 def _waits_before_operator(minimum: Minimum) -> bool:
     watermark = or_min(minimum.operator.watermark)
-    return (
-        minimum.operator.reads != "some"
-        and watermark != MIN
-        and all(watermark < or_min(input.subtask.sent_before) for input in minimum.part)
-    )
+    all_were_past = all(watermark < or_min(input.subtask.sent_before) for input in minimum.part)
+    return all_were_past and watermark != MIN and minimum.operator.reads != "some"
 
 
 def _lowest_may_be_missing(minimum: Minimum) -> bool:

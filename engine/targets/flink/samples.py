@@ -245,18 +245,23 @@ def wanted(vertex: Vertex, ids: Iterable[str]) -> list[str]:
     return sorted(metric[0] for metric in kept)
 
 
+def _operator_id(name: str) -> str:
+    """An operator's name in metrics."""
+    return _escaped(name)[:_MAX_OPERATOR_LENGTH]
+
+
 def _escaped(name: str) -> str:
     return re.sub(r"[ .:,]", "_", name)
 
 
 def last_operator(vertex: Vertex) -> str:
     """The name in metrics of the operator whose output leaves the vertex."""
-    return _escaped(vertex.name.rpartition(OPERATOR_SEPARATOR)[2])[:_MAX_OPERATOR_LENGTH]
+    return _operator_id(vertex.name.rpartition(OPERATOR_SEPARATOR)[2])
 
 
 def first_operator(vertex: Vertex) -> str:
     """The name in metrics of the operator that the vertex begins with."""
-    return _escaped(vertex.name.partition(OPERATOR_SEPARATOR)[0])[:_MAX_OPERATOR_LENGTH]
+    return _operator_id(vertex.name.partition(OPERATOR_SEPARATOR)[0])
 
 
 def branch_ends(vertex: Vertex, operators: Iterable[str]) -> list[str]:

@@ -61,7 +61,8 @@ class Queries:
     """Applies events; has the facts about every run."""
 
     def __init__(self) -> None:
-        self.is_whole = True  # whether no event is missing: of a part that is compacted, Spark keeps only some
+        self.is_whole = True
+        """Whether no event is missing: of a part that is compacted, Spark keeps only some."""
         self.policy: str | None = None
         """The application's own watermark policy."""
         self.advancement: str | None = None

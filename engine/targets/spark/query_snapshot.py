@@ -125,9 +125,10 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
 def _live(facts: QueryFacts) -> QueryState:
     """Idle until a batch begins, in real-time mode until one had rows: there one follows the other."""
     is_real_time = facts.plan is not None and facts.plan.real_time_ms is not None
-    is_idle = facts.run.idle_ms is not None and (is_real_time or not _in_flight(facts))
+    if facts.run.idle_ms is None or (_in_flight(facts) and not is_real_time):
+        return QueryState("live")
     unread = sum(known(*(source.backlog for source in positions_of(facts, ()))))
-    return _with_note("live", "query_idle", unread=unread or None) if is_idle else QueryState("live")
+    return _with_note("live", "query_idle", unread=unread or None)
 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
