@@ -140,7 +140,7 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
     why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
-    if not stale and (facts.snapshot.state != "partial" or why is None or _left_out(facts) is not None):
+    if not stale and (facts.snapshot.state != "partial" or why is None or note_of(facts, "snapshot_too_long")):
         return None
     return Finding(
         severity="critical" if stale else "warning",
@@ -173,11 +173,6 @@ def pauses(facts: DiagnosisInput) -> int | None:
     return _number_in(note_of(facts, "pause_unknown", "no_batch_ended"), "silent_ms")
 
 
-def _left_out(facts: DiagnosisInput) -> int | None:
-    """The number of channels that a snapshot was too long to carry."""
-    return _number_in(note_of(facts, "snapshot_too_long"), "channels")
-
-
 @rule("source-paused", "Progress", accounts_for=("unknown",), before_data=True)
 def source_paused(facts: DiagnosisInput) -> Finding | None:
     """The source is paused on purpose: nothing is read, and the watermark waits.
@@ -206,7 +201,7 @@ def partly_unknown(facts: DiagnosisInput) -> Finding | None:
     --max-channels.
     """
     # Also of a run that is paused or has ended: an incomplete snapshot is not an all-clear.
-    if (left_out := _left_out(facts)) is not None:
+    if (left_out := _number_in(note_of(facts, "snapshot_too_long"), "channels")) is not None:
         return Finding(
             size=left_out,
             title="The snapshot has no channels and no windows",
@@ -430,14 +425,17 @@ def pause_unknown(facts: DiagnosisInput) -> Finding | None:
     silent_ms, batch = pauses(facts), facts.snapshot.batch
     if silent_ms is None:
         return None
+    pause, title = "a long trigger", "The query pauses"
+    if note_of(facts, "no_batch_ended") is not None:
+        pause, title = "a slow first batch", "No batch has ended yet"
     last = "" if batch is None else f"; the last one is batch {batch:,}"
     unsure, worst = ("is stuck", "is stuck in its source") if facts.is_alive else ("runs", "has ended or died")
     return Finding(
         severity="info",
         size=silent_ms,
-        title=f"The query pauses; whether it {unsure} is not known",
-        impact=f"Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that {worst}",
-        cause=f"An idle query, a long trigger and a query that {worst} look the same from here.",
+        title=f"{title}; whether it {unsure} is not known",
+        impact=f"Not an all-clear: nothing new may be {pause}, an idle source or a query that {worst}",
+        cause=f"An idle query, {pause} and a query that {worst} look the same from here.",
         evidence=[f"No batch for {span(silent_ms)}{last}"],
         fixes=(facts.check_query,),
     )

@@ -130,7 +130,7 @@ NoteCode = Literal[
     "batch_unfinished",  # batch; alive: it runs
     "query_silent",  # alive: 1, or None where its application may have died
     "query_idle",
-    "no_batch_ended",  # silent_ms: since the query started
+    "no_batch_ended",  # silent_ms: since the query started; alive: it runs
     "continuous",  # its trigger: no batches and no watermark are reported
     "pause_unknown",  # silent_ms: longer than usual, but the trigger's interval is not known; alive: it runs
     "waits_for_trigger",  # trigger_ms: its interval, silent_ms

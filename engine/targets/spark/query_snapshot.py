@@ -105,7 +105,7 @@ def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, 
         return _with_note("partial", "pause_unknown")  # its driver has forgotten when its last batch was
     if run.progress is None and facts.checkpoint is None and is_alive and silent_ms <= MAX_FIRST_BATCH_MS:
         # `publish` reports each batch at its end; a driver does not show when the query started.
-        return _with_note("live", "no_batch_ended", silent_ms=run.last_event_ms and silent_ms)
+        return _with_note("live", "no_batch_ended", silent_ms=run.last_event_ms and silent_ms, alive=1)
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
     if silent_ms <= usual_ms:
         return _live(facts)

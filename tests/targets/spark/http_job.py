@@ -44,11 +44,14 @@ def main(directory: Path, port: str, *settings: str) -> None:
         writer = frame.writeStream.format("noop").outputMode(mode).queryName(name)
         return writer.option("checkpointLocation", str(directory / name)).trigger(processingTime=trigger).start()
 
+    def use(frame: DataFrame) -> None:
+        frame.write.format("noop").mode("append").save()
+
     def start_for_each_batch() -> Any:
         counts = rows("7 seconds").groupBy(F.window("t", "10 seconds")).count()
         writer = counts.writeStream.outputMode("update").queryName("each").trigger(processingTime="1 second")
-        # One use of its rows: for each further one Spark reads them again, and adds that to what it reports.
-        writer = writer.foreachBatch(lambda frame, number: frame.write.format("noop").mode("append").save())
+        # Of two uses of its rows Spark reports the sum.
+        writer = writer.foreachBatch(lambda frame, number: [use(frame), use(frame)])
         return writer.option("checkpointLocation", str(directory / "each")).start()
 
     fails = F.when(F.col("value") > 30, F.raise_error(F.lit("no such shop"))).otherwise(F.col("t"))

@@ -15,7 +15,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import SourceView
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.open import open_target
 from wmtop.engine.targets.spark.event_log import (
@@ -27,11 +29,14 @@ from wmtop.engine.targets.spark.event_log import (
     EventLogTap,
     check,
 )
-from wmtop.engine.targets.spark.facts import STARTS, Application, QueryRun
+from wmtop.engine.targets.spark.facts import STARTS, Application, QueryFacts, QueryRun
 from wmtop.engine.targets.spark.files import NOT_THERE
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
+from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.targets.spark.reports import report_of
 from wmtop.engine.targets.spark.watch import look, record
 from wmtop.engine.targets.target import TargetOptions
+from wmtop.engine.verdict.verdict import SnapshotJudge
 
 from ...tui.cli.checkpoints import checkpoint
 from .jobs import ORDERS, START_MS, Seen, query
@@ -147,6 +152,17 @@ def test_running_idle_ended_failed(seen: dict[str, Seen]) -> None:
     assert late.started_ms is not None
     assert late.alive is False
     assert late.trouble is early.trouble is None
+
+
+def test_a_query_without_a_watermark_is_unknown_and_says_so(seen: dict[str, Seen]) -> None:
+    early = seen["rolled"].early
+    run = query(early, "ticking")
+    facts = QueryFacts(report=report_of("event log", early, run))
+    shown = snapshot_of_query(facts, name="q", source=SourceView("event log", "/q"), now_ms=run.last_event_ms or 0)
+    judged = SnapshotJudge().judge(shown)
+    assert (judged.state, judged.verdict.verdict) == ("live", "unknown")
+    titles = [finding.title for finding in diagnose(judged, [])]
+    assert "Event time is not known: the query has no watermark" in titles
 
 
 def test_an_application_that_was_killed_has_not_ended(seen: dict[str, Seen]) -> None:

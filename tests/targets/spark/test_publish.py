@@ -317,6 +317,19 @@ def said_by(pid: int, app: str, *names: str, id: str = "id", written_ms: int = 0
     return msgspec.json.encode(of)
 
 
+def test_a_job_that_publishes_late_knows_no_exact_number(job: "Job", spark: "SparkSession") -> None:
+    """Of a query that has begun before, batches may be missing."""
+    from wmtop.engine.targets.job import _Listener
+
+    listener, when = _Listener(job, spark), "2026-01-01T00:00:00.000Z"
+    for id in ("11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"):
+        if id.startswith("2"):
+            listener.onQueryStarted(Said(id=Said(toString=id), runId=Said(toString=id), name="later", timestamp=when))
+        report = {"id": id, "runId": id, "batchId": 7, "timestamp": when, "durationMs": {"triggerExecution": 9}}
+        listener.onQueryProgress(Said(progress=Said(json=json.dumps(report))))
+    assert [run.is_whole for run in job._queries.facts()] == [False, True]
+
+
 def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun(run_dir: Path) -> None:
     old, newer = run_dir / "shop-1.published", run_dir / "shop-2.published"
     old.write_bytes(said_by(1, "shop", "orders", written_ms=9))

@@ -291,10 +291,12 @@ def test_by_a_checkpoint_alone_one_long_gap_is_not_the_pace_of_a_query(
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
     fresh = replace(LAST, progress=None, history=(), last_event_ms=NOW - 90_000)
     first = picture(fresh)
-    assert (first.state, first.notes[0]) == ("live", Note(NOW, "no_batch_ended", {"silent_ms": 90_000}))
-    assert "query-not-started" not in {finding.code for finding in diagnose(first, [])}
+    assert (first.state, first.notes[0]) == ("live", Note(NOW, "no_batch_ended", {"silent_ms": 90_000, "alive": 1}))
+    codes = {finding.code: finding for finding in diagnose(first, [])}
+    assert "query-not-started" not in codes
+    assert codes["pause-unknown"].title == "No batch has ended yet; whether it is stuck is not known"
     by_driver = picture(replace(fresh, last_event_ms=None))
-    assert (by_driver.state, by_driver.notes[0].args) == ("live", {"silent_ms": None})
+    assert (by_driver.state, by_driver.notes[0].args) == ("live", {"silent_ms": None, "alive": 1})
     assert note_text(by_driver.notes[0]) == "The query runs, and no batch has ended yet"
     epochs = picture(replace(fresh, continuous=True), alive=None)
     assert (epochs.state, epochs.notes[0].code, verdict_of(epochs).verdict) == ("partial", "continuous", "unknown")

@@ -111,6 +111,24 @@ def test_a_look_at_an_idle_query_is_one_request_and_a_batch_a_few(s3: S3, writte
     assert not any("list-type" in path for path in s3.asked)
 
 
+def test_the_directories_are_listed_at_the_start_and_once_a_minute(s3: S3, written: dict[str, Written]) -> None:
+    begin(s3, written["plain"], 0)
+    now = [100.0]
+    remote = StoredCheckpoint(stored().store, clock=lambda: now[0])
+
+    def listings() -> int:
+        s3.asked.clear()
+        remote.refresh()
+        return sum("list-type" in path for path in s3.asked)
+
+    at_the_start = listings()
+    assert at_the_start > 0
+    now[0] += 59
+    assert listings() == 0
+    now[0] += 1
+    assert listings() == at_the_start
+
+
 def test_a_listing_that_lags_hides_nothing_and_forgets_nothing(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
