@@ -69,7 +69,7 @@ def lateness_too_small(facts: DiagnosisInput) -> Finding | None:
         impact=impact,
         cause=cause,
         evidence=[
-            f"{f.count(late)} records came after their windows had closed: {f.share(late_share)} since the start",
+            f"{f.counted(late, 'record')} came after their windows had closed: {f.share(late_share)} since the start",
             None if recent is None else f"In the last minutes: {f.share(recent)}",
             f"Lateness: {'none' if in_force is None else f.setting(in_force)}",
         ],
