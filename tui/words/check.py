@@ -324,8 +324,8 @@ def _value(text: str, name: str, kind: Kind) -> float | str:
         raise ValueError(f"'{text}' is not a number for {name}, e.g. {'1%' if kind == 'share' else '10'}") from None
     if text.endswith("%") and kind != "share":
         raise ValueError(f"{name} is not a share: give a number without %, not {text}")
-    if kind == "share" and number > 1:
-        raise ValueError(f"{name} is never above 100 %: {text} stands for {f.share(number)}, e.g. 1% or 0.01")
+    if kind == "share" and number >= 1:
+        raise ValueError(f"{name} is never above 100 %: {text} stands for {100 * number:g} %, give e.g. 1% or 0.01")
     return number
 
 
