@@ -200,7 +200,7 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
             f"Watermark delay: {facts.lateness}",
             "The watermark has not moved in the batches that are known" if is_unmoved else None,
         ],
-        fixes=(WAIT,) if restarted else (*lengthen, TAP_INPUT),
+        fixes=(WAIT,) if restarted else (*lengthen, TAP_INPUT if facts.snapshot.whatif is None else SEE_LATE_RECORDS),
     )
 
 
