@@ -84,9 +84,8 @@ class Fix(Struct, frozen=True):
         if self.gain_ms:
             out.append(self._gain(self.gain_ms))
         if self.more_late:
-            out.append(
-                f"{f.count(abs(self.more_late))} {'more' if self.more_late > 0 else 'fewer'} late records so far"
-            )
+            more = "more" if self.more_late > 0 else "fewer"
+            out.append(f"{f.counted(abs(self.more_late), f'{more} late record')} so far")
         if (price := self.price) is not None:
             when = "so far" if self.horizon_ms is None else f"in the {horizon_words(self.horizon_ms)}"
             out.append(f"{price} {when}")

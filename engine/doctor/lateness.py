@@ -69,7 +69,7 @@ def lateness_too_small(facts: DiagnosisInput) -> Finding | None:
         impact=impact,
         cause=cause,
         evidence=[
-            f"{f.count(late)} records came after their windows had closed: {f.share(late_share)} since the start",
+            f"{f.counted(late, 'record')} came after their windows had closed: {f.share(late_share)} since the start",
             None if recent is None else f"In the last minutes: {f.share(recent)}",
             f"Lateness: {'none' if in_force is None else f.setting(in_force)}",
         ],
@@ -200,7 +200,7 @@ def dropped(facts: DiagnosisInput) -> Finding | None:
             f"Watermark delay: {facts.lateness}",
             "The watermark has not moved in the batches that are known" if is_unmoved else None,
         ],
-        fixes=(WAIT,) if restarted else (*lengthen, TAP_INPUT),
+        fixes=(WAIT,) if restarted else (*lengthen, TAP_INPUT if facts.snapshot.whatif is None else SEE_LATE_RECORDS),
     )
 
 

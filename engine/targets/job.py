@@ -136,15 +136,16 @@ class Job:
                 self._wake_writer()
 
     def end(self) -> None:
-        """Write what is left, if that takes only a moment; the file stays, without its lock."""
-        with self._state:
+        """Write what is left and still comes, if that takes only a moment; the file stays, without its lock."""
+        with self._state:  # a script ends with its query: the JVM reports the end a moment later
+            self._state.wait_for(lambda: all(run.ended for run in self._queries.facts()), LAST_WORD_S)
             self._ending = True
-            self._state.notify()
+            self._state.notify_all()
         self._thread.join(LAST_WORD_S)
 
     def _wake_writer(self) -> None:
         self._new = True
-        self._state.notify()
+        self._state.notify_all()
 
     def _keep_writing(self) -> None:
         while True:

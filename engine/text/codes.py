@@ -108,7 +108,7 @@ class CauseWords(Struct, frozen=True):
     """What several channels do."""
     sentence: str
     """The cause with its numbers, after "held back by F9:"."""
-    ends_with: str = "newer records from it"
+    ends_with: str = "newer records"
     """What ends it."""
 
 

@@ -185,6 +185,13 @@ def test_rows_are_dropped_by_the_end_of_their_window_or_by_their_own_time(
     finding = found(query(dropped_at_least=40, operators=[own]))["dropped"]
     assert finding.cause.endswith(f"passed {passed}.")
     assert f"dropped, {how}: a lower bound" in said(finding)
+    assert [fix.code for fix in finding.fixes] == ["tap-input"]
+
+
+def test_a_tap_is_not_asked_for_where_there_is_one() -> None:
+    counted = query(dropped_at_least=40)
+    (fix,) = found(replace(counted, whatif=[]))["dropped"].fixes
+    assert fix.code == "see-late-records"
 
 
 def test_a_delay_of_zero_of_any_node() -> None:

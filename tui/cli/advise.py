@@ -16,7 +16,7 @@ from ...engine.snapshot.recommendation import Advice, advice, known_horizons, re
 from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.own import Recording, is_recording, own_run
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
-from ...engine.text.formatting import NO_DATA, clean, duration, setting, stamp
+from ...engine.text.formatting import NO_DATA, clean, counted, duration, setting, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
 from ..words import preview as from_start
 from ..words.lateness import LINE_NAMES, advice_lines, cause_lines
@@ -232,5 +232,5 @@ def _line(snapshot: Snapshot, now: AppliedNow) -> str:
     many = "at least " if now.fires_more else ""
     return (
         f"watermark {NO_DATA if reached is None else stamp(reached, None)}{moved}{holder}{frozen}; "
-        f"{many}{now.fires} windows fire"
+        f"{many}{counted(now.fires, 'window')} {'fires' if now.fires == 1 else 'fire'}"
     )

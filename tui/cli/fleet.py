@@ -176,10 +176,10 @@ def place_in_kafka(member: Member) -> tuple[str | None, str | None]:
 
 HOW_TO_START = (
     "nothing to watch: no engine is running, no target is configured, no query is published\n"
-    "  wmtop demo                      real flights, replayed through Spark\n"
-    "  wmtop run replay FILE --time COL   your data\n"
-    "  wmtop attach                    lists the queries that can be watched\n"
-    "  wmtop config                    where to name targets"
+    "  wmtop demo                        real flights, replayed through Spark\n"
+    "  wmtop run replay FILE --time COL  your data\n"
+    "  wmtop attach                      lists the queries that can be watched\n"
+    "  wmtop config                      where to name targets"
 )
 FIRST_LOOK_S = 5.0
 

@@ -230,7 +230,7 @@ class EngineArguments:
         int | None, off_option("how far ahead of the clock an event time may be (5m; replay: off)")
     ] = None
     subtasks: Annotated[int | None, count_option("combine the channels in N source instances")] = None
-    max_channels: Annotated[int, count_option("channels beyond N share the channel 'other' (10000)")] = 10_000
+    max_channels: Annotated[int, count_option("channels beyond N share the channel 'other'")] = 10_000
     name: Annotated[str | None, option("NAME", "the engine's name")] = None
     state_dir: Annotated[Path | None, option("DIR", "keep the state in DIR, and resume from it")] = None
     master: Annotated[str | None, option("URL", "Spark's master (local[*])")] = None

@@ -49,7 +49,7 @@ MIN_MS = 5_000
 def replay(
     recording: Annotated[str, target_argument("a file written by --record or R", "RECORDING")],
     speed: Annotated[
-        float | None, option("X|max", "replay speed multiplier", parse=parse_speed, show_default="1")
+        float | None, option("X|max", "replay speed multiplier (1)", parse=parse_speed, show_default=False)
     ] = 1.0,
     at: Annotated[
         str | None,

@@ -127,7 +127,7 @@ class BlockersScreen(DetailScreen):
         return (
             Column("", lambda group: f.counted(len(group.windows), "window"), right=True, style=lambda group: "strong"),
             Column("", self._times),
-            Column("", lambda group: f"{f.count(group.records)} rows", rank=1, right=True),
+            Column("", lambda group: f.counted(group.records, "row"), rank=1, right=True),
             Column("", lambda group: "", cells=_WAITS[0], most=_WAITS[1], draw=_waits),
         )
 

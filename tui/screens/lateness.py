@@ -95,7 +95,7 @@ class LatenessScreen(DetailScreen):
         recent = words.recent_of(snapshot, self._horizon_ms)
         if recent is not None and not self._idle:
             every = f" {ALL_SO_FAR}" if self._horizon_ms and recent.records == snapshot.totals.records else ""
-            title.append((f", {f.count(recent.records)} records{every}", "dim"))
+            title.append((f", {f.counted(recent.records, 'record')}{every}", "dim"))
         return title
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -416,7 +416,7 @@ class WhoIsLateScreen(DetailScreen):
         column = snapshot.own.explain[0] if snapshot.own.explain else None
         if column is None:
             return []
-        return [(f"  {f.count(column.late)} late records, {f.share_of(column.late, column.records)}", "dim")]
+        return [(f"  {f.counted(column.late, 'late record')}, {f.share_of(column.late, column.records)}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return late.LEGEND if snapshot.own.explain else ()

@@ -135,7 +135,7 @@ class WindowScreen(DetailScreen):
             rest = (window.channel_count or 0) - len(parts)
             if rest > 0:
                 others = max((window.records or 0) - sum(part.records for part in parts), 0)
-                items.append(heading((f" {rest:,} more, with {f.count(others)} rows", "dim")))
+                items.append(heading((f" {rest:,} more, with {f.counted(others, 'row')}", "dim")))
         return items
 
     def _channel_rows(self, what: str, columns: Sequence[Column[_Part]], rows: Sequence[_Part]) -> list[Item]:

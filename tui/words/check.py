@@ -85,6 +85,11 @@ def _backlog(given: CheckInput) -> Value:
     return None if is_part and not known else _bounded(known, is_part=is_part)
 
 
+def _behind_fastest(given: CheckInput) -> int | None:
+    """Not a fact under Spark's rule: there the fastest channel sets the watermark."""
+    return None if given.snapshot.one_clock else given.snapshot.level.behind_fastest_ms
+
+
 def _in_state(state: str) -> Callable[[CheckInput], Value]:
     def count(given: CheckInput) -> Value:
         channels = given.snapshot.channels
@@ -98,12 +103,8 @@ def _speed(given: CheckInput) -> Value:
     if given.snapshot.verdict.speed is not None:
         return given.snapshot.verdict.speed
     points = [point for point in given.past if point.wall_ms >= given.past[-1].wall_ms - 60_000]
-    if (
-        given.verdict == "unknown"
-        or not kind_words(given.snapshot).has_watermark
-        or len(points) < 2
-        or points[-1].now_ms <= points[0].now_ms
-    ):
+    is_known = given.verdict != "unknown" and kind_words(given.snapshot).has_watermark
+    if not is_known or len(points) < 2 or points[-1].now_ms <= points[0].now_ms:
         return None
     first, last = points[0].watermark_ms, points[-1].watermark_ms
     return None if first is None or last is None else (last - first) / (points[-1].now_ms - points[0].now_ms)
@@ -111,7 +112,7 @@ def _speed(given: CheckInput) -> Value:
 
 FACTS: dict[str, Fact] = {
     "level_lag": Fact("duration", lambda given: lag_ms(given.snapshot)),
-    "behind_fastest": Fact("duration", lambda given: given.snapshot.level.behind_fastest_ms),
+    "behind_fastest": Fact("duration", _behind_fastest),
     "late_share": Fact("share", lambda given: f.ratio(given.snapshot.totals.late, given.snapshot.totals.records)),
     "late_share_recent": Fact("share", _late_share_recent),
     "holder_for": Fact("duration", lambda given: held_ms(given.snapshot)),
@@ -324,8 +325,8 @@ def _value(text: str, name: str, kind: Kind) -> float | str:
         raise ValueError(f"'{text}' is not a number for {name}, e.g. {'1%' if kind == 'share' else '10'}") from None
     if text.endswith("%") and kind != "share":
         raise ValueError(f"{name} is not a share: give a number without %, not {text}")
-    if kind == "share" and number > 1:
-        raise ValueError(f"{name} is never above 100 %: {text} stands for {f.share(number)}, e.g. 1% or 0.01")
+    if kind == "share" and number >= 1:
+        raise ValueError(f"{name} is never above 100 %: {text} stands for {100 * number:g} %, give e.g. 1% or 0.01")
     return number
 
 
@@ -391,14 +392,13 @@ def reason_of(given: CheckInput) -> str:
     if given.verdict == "ended" and given.snapshot.is_attached:
         job = given.snapshot.target
         return f"The job is {job.state}" if isinstance(job, FlinkJob) else "The query was stopped"
-    level, verdict = given.snapshot.level, given.snapshot.verdict
-    numbers: list[str] = []
+    verdict, numbers = given.snapshot.verdict, list[str]()
     if given.verdict == "slow":
         numbers.append(f"by {f.duration(lost_an_hour(verdict))} an hour")
     elif given.verdict in ("stalled", "waiting") and (age := age_words(verdict)) is not None:
         numbers.append(f"for {age}{'' if (usual := usually(verdict)) is None else f' ({usual})'}")
-    if level.behind_fastest_ms is not None and given.verdict != "ended":
-        numbers.append(f"{f.duration(level.behind_fastest_ms)} behind the fastest channel")
+    if (behind_ms := _behind_fastest(given)) is not None and given.verdict != "ended":
+        numbers.append(f"{f.duration(behind_ms)} behind the fastest channel")
     is_chain = isinstance(given.snapshot.target, Chain)  # whose first line says how far its end is behind its start
     if (behind_ms := lag_ms(given.snapshot)) is not None and given.verdict != "ended" and not is_chain:
         numbers.append(f.behind_clock(behind_ms))

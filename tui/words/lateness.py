@@ -237,7 +237,7 @@ def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -
         apart = f"{f.duration(abs(row.watermark_ms - now))} {side} the present one"
         then = f"the watermark would be {'the same' if row.watermark_ms == now else apart}"
     spans.append((then, "text"))
-    late = f"{f.count(row.late)} records late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
+    late = f"{f.counted(row.late, 'record')} late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
     current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
     instead = "" if current is None else f" instead of {current:,}"
     return [*spans, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]

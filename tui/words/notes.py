@@ -18,17 +18,20 @@ def note_text(note: Note) -> str:
 
 
 class _NoteFormatter(Formatter):
-    """Fills in arguments: `{name}` a text or a count, `{name!s}` a number as it is, `{name!d}` a duration (ms)."""
+    """`{name}` is a text or a count, `{name:record}` one with its noun, `{name!s}` a plain number, `{name!d}` ms."""
 
     def get_value(self, key: int | str, args: object, kwargs: Mapping[str, Any]) -> Any:
         return kwargs.get(str(key))
 
-    def convert_field(self, value: Any, conversion: Any) -> str:
-        if value is None:
-            return f.UNKNOWN
-        if not isinstance(value, int) or conversion == "s":
+    def convert_field(self, value: Any, conversion: Any) -> str | int | None:
+        if isinstance(value, str) or (value is not None and conversion == "s"):
             return f.clean(str(value))
-        return f.duration(value) if conversion == "d" else f.count(value)
+        return f.duration(value) if conversion == "d" else value
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, str):
+            return value
+        return f.counted(value, format_spec) if format_spec else f.count(value)
 
 
 _FORMATTER = _NoteFormatter()
@@ -40,8 +43,8 @@ def _number(args: Args, name: str) -> int | None:
 
 
 def _if(args: Args, name: str, template: str) -> str:
-    """The template if the argument is a number, else nothing."""
-    return "" if _number(args, name) is None else template
+    """The template if the argument is a number other than 0, else nothing."""
+    return template if _number(args, name) else ""
 
 
 def _one_batch(args: Args) -> str:
@@ -52,7 +55,8 @@ def _one_batch(args: Args) -> str:
 
 
 _SILENT = " for {silent_ms!d}"
-_DELAYED = ", but {unread} records are unread (new, or minOffsetsPerTrigger)"
+_UNREAD = " with {unread:unread record}"
+_DELAYED = f",{_UNREAD} (new, or minOffsetsPerTrigger)"
 _UNMOVED: dict[object, str] = {
     "no_event_time": "the event time of all of them is null",
     "before_1970": "all event times are before 1970",
@@ -72,9 +76,7 @@ def _watermark_unmoved(args: Args) -> str:
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "topic_missing": "Waiting for topic {topic}, which does not exist yet; {near}",
     "topic_gone": lambda args: (
-        "Topic {topic} was deleted"
-        + (f" with {f.counted(unread, 'unread record')}" if (unread := _number(args, "unread")) else "")
-        + "; waiting for it to be recreated"
+        f"Topic {{topic}} was deleted{_if(args, 'unread', _UNREAD)}; waiting for it to be recreated"
     ),
     "topic_recreated": lambda args: (
         "Topic {topic} was deleted and recreated; reading it from its "
@@ -83,7 +85,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "partition_added": "Topic {topic} has a new partition {partition}",
     "cluster_silent": "{why}; retrying",
     "cluster_answers": lambda args: f"The Kafka cluster answers again{_if(args, 'silent_ms', ' after {silent_ms!d}')}",
-    "records_expired": "Retention deleted {records} records of partition {partition} of {topic} before they were read",
+    "records_expired": "Retention deleted {records:record} of partition {partition} of {topic} before they were read",
     "read_failed": "Reading failed ({why}); retrying",
     "time_not_found": "{why}",
     "max_drift_ignored": (
@@ -93,12 +95,12 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "jvm_silent": lambda args: f"The JVM (process {{pid!s}}) has not answered{_if(args, 'silent_ms', _SILENT)}",
     "start_stuck": lambda args: f"No progress{_if(args, 'silent_ms', _SILENT)} while {{step}}; the log may say why",
     "channels_folded": lambda args: (
-        f"{'≥ ' if args.get('at_least') else ''}{{channels}} channels beyond --max-channels {{limit!s}} share the "
-        "channel {into} ({records} records)"
+        f"The channel {{into}} stands for {'≥ ' if args.get('at_least') else ''}{{channels:channel}} beyond "
+        "--max-channels {limit!s} ({records:record})"
     ),
     "one_batch": _one_batch,
     "snapshot_too_long": (
-        "The snapshot has {channels} channels and {bytes} bytes, more than the {limit} that a viewer reads; "
+        "The snapshot has {channels:channel} and {bytes} bytes, more than the {limit} that a viewer reads; "
         "start with a smaller --max-channels"
     ),
     "alert_failed": "--on-alert {command} failed: {why}",
@@ -136,7 +138,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "no_new_batch": "No new batch: the query is idle or has stopped; a checkpoint does not show which",
     "unreadable": "{why}",
     "broker_silent": "{why}",
-    "no_member": "The group has no member now, and {unread} records are unread",
+    "no_member": "The group has {unread:unread record}, and no member now",
     "channels_sampled": "{tap}: {kept} of {of} channels are shown, a fair sample",
     "nodes_without_tap": "No tap reports the watermark of {columns}; the slowest channel is not known",
     "windows_unknown": lambda args: (
@@ -165,8 +167,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "newer_format": "The checkpoint has format {version!s}, which this wmtop does not know; upgrade wmtop",
     "sibling_failed": lambda args: (
-        "{name}, another query of this application, failed: {why}"
-        + ("; {more} more failed" if _number(args, "more") else "")
+        "{name}, another query of this application, failed: {why}" + _if(args, "more", "; {more} more failed")
     ),
     "driver_only": (
         "The event log (spark.eventLog.enabled=true) or publish(spark) shows more: a driver's web server has no event"
@@ -177,11 +178,11 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "partitions_uncommitted": lambda args: (
         ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
-        + " {records} records, but no commit of the group: whether it reads them is not known"
+        + " {records:record}, but no commit of the group: whether it reads them is not known"
     ),
     "partitions_unseen": lambda args: (
         ("Partition {partition} has" if _number(args, "partitions") == 1 else "{partitions} partitions have")
-        + (" {records} records, but no usable event time so far" if args.get("records") else " no records")
+        + (" {records:record}, but no usable event time so far" if args.get("records") else " no records")
         + (", {unread} unread" if args.get("unread") else "")
         + ": a job without an idle timeout waits for one"
         + ("" if args.get("all") else "; the watermark here does not")

@@ -12,8 +12,8 @@ from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, i
 from ...engine.text.formatting import name
 from ...engine.verdict.blame import fastest_view, holding_channel
 from ...engine.verdict.history import max_event_ms
-from .barrel import PAUSED, Kind, holding_instance, kind_of, rank, valve_inputs
-from .channels import reference_ms
+from .barrel import PAUSED, STATES, Kind, holding_instance, kind_of, rank, valve_inputs
+from .channels import by_name, reference_ms
 from .texts import NO_OPEN_WINDOW
 from .watermark import cause, output_words, window
 
@@ -93,9 +93,10 @@ def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> li
     fastest = fastest_view(snapshot)
     fastest_ms = None if fastest is None else fastest.watermark_ms
     gain_ms = _gain_ms(snapshot, held if snapshot.instances is None else held_here)
+    kinds = {row.view.channel: row.kind for row in by_name(snapshot, None)}
 
     def kind(view: ChannelView | InstanceView) -> Kind:
-        return kind_of(view.channel, view.state, held if isinstance(view, ChannelView) else held_here)
+        return kinds[view.channel] if isinstance(view, ChannelView) else kind_of(view.channel, view.state, held_here)
 
     def listed(views: Sequence[ChannelView | InstanceView], *, inside: bool = False) -> list[Row]:
         return [
@@ -131,8 +132,7 @@ def _state_words(view: ChannelView | InstanceView, kind: Kind, gain_ms: int | No
         return PAUSED
     if isinstance(view, ChannelView) and kind == "idle" and view.quiet_ms is not None:
         return f"idle {f.duration(view.quiet_ms)}, left out"
-    word = CHANNEL_STATES[kind].short if kind in CHANNEL_STATES else kind
-    return f"{word}, left out" if kind in ("idle", "catching_up") else word
+    return f"{STATES[kind]}, left out" if kind in ("idle", "catching_up") else STATES[kind]
 
 
 def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:

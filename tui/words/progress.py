@@ -205,7 +205,7 @@ def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
     columns = each(cells, lambda point: point.state_rows, lambda values: values[-1])
     if rows is None:
         columns = each(cells, lambda point: point.open_windows, lambda values: values[-1])
-    reported = [f"{f.count(rows)} rows"] if rows is not None else []
+    reported = [f.counted(rows, "row")] if rows is not None else []
     size = snapshot.spark.state_bytes
     reported += [f.counted(windows, "window")] if windows is not None and size is None else []
     reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
@@ -266,7 +266,7 @@ def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells)
     backlog = backlog_chart(snapshot, cells)
     if backlog.note is not None:  # no broker is queried: a lower bound from the sources
         pending = sum(task.pending or 0 for task in job.vertices)
-        note = f"≥ {f.count(pending)} records pending in the sources" if pending else NO_BACKLOG
+        note = f"≥ {f.counted(pending, 'record')} pending in the sources" if pending else NO_BACKLOG
         backlog = Chart("backlog", "", note=note)
     return [
         chart_of("records read", None if read is None else _rate(read), read_by, _rate),

@@ -233,7 +233,7 @@ def _channels(snapshot: Snapshot) -> str:
     ]
     heads = ("channel", "state", kind_words(snapshot).time_name, "no data for", "records", "late", "backlog")
     left = len(behind) - len(rows)
-    more = f"{left:,} more channels are in {SNAPSHOT}." if left > 0 else ""
+    more = f"{SNAPSHOT} has {f.counted(left, 'more channel')}." if left > 0 else ""
     return _table("Channels, most behind first", heads, rows, more)
 
 

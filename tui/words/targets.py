@@ -249,11 +249,10 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
         parts.append(part((" by the slowest channel: no watermark, ", "dim"), (f.label(barrel.holder, 24), "holder")))
         parts.append(part(("has no records", "text"), gap=" "))
     else:
-        time = f.clock(barrel.watermark_ms, zone, level_ms)
         apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
         lower: list[Span] = [(" by the slowest channel it would be ", "dim"), (f"{f.duration(apart)} lower", "strong")]
-        parts.append(part(*lower, (": ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
-        parts.append(part((time, "held"), rank=3, gap=", "))
+        parts.append(part(*lower, (": ", "dim"), (f.label(barrel.holder, 24), "holder")))
+        parts.append(part((f.clock(barrel.watermark_ms, zone, level_ms), "held"), rank=3, gap=", "))
     behind = f"{f.counted(len(barrel.below), 'channel')} behind Spark's watermark"
     below: Span = (behind, "bad") if barrel.below else ("no channel behind Spark's watermark", "good")
     return [*parts, part(below, rank=1, gap=" · ")]

@@ -73,7 +73,7 @@ class Rate(Source):
         }
 
     def describe(self) -> SourceView:
-        description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
+        description = f"{self._channels} synthetic channel{'s' * (self._channels != 1)}, {self._rate:g} rows/s"
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
     def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
@@ -297,6 +297,28 @@ def test_the_report_of_a_query_that_has_stopped_meanwhile_is_not_lost(job: "Job"
     assert run.plan is None
     assert run.progress is not None
     assert (run.progress.batch, run.dropped_at_least) == (0, 0)
+
+
+def test_the_end_of_a_query_with_which_its_script_ends_is_waited_for(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event comes from the JVM while Python ends already; without it, the job would have been killed or failed."""
+    from wmtop.engine.targets import job as jobs
+
+    monkeypatch.setattr(jobs, "LAST_WORD_S", 60.0)
+    job = jobs.Job(run_dir, "my job", "local-1")
+    job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
+    wait_until(lambda: (report := JobReports().poll("id")) and report.run)
+    ending = threading.Thread(target=job.end)
+    ending.start()
+    waiting = cast("list[object]", getattr(job._state, "_waiters"))  # noqa: B009 - of CPython's Condition
+    wait_until(lambda: len(waiting) > 1 or not job._thread.is_alive())  # it waits, or has ended without it
+    job.take(QueryTerminated("id", "run", None))
+    ending.join()
+    report = JobReports().poll("id")
+    assert report is not None
+    assert report.run is not None
+    assert report.run.ended
 
 
 def path_of(name: str) -> Path:

@@ -179,7 +179,8 @@ def test_an_idle_query_that_has_left_records_unread_is_not_said_to_have_nothing_
     assert LAST.progress is not None
     for latest, words in (
         (10, ": it has nothing to read"),
-        (16, ", but 6 records are unread (new, or minOffsetsPerTrigger)"),
+        (11, ", with 1 unread record (new, or minOffsetsPerTrigger)"),
+        (16, ", with 6 unread records (new, or minOffsetsPerTrigger)"),
     ):
         source = SourceProgress("KafkaV2", end='{"orders":{"0":10}}', latest=f'{{"orders":{{"0":{latest}}}}}')
         progress = replace(LAST.progress, sources=(source,))

@@ -3,12 +3,15 @@
 from datetime import UTC
 
 from wmtop.engine.snapshot import Holder, Level, Snapshot, SourcePosition, SparkProgress, WatermarkNode
+from wmtop.tui.words.barrel import STATES
+from wmtop.tui.words.channels import by_name
 from wmtop.tui.words.operators import Stage, rows
 from wmtop.tui.words.presenter import presenter_of
 
 from tests.snapshots import replace
 
 from .. import canned
+from ..attached import tapped
 from ..canned import LEVEL, MINUTE, NOW, SETTINGS, attached, channel, instances, live
 
 
@@ -51,6 +54,12 @@ def test_sparks_one_clock_has_no_valve() -> None:
     by_name = chain(live(settings=replace(SETTINGS, strategy="spark"), level=Level(LEVEL)))
     assert "valve" not in by_name
     assert by_name["one clock"].why == "it follows the fastest channel"
+
+
+def test_a_channel_has_the_same_state_as_on_the_main_screen_also_under_one_clock() -> None:
+    shown = {row.view.channel: STATES[row.kind] for row in by_name(tapped(), None)}
+    assert {row.key: row.words for row in rows(tapped(), frozenset())} == shown
+    assert "lagging" in shown.values()
 
 
 def test_the_end_and_the_beginning_are_words() -> None:

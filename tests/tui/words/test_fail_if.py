@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Totals, Verdict, VerdictName
-from wmtop.tui.words.check import FACTS, AtLeast, CheckInput, Fact, Value, evaluate, facts_of, parse_fail_if
+from wmtop.tui.words.check import FACTS, AtLeast, CheckInput, Fact, Value, evaluate, facts_of, parse_fail_if, reason_of
 
 from ...doctor.patients import SECOND, before, channel, healthy
+from .. import attached
 
 VIEWS = [channel("a", backlog=None), channel("a1", 20 * SECOND, backlog=None), channel("b", state="idle", backlog=None)]
 SNAPSHOT = healthy(VIEWS, totals=Totals(records=200_000, late=4_000))
@@ -128,7 +129,8 @@ def test_what_is_true_is_named_with_its_numbers_and_what_is_not_known_by_its_nam
         ("idle > 5%", "%"),
         ("idle > many", "'many'"),
         ("late_share > much", "'much'"),
-        ("late_share > 2", "100 %"),
+        ("late_share > 1", "1 stands for 100 %"),
+        ("late_share > 2", "2 stands for 200 %"),
         ("late_share > 101%", "100 %"),
         ("state > live", "=="),
         ("state == lively", "'lively'"),
@@ -182,3 +184,12 @@ def test_a_number_that_nothing_is_ever_above_is_refused(number: str) -> None:
     for fact in ("backlog", "late_share", "age", "speed"):
         with pytest.raises(ValueError, match=fact):
             parse_fail_if(f"{fact} > {number}")
+
+
+def test_under_one_clock_the_watermark_is_never_behind_the_fastest_channel_which_is_no_all_clear() -> None:
+    """It follows the fastest one: 0s would be true however far the others are behind."""
+    spark = attached.tapped()
+    judged = CheckInput(spark, [], "moving", [])
+    assert spark.level.behind_fastest_ms == 0
+    assert evaluate(parse_fail_if("behind_fastest > 10m"), judged).met is None
+    assert "behind the fastest channel" not in reason_of(judged)

@@ -160,3 +160,4 @@ def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_a
     """`WATERMARK 14:05 by the slowest channel old` would say that it is that channel's."""
     first = presenter_of(tapped()).holder(None)[0]
     assert re.match(r" by the slowest channel it would be \S+ lower: shop-5", "".join(text for text, _ in first.spans))
+    assert first.gap.isspace()
