@@ -240,7 +240,7 @@ def _state(facts: FlinkFacts, now_ms: int) -> EngineState:
     if state != "live":
         return state
     if facts.sample is None:
-        return "starting"
+        return "stale" if facts.restarts else "starting"
     if facts.clock_ms(now_ms) - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
         return "stale"
     return "live" if facts.sample.whole else "partial"
@@ -253,7 +253,8 @@ def _error(facts: FlinkFacts) -> str | None:
         return facts.trouble
     if facts.interval_ms == 0 and facts.runs:
         return NO_METRICS
-    return facts.failure if facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") else None
+    is_down = facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") or (facts.runs and facts.sample is None)
+    return facts.failure if is_down else None
 
 
 def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> Level:

@@ -45,6 +45,8 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The greatest one in all samples so much older that no value of the newest is as old."""
     least_sent: int | None
     """The lowest watermark, not below its own, that an input sends; None: all dumps of its inputs are older."""
+    reads_on: bool
+    """It had Flink's last watermark in the older sample, and has received records since."""
     apart_ms: int
     """The time between the samples; 0: there is only one."""
     is_new: bool
@@ -106,6 +108,11 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
         now, before = ([(split.offset, split.watermark) for split in task.splits] for task in tasks)
         is_busy = bool(now) and min(task.busy or 0 for task in tasks) >= MIN_BUSY
         return now == before and (is_busy or any(offset is not None for offset, _ in now))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has sent Flink's last watermark, and no records since: it does not run, or none came (F19)."""
+        return self.sent == MAX and not (self.operator.reads_on and self.now.busy is not None)
 
     @property
     def was_idle(self) -> bool:
@@ -194,10 +201,12 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     has_shares = len(operator.subtasks) > 1 and any(edge.forward for edge in operator.vertex.inputs)
     reads_one = any(source_vertex(now, vertex, shared=True).vertex.id == top for vertex, _ in upstream.ends)
     sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
+    older = before.get(operator.vertex.id)
     known = OperatorEvidence(
         id=operator.vertex.id,
         watermark=watermark,
-        watermark_before=watermark_of(before.get(operator.vertex.id)),
+        watermark_before=(watermark_before := watermark_of(older)),
+        reads_on=watermark_before == MAX and older is not None and (operator.rates.read or 0) > (older.rates.read or 0),
         reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=facts.samples[-1].at_ms - facts.samples[0].at_ms,

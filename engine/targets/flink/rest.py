@@ -8,7 +8,7 @@ settled, reads all vertices, and reads the time again; if it has changed, the du
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -17,12 +17,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...system.rest import Rest, RestError, RestSecurity, Service
+from .facts import DUMP_MS
 from .samples import (
     Checkpoint,
     Edge,
     Graph,
     JobSample,
     ListedJob,
+    Subtask,
     Vertex,
     VertexSample,
     rate_names,
@@ -120,6 +122,8 @@ LONG_LIST = 5_000
 """Number of names (at a parallelism of about 30) from which a list is long: 60 bytes a name."""
 DEFAULT_INTERVAL_MS = 10_000
 _MAX_TRIES = 3
+_HAS_METRICS = (None, "FINISHED")
+"""States of subtasks whose metrics are read; None: it runs."""
 _UNITS = {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ROWS = re.compile(r"(?:HOP|CUMULATE)\(win_start=.{0,1000}?size=\[([^]]+)\], (?:slide|step)=\[([^]]+)\]")
 """In a description: windows of SQL of which each is a row of its own, with their size and their distance."""
@@ -287,11 +291,12 @@ class Collector:
             if stamp is None or (graph.job.id, stamp) == self._taken:
                 return None
             self._sleep(min(SETTLED_S, interval_ms / 2_000))
-            vertices, whole = self._read(graph)
+            vertices, whole = self._read(graph, stamp)
             # If dumps follow each other faster than they are read, the older date is the true one.
             if self._stamp(graph) == stamp or attempt + 1 == _MAX_TRIES:
                 self._taken = (graph.job.id, stamp)
-                return JobSample(stamp, vertices, whole) if any(vertex.subtasks for vertex in vertices) else None
+                has_any = any(task != Subtask(task.index) for vertex in vertices for task in vertex.subtasks)
+                return JobSample(stamp, vertices, whole) if has_any else None
         return None
 
     def forget(self) -> None:
@@ -305,27 +310,31 @@ class Collector:
             return None
         return self._rest.get(f"/jobs/{graph.job.id}/vertices/{running}/backpressure", BackPressure).taken
 
-    def _read(self, graph: Graph) -> tuple[tuple[VertexSample, ...], bool]:
+    def _read(self, graph: Graph, stamp: int) -> tuple[tuple[VertexSample, ...], bool]:
         vertices: list[VertexSample] = []
         all_whole = True
         for vertex in graph.vertices:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
             listing = self._listing(vertex, f"{path}/metrics")
-            values = self._rest.metrics(f"{path}/metrics", listing.ids)
-            sample, whole = sample_of(vertex, listing.ids, values, self._ended(vertex, path))
-            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
+            values, over = self._rest.metrics(f"{path}/metrics", listing.ids), self._over(vertex, path, stamp)
+            values = {id: value for id, value in values.items() if over.get(int(id.partition(".")[0])) in _HAS_METRICS}
+            sample, whole = sample_of(vertex, listing.ids, values, [task for task in over if over[task] == "FINISHED"])
+            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names]) if values else {}
             vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
             if not whole:
                 del self._listings[vertex.id]  # a split has ended, or the task was restarted
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
         return tuple(vertices), all_whole
 
-    def _ended(self, vertex: Vertex, path: str) -> Collection[int]:
-        """Its subtasks that have ended: the JobManager keeps their last metrics until the whole task has."""
-        if vertex.status == "FINISHED":
-            return range(vertex.parallelism)
-        tasks = self._rest.get(path, VertexAnswer).subtasks if vertex.tasks.get("FINISHED") else []
-        return [task.subtask for task in tasks if task.status == "FINISHED"]
+    def _over(self, vertex: Vertex, path: str, stamp: int) -> dict[int, str]:
+        """The states of its subtasks that do not run: of these the JobManager keeps the last metrics, those of the
+        attempt before until a dump was requested when the present one had been deployed.
+        """
+        if vertex.status == "FINISHED" or stamp < vertex.started_ms + DUMP_MS:
+            return dict.fromkeys(range(vertex.parallelism), vertex.status)
+        runs = not any(count for state, count in vertex.tasks.items() if state != "RUNNING")
+        tasks = [] if runs else self._rest.get(path, VertexAnswer).subtasks
+        return {task.subtask: task.status for task in tasks if task.status != "RUNNING"}
 
     def _listing(self, vertex: Vertex, path: str) -> _Listing:
         now = time.monotonic()

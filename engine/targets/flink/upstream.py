@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
-from .facts import FlinkFacts, is_named
+from .facts import DUMP_MS, FlinkFacts, is_named
 from .samples import JobSample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
 Vertices = dict[str, VertexSample]
@@ -119,12 +119,13 @@ def _sends_its_input(subtask: Subtask, before: Subtask | None, delay_ms: int) ->
     sent, received = _later(subtask.output, -delay_ms), subtask.received
     if sent == received or sent is None or received is None:
         return True
-    sent_before = None if before is None else _later(before.output, -delay_ms)
-    received_before = None if before is None else before.received
-    if received_before is None or sent_before is None or MIN in (sent, sent_before):
-        return False
     # A dump is not taken at one moment: a watermark may pass between the two values of a sample. So what was received
     # in the older sample is sent by now, and what was sent was received.
+    if before is None:
+        return abs(received - sent) <= DUMP_MS
+    sent_before, received_before = _later(before.output, -delay_ms), before.received
+    if received_before is None or sent_before is None or MIN in (sent, sent_before):
+        return False
     return received_before <= sent and sent_before <= received
 
 

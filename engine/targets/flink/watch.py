@@ -191,8 +191,9 @@ class FlinkWatch(Target[FlinkFacts]):
             facts = self.poll()
             attribution, older, now = attribution_of(facts, _now_ms()), facts.older_sample, facts.sample
             can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
-            is_sure = attribution is None or attribution.is_sure or can_compare
-            if is_sure or facts.trouble is not None or time.monotonic() > until_s:
+            is_sure = now is not None and (attribution is None or attribution.is_sure or can_compare)
+            is_over = facts.trouble is not None or not facts.runs or time.monotonic() > until_s
+            if is_sure or is_over:
                 return facts
             time.sleep(self.every_s)
 
