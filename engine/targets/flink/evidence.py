@@ -110,11 +110,6 @@ class SubtaskEvidence(Struct, frozen=True, kw_only=True, gc=False):
         return now == before and (is_busy or any(offset is not None for offset, _ in now))
 
     @property
-    def has_ended(self) -> bool:
-        """Whether it has sent Flink's last watermark, and no records since: it does not run, or none came (F19)."""
-        return self.sent == MAX and not (self.operator.reads_on and self.now.busy is not None)
-
-    @property
     def was_idle(self) -> bool:
         """Whether a split of it has ever been idle: its source has an idle timeout."""
         return any(split.idle_ms for split in self.source.splits)
@@ -284,8 +279,9 @@ def _inputs(
             waits_for_alignment=reads_nothing and (at_source.drift_ms or 0) > 0,
         )
         hides_splits = is_late or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
-        splits = () if hides_splits else _splits(known, facts)
-        yield InputEvidence(known, splits or (_itself(known),))
+        old = {split.id: split for split in (() if at_source_before is None else at_source_before.splits)}
+        splits = (_split(split, old.get(split.id), known, facts) for split in at_source.splits if not hides_splits)
+        yield InputEvidence(known, tuple(splits) or (_itself(known),))
 
 
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
@@ -297,12 +293,6 @@ def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     return ChannelEvidence(
         subtask=subtask, is_split=False, now=now, before=before, is_paused=is_paused, quiet_ms=quiet_ms
     )
-
-
-def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidence, ...]:
-    splits_before = () if subtask.source_before is None else subtask.source_before.splits
-    earlier = {split.id: split for split in splits_before}
-    return tuple(_split(split, earlier.get(split.id), subtask, facts) for split in subtask.source.splits)
 
 
 def _split(

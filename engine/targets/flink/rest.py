@@ -24,7 +24,6 @@ from .samples import (
     Graph,
     JobSample,
     ListedJob,
-    Subtask,
     Vertex,
     VertexSample,
     rate_names,
@@ -122,8 +121,6 @@ LONG_LIST = 5_000
 """Number of names (at a parallelism of about 30) from which a list is long: 60 bytes a name."""
 DEFAULT_INTERVAL_MS = 10_000
 _MAX_TRIES = 3
-_HAS_METRICS = (None, "FINISHED")
-"""States of subtasks whose metrics are read; None: it runs."""
 _UNITS = {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ROWS = re.compile(r"(?:HOP|CUMULATE)\(win_start=.{0,1000}?size=\[([^]]+)\], (?:slide|step)=\[([^]]+)\]")
 """In a description: windows of SQL of which each is a row of its own, with their size and their distance."""
@@ -295,8 +292,7 @@ class Collector:
             # If dumps follow each other faster than they are read, the older date is the true one.
             if self._stamp(graph) == stamp or attempt + 1 == _MAX_TRIES:
                 self._taken = (graph.job.id, stamp)
-                has_any = any(task != Subtask(task.index) for vertex in vertices for task in vertex.subtasks)
-                return JobSample(stamp, vertices, whole) if has_any else None
+                return JobSample(stamp, vertices, whole)
         return None
 
     def forget(self) -> None:
@@ -304,8 +300,8 @@ class Collector:
         self._listings.clear()
 
     def _stamp(self, graph: Graph) -> int | None:
-        """When the present dump was requested (JobManager's clock, epoch ms); an ended task does not say."""
-        running = next((vertex.id for vertex in graph.vertices if vertex.status != "FINISHED"), None)
+        """When the present dump was requested (JobManager's clock, epoch ms); only a task that runs says so."""
+        running = next((vertex.id for vertex in graph.vertices if vertex.status == "RUNNING"), None)
         if running is None:
             return None
         return self._rest.get(f"/jobs/{graph.job.id}/vertices/{running}/backpressure", BackPressure).taken
@@ -316,10 +312,9 @@ class Collector:
         for vertex in graph.vertices:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
             listing = self._listing(vertex, f"{path}/metrics")
-            values, over = self._rest.metrics(f"{path}/metrics", listing.ids), self._over(vertex, path, stamp)
-            values = {id: value for id, value in values.items() if over.get(int(id.partition(".")[0])) in _HAS_METRICS}
-            sample, whole = sample_of(vertex, listing.ids, values, [task for task in over if over[task] == "FINISHED"])
-            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names]) if values else {}
+            values = self._rest.metrics(f"{path}/metrics", listing.ids)
+            sample, whole = sample_of(vertex, listing.ids, values, self._over(vertex, path, stamp))
+            sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
             vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
             if not whole:
                 del self._listings[vertex.id]  # a split has ended, or the task was restarted
@@ -332,8 +327,7 @@ class Collector:
         """
         if vertex.status == "FINISHED" or stamp < vertex.started_ms + DUMP_MS:
             return dict.fromkeys(range(vertex.parallelism), vertex.status)
-        runs = not any(count for state, count in vertex.tasks.items() if state != "RUNNING")
-        tasks = [] if runs else self._rest.get(path, VertexAnswer).subtasks
+        tasks = [] if vertex.tasks.get("RUNNING") == vertex.parallelism else self._rest.get(path, VertexAnswer).subtasks
         return {task.subtask: task.status for task in tasks if task.status != "RUNNING"}
 
     def _listing(self, vertex: Vertex, path: str) -> _Listing:

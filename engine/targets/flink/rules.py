@@ -153,8 +153,8 @@ def _is_a_little_below(case: SubtaskCase) -> bool:
 
 
 SUBTASK_RULES: Sequence[Rule[SubtaskCase, Participation]] = (
-    Rule("end of the stream", lambda s: s.subtask.has_ended, "finished",
-         "It has sent Flink's last watermark, and no records since: it sends it, or is FINISHED (F9, F19)."),
+    Rule("end of the stream", lambda s: s.subtask.sent == MAX, "finished",
+         "It has sent Flink's last watermark: it sends it, or is FINISHED (F9)."),
     Rule("missing in the dump", lambda s: s.subtask.sent is None, "active",
          "What is not reported is not left out: it may be the lowest."),
     Rule("alone in its subtask", lambda s: s.subtask.operator.reads == "one", "active",
@@ -347,7 +347,7 @@ class Minimum(Struct, frozen=True):
     @property
     def needs_another_sample(self) -> bool:
         """Whether another sample may tell what is not known of the operator or of the suspect."""
-        if self.operator.watermark == MAX:  # its records may not have ended
+        if self.operator.watermark in (None, MAX):  # its records may not have ended (F19)
             return not self.operator.can_compare
         return _is_behind_all(self) or _may_be_kept_back(self) or _may_have_turned_idle(self)
 
@@ -423,7 +423,7 @@ def _may_be_another(minimum: Minimum) -> bool:
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("end of the stream", lambda m: m.operator.watermark == MAX, "no channel",
-         "The operator has Flink's last watermark (F9)."),
+         "The operator has Flink's last watermark (F9, F19)."),
     Rule("operator missing in the dump", lambda m: m.operator.watermark is None, "no channel",
          "The operator's watermark is not known, as before its tasks run (F20)."),
     Rule("no input takes part", lambda m: m.lowest is None, "no channel",

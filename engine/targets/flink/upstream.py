@@ -70,8 +70,9 @@ def upstream_of(facts: FlinkFacts) -> Upstream | None:
     ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
     if not ways or any(task.head is not None for task in operator.subtasks):  # its chain sends what it receives
         for vertices in (now, before):
-            if operator.vertex.id in vertices:
-                vertices[operator.vertex.id] = _before_the_windows(vertices[operator.vertex.id])
+            if (own := vertices.get(operator.vertex.id)) is not None:  # with what its windows receive as its output
+                received = tuple(replace(task, output=task.input, branches=()) for task in own.subtasks)
+                vertices[operator.vertex.id] = replace(own, subtasks=received)
         ways = [(operator.vertex.id, 0)]
     ends: dict[str, tuple[VertexSample, int]] = {}
     passing: dict[str, tuple[VertexSample, int]] = {}
@@ -220,11 +221,6 @@ def _branch(above: VertexSample, reader: VertexSample) -> int | None:
         return (lowest[place] == MIN) != (watermark == MIN), abs(lowest[place] - watermark)
 
     return min(range(len(lowest)), key=distance)
-
-
-def _before_the_windows(vertex: VertexSample) -> VertexSample:
-    """A task with what its windows receive as its output."""
-    return replace(vertex, subtasks=tuple(replace(task, output=task.input, branches=()) for task in vertex.subtasks))
 
 
 def _sending(vertex: VertexSample, branch: int) -> VertexSample:

@@ -356,7 +356,7 @@ def test_a_subtask_that_has_ended_while_others_run_is_at_the_end() -> None:
     """Flink 2.3.0, a bounded source: the JobManager keeps its last metrics, or has none, and the vertex is RUNNING."""
     vertex = Vertex("s", "Source: in", 3, "RUNNING")
     values = {f"{index}.Source__in.currentOutputWatermark": "7" for index in (0, 2)}
-    found, whole = sample_of(vertex, list(values), values, [0, 1])
+    found, whole = sample_of(vertex, list(values), values, dict.fromkeys((0, 1), "FINISHED"))
     assert ([task.output for task in found.subtasks], whole) == ([MAX, MAX, 7], True)
     found, whole = sample_of(vertex, list(values), values)
     assert ([task.output for task in found.subtasks], whole) == ([7, None, 7], False)
@@ -396,16 +396,18 @@ def test_what_is_kept_of_tasks_that_do_not_run_is_not_their_watermark() -> None:
             return encode({**answers, "/jobs/j/vertices/v": {"subtasks": tasks}}[path.partition("?")[0]])
 
     def outputs(started_ms: int) -> list[int | None] | None:
-        vertex = Vertex("v", "In", 2, "RUNNING", tasks=dict(Counter(states)), started_ms=started_ms)
+        status = "CREATED" if "SCHEDULED" in states else "RUNNING"
+        vertex = Vertex("v", "In", 2, status, tasks=dict(Counter(states)), started_ms=started_ms)
         graph = Graph(ListedJob("j", "orders", "RUNNING", 0), 0, (vertex,))
         found = Collector(Frozen("http://jobmanager:8081", RestSecurity()), lambda _: None).sample(graph, 1_000)
-        assert found is None or found.whole == (states == ["RUNNING", "RUNNING"])
-        return None if found is None else [task.output for task in found.vertices[0].subtasks]
+        sent = None if found is None else [task.output for task in found.vertices[0].subtasks]
+        assert found is None or found.whole == (sent == [7, 7])
+        return sent
 
     for states, started_ms, seen in (
         (["SCHEDULED", "SCHEDULED"], 40_000, None),
-        (["INITIALIZING", "RUNNING"], 40_000, [None, 7]),
-        (["RUNNING", "RUNNING"], 49_500, None),  # the dump was requested while they were deployed
+        (["CANCELING", "RUNNING"], 40_000, [None, 7]),
+        (["RUNNING", "RUNNING"], 49_500, [None, None]),  # the dump was requested while they were deployed
         (["RUNNING", "RUNNING"], 40_000, [7, 7]),
     ):
         assert outputs(started_ms) == seen, states
