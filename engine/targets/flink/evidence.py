@@ -196,12 +196,11 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     has_shares = len(operator.subtasks) > 1 and any(edge.forward for edge in operator.vertex.inputs)
     reads_one = any(source_vertex(now, vertex, shared=True).vertex.id == top for vertex, _ in upstream.ends)
     sent = (delayed(task, delay_ms, 0).output for vertex, delay_ms in upstream.ends for task in vertex.subtasks)
-    older = before.get(operator.vertex.id)
     known = OperatorEvidence(
         id=operator.vertex.id,
         watermark=watermark,
-        watermark_before=(watermark_before := watermark_of(older)),
-        reads_on=watermark_before == MAX and older is not None and (operator.rates.read or 0) > (older.rates.read or 0),
+        watermark_before=(watermark_before := watermark_of(before.get(operator.vertex.id))),
+        reads_on=watermark_before == MAX and (operator.rates.read or 0) > (before[operator.vertex.id].rates.read or 0),
         reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=facts.samples[-1].at_ms - facts.samples[0].at_ms,
