@@ -327,11 +327,12 @@ def job_not_running(facts: DiagnosisInput) -> Finding | None:
     elif job.state == "UNKNOWN":
         title, impact, fix = JOB_GONE, "No results from it", _SUBMIT_JOB
         cause = f"The job was removed, or the JobManager was restarted without it. {OLD}"
-    elif job.state != "RUNNING":
-        title, impact, fix = f"The job is {job.state}", "No results: the watermark is frozen", CHECK_JOB
-        cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
-    elif error is not None:
+    elif job.interval_ms == 0 and error is not None:
         title, cause, fix = "The JobManager fetches no metrics", error, _FETCH_METRICS
+    elif job.state != "RUNNING" or error is not None:
+        title = "The job is RUNNING, its tasks are not" if job.state == "RUNNING" else f"The job is {job.state}"
+        impact, fix = "No results: the watermark is frozen", CHECK_JOB
+        cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
     else:
         title, fix = "The metrics are old", _CHECK_TASK_MANAGERS
         cause = f"The JobManager has had no newer metrics from its task managers. {OLD}"

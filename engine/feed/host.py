@@ -114,6 +114,7 @@ class Host:
         self._publisher.publish(_as_stopping(snapshot) if last and snapshot.state == "live" else snapshot)
         if snapshot.state != "starting":
             self._record(snapshot)
+        if snapshot.state != "starting" or last:
             self._on_snapshot(snapshot, last)
 
     def fail(self, error: Exception) -> None:

@@ -63,3 +63,13 @@ def test_the_last_snapshot_of_an_engine_that_stops_is_not_a_moving_one(host: Hos
     last = seen("stale")
     assert (last.batch, last.verdict.verdict) == (7, "unknown")
     assert [note.code for note in last.notes] == ["engine_stopping"]
+
+
+def test_a_single_look_at_a_target_that_is_still_starting_is_printed(
+    run_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[tuple[str, bool]] = []
+    with host_alone(monkeypatch, lambda snapshot, last: printed.append((snapshot.state, last))) as host:
+        for last in (False, True):
+            host.publish(Snapshot(name="flights", state="starting", settings=Settings()), last=last)
+    assert printed == [("starting", True)]

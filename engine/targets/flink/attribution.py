@@ -42,7 +42,7 @@ class Attribution(Struct, frozen=True):
     watermark_ms: int | None
     ended: bool
     is_ahead_of_the_end: bool
-    """It has the last watermark although inputs have not ended: Flink sends it where the others are idle."""
+    """It has the last watermark although inputs have not ended: the others are idle, or it still receives records."""
     subtasks: tuple[InstanceView, ...]
     channels: list[ChannelView]
     """Its splits, and subtasks that show none; `instance` is the place of the subtask."""
@@ -85,7 +85,7 @@ def attribution_of(facts: FlinkFacts, now_ms: int) -> Attribution | None:
     minimum = minimum_of(operator, inputs)
     held_back_by, held_in = _held_back_by(minimum, views)
     is_at_end = operator.watermark == MAX
-    ended = is_at_end and all(input.state == "finished" for input in inputs)
+    ended = is_at_end and not operator.reads_on and all(input.state == "finished" for input in inputs)
     return Attribution(
         operator=operator.id,
         watermark_ms=time_of(operator.watermark),
@@ -226,9 +226,9 @@ def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, show
         return
     if shown is not None and shown.untimed:
         yield Note(now_ms, "windows_untimed", {"operator": shown.name})
-    open_ones = [one.channel for one in attribution.subtasks if one.state != "finished"]
+    open_ones = [one for one in attribution.subtasks if one.state != "finished"] or attribution.subtasks
     if attribution.is_ahead_of_the_end and attribution.is_sure:
-        yield Note(now_ms, "ended_early", {"subtask": open_ones[0], "more": len(open_ones) - 1})
+        yield Note(now_ms, "ended_early", {"subtask": open_ones[0].channel, "more": len(open_ones) - 1})
 
 
 def _state(facts: FlinkFacts, now_ms: int) -> EngineState:
@@ -240,7 +240,7 @@ def _state(facts: FlinkFacts, now_ms: int) -> EngineState:
     if state != "live":
         return state
     if facts.sample is None:
-        return "starting"
+        return "stale" if facts.restarts else "starting"
     if facts.clock_ms(now_ms) - facts.sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
         return "stale"
     return "live" if facts.sample.whole else "partial"
@@ -253,7 +253,8 @@ def _error(facts: FlinkFacts) -> str | None:
         return facts.trouble
     if facts.interval_ms == 0 and facts.runs:
         return NO_METRICS
-    return facts.failure if facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") else None
+    is_down = facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") or (facts.runs and facts.sample is None)
+    return facts.failure if is_down else None
 
 
 def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> Level:

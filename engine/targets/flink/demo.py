@@ -81,10 +81,8 @@ class FlightsWatch(FlinkWatch):
         data, classes = directory / "flights", directory / "classes"
         self._flights.write(data)
         compile_job(java, [jars], [_JOB], classes)
-        start_ms, speed, lateness_ms, idle_after_ms = self._numbers
-        arguments = [self._port, data, start_ms, speed, lateness_ms, idle_after_ms]
         own = [f"-Djava.io.tmpdir={directory}", "-cp", f"{classes}:{jars}/*", "FlightsJob"]
-        command = [java, *JAVA_OPTIONS, *own, *map(str, arguments)]
+        command = [java, *JAVA_OPTIONS, *own, *map(str, (self._port, data, *self._numbers))]
         self._child = Child("Flink", command, directory / "flink.log")
         self._child.wait_for(lambda said: self._is_opened(), _START_S)
 

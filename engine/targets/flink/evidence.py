@@ -45,6 +45,8 @@ class OperatorEvidence(Struct, frozen=True, kw_only=True):
     """The greatest one in all samples so much older that no value of the newest is as old."""
     least_sent: int | None
     """The lowest watermark, not below its own, that an input sends; None: all dumps of its inputs are older."""
+    reads_on: bool
+    """It had Flink's last watermark in the older sample, and has received records since."""
     apart_ms: int
     """The time between the samples; 0: there is only one."""
     is_new: bool
@@ -197,7 +199,8 @@ def evidence_of(facts: FlinkFacts, now_ms: int) -> JobEvidence | None:
     known = OperatorEvidence(
         id=operator.vertex.id,
         watermark=watermark,
-        watermark_before=watermark_of(before.get(operator.vertex.id)),
+        watermark_before=(watermark_before := watermark_of(before.get(operator.vertex.id))),
+        reads_on=watermark_before == MAX and (operator.rates.read or 0) > (before[operator.vertex.id].rates.read or 0),
         reached=_reached(operator.vertex.id, facts.samples),
         least_sent=min((mark for mark in sent if mark is not None and mark >= or_min(watermark)), default=None),
         apart_ms=facts.samples[-1].at_ms - facts.samples[0].at_ms,
@@ -275,8 +278,9 @@ def _inputs(
             waits_for_alignment=reads_nothing and (at_source.drift_ms or 0) > 0,
         )
         hides_splits = is_late or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
-        splits = () if hides_splits else _splits(known, facts)
-        yield InputEvidence(known, splits or (_itself(known),))
+        old = {split.id: split for split in (() if at_source_before is None else at_source_before.splits)}
+        splits = (_split(split, old.get(split.id), known, facts) for split in at_source.splits if not hides_splits)
+        yield InputEvidence(known, tuple(splits) or (_itself(known),))
 
 
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
@@ -288,12 +292,6 @@ def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
     return ChannelEvidence(
         subtask=subtask, is_split=False, now=now, before=before, is_paused=is_paused, quiet_ms=quiet_ms
     )
-
-
-def _splits(subtask: SubtaskEvidence, facts: FlinkFacts) -> tuple[ChannelEvidence, ...]:
-    splits_before = () if subtask.source_before is None else subtask.source_before.splits
-    earlier = {split.id: split for split in splits_before}
-    return tuple(_split(split, earlier.get(split.id), subtask, facts) for split in subtask.source.splits)
 
 
 def _split(

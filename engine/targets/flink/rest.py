@@ -8,7 +8,7 @@ settled, reads all vertices, and reads the time again; if it has changed, the du
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...system.rest import Rest, RestError, RestSecurity, Service
+from .facts import DUMP_MS
 from .samples import (
     Checkpoint,
     Edge,
@@ -287,11 +288,11 @@ class Collector:
             if stamp is None or (graph.job.id, stamp) == self._taken:
                 return None
             self._sleep(min(SETTLED_S, interval_ms / 2_000))
-            vertices, whole = self._read(graph)
+            vertices, whole = self._read(graph, stamp)
             # If dumps follow each other faster than they are read, the older date is the true one.
             if self._stamp(graph) == stamp or attempt + 1 == _MAX_TRIES:
                 self._taken = (graph.job.id, stamp)
-                return JobSample(stamp, vertices, whole) if any(vertex.subtasks for vertex in vertices) else None
+                return JobSample(stamp, vertices, whole)
         return None
 
     def forget(self) -> None:
@@ -299,20 +300,20 @@ class Collector:
         self._listings.clear()
 
     def _stamp(self, graph: Graph) -> int | None:
-        """When the present dump was requested (JobManager's clock, epoch ms); an ended task does not say."""
-        running = next((vertex.id for vertex in graph.vertices if vertex.status != "FINISHED"), None)
+        """When the present dump was requested (JobManager's clock, epoch ms); only a task that runs says so."""
+        running = next((vertex.id for vertex in graph.vertices if vertex.status == "RUNNING"), None)
         if running is None:
             return None
         return self._rest.get(f"/jobs/{graph.job.id}/vertices/{running}/backpressure", BackPressure).taken
 
-    def _read(self, graph: Graph) -> tuple[tuple[VertexSample, ...], bool]:
+    def _read(self, graph: Graph, stamp: int) -> tuple[tuple[VertexSample, ...], bool]:
         vertices: list[VertexSample] = []
         all_whole = True
         for vertex in graph.vertices:
             path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
             listing = self._listing(vertex, f"{path}/metrics")
             values = self._rest.metrics(f"{path}/metrics", listing.ids)
-            sample, whole = sample_of(vertex, listing.ids, values, self._ended(vertex, path))
+            sample, whole = sample_of(vertex, listing.ids, values, self._over(vertex, path, stamp))
             sums = self._rest.sums(path, [name for names in listing.rates.values() for name in names])
             vertices.append(replace(sample, rates=rates_of(listing.rates, sums)))
             if not whole:
@@ -320,12 +321,14 @@ class Collector:
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
         return tuple(vertices), all_whole
 
-    def _ended(self, vertex: Vertex, path: str) -> Collection[int]:
-        """Its subtasks that have ended: the JobManager keeps their last metrics until the whole task has."""
-        if vertex.status == "FINISHED":
-            return range(vertex.parallelism)
-        tasks = self._rest.get(path, VertexAnswer).subtasks if vertex.tasks.get("FINISHED") else []
-        return [task.subtask for task in tasks if task.status == "FINISHED"]
+    def _over(self, vertex: Vertex, path: str, stamp: int) -> dict[int, str]:
+        """The states of its subtasks that do not run: of these the JobManager keeps the last metrics, those of the
+        attempt before until a dump was requested when the present one had been deployed.
+        """
+        if vertex.status == "FINISHED" or stamp < vertex.started_ms + DUMP_MS:
+            return dict.fromkeys(range(vertex.parallelism), vertex.status)
+        tasks = [] if vertex.tasks.get("RUNNING") == vertex.parallelism else self._rest.get(path, VertexAnswer).subtasks
+        return {task.subtask: task.status for task in tasks if task.status != "RUNNING"}
 
     def _listing(self, vertex: Vertex, path: str) -> _Listing:
         now = time.monotonic()

@@ -2,7 +2,7 @@
 
 Two of Flink's rules are behind all of it: an operator's watermark is the minimum of the inputs that take part (Flink's
 `StatusWatermarkValve`), and a subtask's is the minimum of its splits that are not idle (`WatermarkOutputMultiplexer`).
-`docs/attribution.md` shows these tables, and the measured facts (F1 to F18) that they cite.
+`docs/attribution.md` shows these tables, and the measured facts (F1 to F20) that they cite.
 """
 
 from collections.abc import Callable, Sequence
@@ -347,6 +347,8 @@ class Minimum(Struct, frozen=True):
     @property
     def needs_another_sample(self) -> bool:
         """Whether another sample may tell what is not known of the operator or of the suspect."""
+        if self.operator.watermark in (None, MAX):  # its records may not have ended (F19)
+            return not self.operator.can_compare
         return _is_behind_all(self) or _may_be_kept_back(self) or _may_have_turned_idle(self)
 
 
@@ -421,9 +423,9 @@ def _may_be_another(minimum: Minimum) -> bool:
 
 HOLDER_RULES: Sequence[Rule[Minimum, Suspect]] = (
     Rule("end of the stream", lambda m: m.operator.watermark == MAX, "no channel",
-         "The operator has Flink's last watermark (F9)."),
+         "The operator has Flink's last watermark (F9, F19)."),
     Rule("operator missing in the dump", lambda m: m.operator.watermark is None, "no channel",
-         "The operator's watermark is not known."),
+         "The operator's watermark is not known, as before its tasks run (F20)."),
     Rule("no input takes part", lambda m: m.lowest is None, "no channel",
          "All inputs are idle, finished or catching up (F1)."),
     Rule("lowest input may be missing", _lowest_may_be_missing, "no channel",

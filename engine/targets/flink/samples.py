@@ -7,7 +7,7 @@ for a space and for `.` `:` `,`, and cuts operators at 80 characters.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -290,16 +290,17 @@ def _is_end(operator: str, chain: str) -> bool:
 
 
 def sample_of(
-    vertex: Vertex, ids: Sequence[str], values: Mapping[str, str], ended: Collection[int] = ()
+    vertex: Vertex, ids: Sequence[str], values: Mapping[str, str], over: Mapping[int, str] = {}
 ) -> tuple[VertexSample, bool]:
-    """The facts about the vertex from the values, and whether every subtask is present; those that have `ended` have
-    sent Flink's last watermark, whatever the JobManager has kept of them.
+    """The facts about the vertex from the values, and whether every subtask is present; of those that are `over`, whose
+    states these are, the FINISHED have sent Flink's last watermark, and nothing that was kept is true of others.
     """
     by_subtask: dict[int, _Values] = {}
     for id, value in values.items():
-        if metric := _METRIC.fullmatch(id):
+        if (metric := _METRIC.fullmatch(id)) and over.get(int(metric["subtask"]), "FINISHED") == "FINISHED":
             by_subtask.setdefault(int(metric["subtask"]), _Values()).put(metric, value)
     seen = [by_subtask.get(index, _Values()).subtask(index, vertex) for index in range(vertex.parallelism)]
+    ended = {index for index, state in over.items() if state == "FINISHED"}
     subtasks = tuple(Subtask(task.index, MAX, MAX, late=task.late) if task.index in ended else task for task in seen)
     whole = len(values) == len(ids) and all(task.index in by_subtask or task.index in ended for task in seen)
     waits = _HOLDS.search(vertex.name) or COMPACTS in vertex.name or any(task.late for task in subtasks)

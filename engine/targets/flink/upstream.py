@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MAX, MIN, shift
-from .facts import FlinkFacts, is_named
+from .facts import DUMP_MS, FlinkFacts, is_named
 from .samples import JobSample, Subtask, VertexSample, first_operator, is_sink_name, or_min
 
 Vertices = dict[str, VertexSample]
@@ -70,8 +70,9 @@ def upstream_of(facts: FlinkFacts) -> Upstream | None:
     ways = [(edge.vertex, 0) for edge in operator.vertex.inputs]
     if not ways or any(task.head is not None for task in operator.subtasks):  # its chain sends what it receives
         for vertices in (now, before):
-            if operator.vertex.id in vertices:
-                vertices[operator.vertex.id] = _before_the_windows(vertices[operator.vertex.id])
+            if (own := vertices.get(operator.vertex.id)) is not None:  # with what its windows receive as its output
+                received = tuple(replace(task, output=task.input, branches=()) for task in own.subtasks)
+                vertices[operator.vertex.id] = replace(own, subtasks=received)
         ways = [(operator.vertex.id, 0)]
     ends: dict[str, tuple[VertexSample, int]] = {}
     passing: dict[str, tuple[VertexSample, int]] = {}
@@ -119,12 +120,13 @@ def _sends_its_input(subtask: Subtask, before: Subtask | None, delay_ms: int) ->
     sent, received = _later(subtask.output, -delay_ms), subtask.received
     if sent == received or sent is None or received is None:
         return True
-    sent_before = None if before is None else _later(before.output, -delay_ms)
-    received_before = None if before is None else before.received
-    if received_before is None or sent_before is None or MIN in (sent, sent_before):
-        return False
     # A dump is not taken at one moment: a watermark may pass between the two values of a sample. So what was received
     # in the older sample is sent by now, and what was sent was received.
+    if before is None:
+        return abs(received - sent) <= DUMP_MS
+    sent_before, received_before = _later(before.output, -delay_ms), before.received
+    if received_before is None or sent_before is None or MIN in (sent, sent_before):
+        return False
     return received_before <= sent and sent_before <= received
 
 
@@ -219,11 +221,6 @@ def _branch(above: VertexSample, reader: VertexSample) -> int | None:
         return (lowest[place] == MIN) != (watermark == MIN), abs(lowest[place] - watermark)
 
     return min(range(len(lowest)), key=distance)
-
-
-def _before_the_windows(vertex: VertexSample) -> VertexSample:
-    """A task with what its windows receive as its output."""
-    return replace(vertex, subtasks=tuple(replace(task, output=task.input, branches=()) for task in vertex.subtasks))
 
 
 def _sending(vertex: VertexSample, branch: int) -> VertexSample:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -62,13 +63,10 @@ class KafkaJoin:
 
         self._names.clear()
         try:
-            cluster = Cluster(self._config)
-            try:
+            with closing(Cluster(self._config)) as cluster:
                 self.cluster = reported_id(cluster)
                 for name in cluster.topic_names():
                     self._names.setdefault(name.replace(".", "_"), []).append(name)
-            finally:
-                cluster.close()
         except RunError as error:
             raise UsageError(str(error)) from None
 
@@ -191,8 +189,8 @@ class FlinkWatch(Target[FlinkFacts]):
             facts = self.poll()
             attribution, older, now = attribution_of(facts, _now_ms()), facts.older_sample, facts.sample
             can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
-            is_sure = attribution is None or attribution.is_sure or can_compare
-            if is_sure or facts.trouble is not None or time.monotonic() > until_s:
+            is_sure = now is not None and (attribution is None or attribution.is_sure or can_compare)
+            if is_sure or not facts.runs or facts.trouble is not None or time.monotonic() > until_s:
                 return facts
             time.sleep(self.every_s)
 

@@ -31,6 +31,7 @@ JOBS: dict[str, dict[str, object]] = {
     "named": {"sources": "named", "splits": 1, "no-watermarks": 1, "assign": 1},
     "ending": {"sources": "end"},
     "spare": {"sources": "spare", "splits": 1, "parallelism": 2},
+    "poisoned": {"sources": "poison", "splits": 1},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
 """The jobs of the shared Flink, with their options (those of `FilesJob.main`)."""

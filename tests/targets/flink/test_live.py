@@ -268,6 +268,23 @@ def test_the_last_watermark_beside_idle_subtasks_is_not_the_end(flink: Flink) ->
     assert [one.state for one in seen.channels].count("finished") == 1
 
 
+def test_a_record_with_the_last_time_there_is_does_not_end_a_job_that_reads_on(flink: Flink) -> None:
+    """Its window operator has the end of the stream, and drops all that comes."""
+    watching, seconds = Watching(flink.url, "poisoned"), count(1)
+    flink.write("poison-0", 0)
+    watching.see(lambda s: s.level.watermark_ms is not None, "it has read")
+    flink.append("poison-0", str(MAX))
+
+    def reads_on(snapshot) -> bool:
+        flink.write("poison-0", next(seconds))
+        return bool(snapshot.notes) and bool(snapshot.totals.late)
+
+    seen = watching.see(reads_on, "it is named")
+    assert flink.level("poisoned") >= MAX - 1
+    assert (seen.ended, seen.level.watermark_ms, [one.code for one in seen.notes]) == (False, None, ["ended_early"])
+    assert (seen.verdict.verdict, seen.notes[0].args["more"]) == ("unknown", 0)
+
+
 @pytest.mark.matrix
 def test_a_job_with_128_subtasks(start_flink: StartFlink) -> None:
     """Every split is a channel; of the 128 the one that lags holds the windows back, as REST says before and after."""

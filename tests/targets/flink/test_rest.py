@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,8 +21,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from msgspec.json import encode
 from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.rest import RestError, RestSecurity
+from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.rest import (
     LOGIN_VARIABLE,
     TOKEN_VARIABLE,
@@ -35,9 +38,20 @@ from wmtop.engine.targets.flink.rest import (
     join_delay_ms,
     windows_per_record,
 )
-from wmtop.engine.targets.flink.samples import Edge, Graph, ListedJob, Vertex, last_operator, sample_of, wanted
-from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
+from wmtop.engine.targets.flink.samples import (
+    Edge,
+    Graph,
+    JobSample,
+    ListedJob,
+    Vertex,
+    last_operator,
+    sample_of,
+    wanted,
+)
+from wmtop.engine.targets.flink.watch import FlinkWatch, chosen, place_of, refuse_unknown, successor
 from wmtop.engine.watermarks.times import MAX
+
+from .attributed import snapshot
 
 JOBS = b'{"jobs": []}'
 
@@ -342,7 +356,7 @@ def test_a_subtask_that_has_ended_while_others_run_is_at_the_end() -> None:
     """Flink 2.3.0, a bounded source: the JobManager keeps its last metrics, or has none, and the vertex is RUNNING."""
     vertex = Vertex("s", "Source: in", 3, "RUNNING")
     values = {f"{index}.Source__in.currentOutputWatermark": "7" for index in (0, 2)}
-    found, whole = sample_of(vertex, list(values), values, [0, 1])
+    found, whole = sample_of(vertex, list(values), values, dict.fromkeys((0, 1), "FINISHED"))
     assert ([task.output for task in found.subtasks], whole) == ([MAX, MAX, 7], True)
     found, whole = sample_of(vertex, list(values), values)
     assert ([task.output for task in found.subtasks], whole) == ([7, None, 7], False)
@@ -352,7 +366,7 @@ def test_which_subtasks_have_ended_is_asked_where_some_have() -> None:
     vertex = Vertex("v", "Source: in", 2, "RUNNING", tasks={"FINISHED": 1, "RUNNING": 1})
     kept = [{"id": f"{index}.Source__in.currentOutputWatermark", "value": "7"} for index in (0, 1)]
     answers: dict[str, object] = {
-        "/jobs/j/vertices/v/backpressure": {"end-timestamp": 5},
+        "/jobs/j/vertices/v/backpressure": {"end-timestamp": 5_000},
         "/jobs/j/vertices/v": {"subtasks": [{"subtask": 0, "status": "FINISHED"}, {"subtask": 1, "status": "RUNNING"}]},
         "/jobs/j/vertices/v/metrics": kept,
     }
@@ -367,13 +381,65 @@ def test_which_subtasks_have_ended_is_asked_where_some_have() -> None:
     assert ([task.output for task in found.vertices[0].subtasks], found.whole) == ([MAX, 7], True)
 
 
+def test_what_is_kept_of_tasks_that_do_not_run_is_not_their_watermark() -> None:
+    """Flink 2.3.0, a task manager killed: the job is RUNNING while its tasks wait for slots, for minutes if need be."""
+    values = [{"id": f"{index}.In.currentOutputWatermark", "value": "7"} for index in (0, 1)]
+    answers = {
+        "/jobs/j/vertices/v/backpressure": {"end-timestamp": 50_000},
+        "/jobs/j/vertices/v/metrics": values,
+        "/jobs/j/vertices/v/subtasks/metrics": [],
+    }
+
+    class Frozen(FlinkRest):
+        def read(self, path: str, content_type: str = "application/json") -> bytes:
+            tasks = [{"subtask": index, "status": state} for index, state in enumerate(states)]
+            return encode({**answers, "/jobs/j/vertices/v": {"subtasks": tasks}}[path.partition("?")[0]])
+
+    def outputs(started_ms: int) -> list[int | None] | None:
+        status = "CREATED" if "SCHEDULED" in states else "RUNNING"
+        vertex = Vertex("v", "In", 2, status, tasks=dict(Counter(states)), started_ms=started_ms)
+        graph = Graph(ListedJob("j", "orders", "RUNNING", 0), 0, (vertex,))
+        found = Collector(Frozen("http://jobmanager:8081", RestSecurity()), lambda _: None).sample(graph, 1_000)
+        sent = None if found is None else [task.output for task in found.vertices[0].subtasks]
+        assert found is None or found.whole == (sent == [7, 7])
+        return sent
+
+    for states, started_ms, seen in (
+        (["SCHEDULED", "SCHEDULED"], 40_000, None),
+        (["CANCELING", "RUNNING"], 40_000, [None, 7]),
+        (["RUNNING", "RUNNING"], 49_500, [None, None]),  # the dump was requested while they were deployed
+        (["RUNNING", "RUNNING"], 40_000, [7, 7]),
+    ):
+        assert outputs(started_ms) == seen, states
+
+
+def test_a_single_look_waits_for_the_first_sample_of_a_job_that_runs() -> None:
+    graph = Graph(ListedJob("j", "orders", "RUNNING", 0), 0)
+    before = FlinkFacts(graph=graph, answered_ms=0)
+    polls = [before, before, replace(before, samples=(JobSample(1_000, ()),))]
+
+    class Slow(FlinkWatch):
+        every_s = 0.0
+
+        def poll(self) -> FlinkFacts:
+            return polls.pop(0)
+
+    watch = Slow("http://jobmanager:8081", None, None, RestSecurity())
+    assert watch.look().sample is not None
+    restarted = snapshot(replace(before, restarts=1, failure="a task manager was lost"), 0)
+    assert (restarted.state, restarted.error) == ("stale", "a task manager was lost")
+    [finding] = [each for each in diagnose(restarted, []) if each.code == "job-not-running"]
+    assert finding.fixes[0].code == "check-job"
+    assert snapshot(before, 0).state == "starting"
+
+
 def test_a_dump_is_dated_by_a_task_that_still_runs() -> None:
     """Flink 2.3.0: a task that has ended reports no back pressure, so no date; a bounded source may be the first."""
     ended = Vertex("past", "Source: past", 1, "FINISHED", tasks={"FINISHED": 1})
     running = Vertex("now", "Source: now", 1, "RUNNING", tasks={"RUNNING": 1})
     answers: dict[str, object] = {
         "/jobs/j/vertices/past/backpressure": {"status": "deprecated"},
-        "/jobs/j/vertices/now/backpressure": {"end-timestamp": 5},
+        "/jobs/j/vertices/now/backpressure": {"end-timestamp": 5_000},
         "/jobs/j/vertices/past/metrics": [],
         "/jobs/j/vertices/now/metrics": [{"id": "0.Source__now.currentOutputWatermark", "value": "7"}],
         "/jobs/j/vertices/past/subtasks/metrics": [],

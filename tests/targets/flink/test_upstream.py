@@ -90,6 +90,8 @@ def test_a_watermark_that_passes_while_the_dump_is_taken_is_passed_on() -> None:
     for sent in (60, 79, 80, 81):
         assert names(attribution(at(60, 60), at(sent, 80))) == ["s-0", "s-1"], sent
     assert names(attribution(at(40, 60), at(50, 80))) == ["#0", "#1"]  # always 20 to 30 behind what it takes in
+    assert names(attribution(at(4_000, 5_000))) == ["s-0", "s-1"]  # one sample alone: no more than passes in a dump
+    assert names(attribution(at(4_000, 5_001))) == ["#0", "#1"]
 
 
 def test_a_source_that_is_read_on_several_ways_counts_once() -> None:
