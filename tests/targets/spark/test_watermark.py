@@ -90,10 +90,27 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
 def test_which_of_two_nodes_holds(
     inputs: tuple[InputFacts, ...], level: int | None, policy: Any, is_at: tuple[int | None, ...], holds: int | None
 ) -> None:
-    assert views_of(planned(*inputs, policy=policy), level) == [
+    assert views_of(planned(*inputs, policy=policy), level, is_next=True, is_own=True) == [
         WatermarkNode("ts", 30_000, is_at[0], holds=holds == 0),
         WatermarkNode("at", 5_000, is_at[1], holds=holds == 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("level", "policy", "is_next", "is_own", "is_at", "holds"),
+    [
+        (50_000, "min", False, True, (60_000, None), None),  # it was so in the last batch: now it may be higher
+        (50_000, "min", True, False, (60_000, None), 1),  # the run before left it there: at most
+        (80_000, "max", True, False, (60_000, None), None),
+    ],
+)
+def test_a_watermark_that_is_not_the_present_run_s_own_is_no_node_s(
+    level: int, policy: Any, is_next: bool, is_own: bool, is_at: tuple[int | None, ...], holds: int | None
+) -> None:
+    shown = views_of(planned(ORDERS, policy=policy), level, is_next=is_next, is_own=is_own)
+    assert [(node.watermark_ms, node.holds) for node in shown] == [
+        (is_at[0], holds == 0), (is_at[1], holds == 1),
+    ]  # fmt: skip
 
 
 def test_the_barrels_level_needs_every_channel() -> None:
