@@ -62,10 +62,20 @@ def _next_watermark(facts: QueryFacts, nodes: Nodes) -> tuple[int | None, bool]:
         return (facts.begun.watermark_ms if next_ms is None else next_ms), True
     in_force_ms = (facts.running and facts.running.watermark_ms) or (facts.progress and facts.progress.watermark_ms)
     reached = [0 if node.silent else node.spark_ms for node in nodes.nodes]
-    clock_ms = nodes.combined(*reached) if reached else 0
-    if facts.plan is None or None in reached or clock_ms is None:
+    is_known = facts.plan is not None and (nodes.policy is not None or len(reached) < 2)
+    if not is_known or (None in reached and not _stands(facts, nodes)):
         return in_force_ms, False
-    return max(clock_ms, in_force_ms or 0) or None, True
+    clock_ms = nodes.combined(*reached, in_force_ms if None in reached else None)
+    return max(clock_ms or 0, in_force_ms or 0) or None, True
+
+
+def _stands(facts: QueryFacts, nodes: Nodes) -> bool:
+    """Whether it stood for more than a batch with rows, and no clock that is not known had any in the last one."""
+    rows = [source.num_input_rows for source in facts.progress.sources] if facts.progress is not None else []
+    hidden = [node.sources for node in nodes.nodes if node.spark_ms is None and not node.silent]
+    return (facts.run.unmoved or 0) > 1 and not any(
+        not sources or any(rows[at] for at in sources) for sources in hidden
+    )
 
 
 def _level(
