@@ -106,7 +106,7 @@ class Job:
         self._path = directory / f"{name}-{os.getpid()}{SUFFIX}"
         self._held: int | None = None
         self._queries = Queries()
-        self._asked: set[str] = set()
+        self._learned: set[str] = set()
         self._state = threading.Condition()
         self._new = True
         self._ending = False
@@ -127,10 +127,9 @@ class Job:
 
     def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None] | None]) -> None:
         """Fetch a run's plan and its watermark policy (None: not to be had), once; nothing while it is not known."""
-        if run_id in self._asked or not self._queries.knows(run_id):
-            return
-        self._asked.add(run_id)
-        if (found := plan()) is not None:
+        is_new = run_id not in self._learned and self._queries.knows(run_id)
+        if is_new and (found := plan()) is not None:
+            self._learned.add(run_id)
             with self._state:
                 self._queries.set_plan(run_id, *found)
                 self._wake_writer()
@@ -201,40 +200,41 @@ class _Listener(StreamingQueryListener):
         return jvm.PythonStreamingQueryListenerWrapper(self)
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        self._take(lambda: QueryStarted(*_ids(event), event.name(), event.timestamp()))
+        self._take(event, lambda ids: QueryStarted(*ids, event.name(), event.timestamp()))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self._take(lambda: QueryProgress(decode_progress(event.progress().json())))
+        self._take(event.progress(), lambda ids: QueryProgress(decode_progress(event.progress().json())))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        self._take(lambda: QueryIdle(*_ids(event), event.timestamp()))
+        def read(ids: tuple[str, str]) -> QueryEvent:
+            # Unlike the event, the report on the trigger that found nothing to do has the ends of the sources.
+            report = _tried(lambda stream: decode_progress(stream.lastProgress().json()), self._stream(ids))
+            is_its = report is not None and report.is_idle
+            return QueryProgress(report) if is_its else QueryIdle(*ids, event.timestamp())
+
+        self._take(event, read)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        def read() -> QueryTerminated:
-            exception, stream = event.exception(), self._streams.pop(_ids(event)[1], None)
+        def read(ids: tuple[str, str]) -> QueryTerminated:
+            exception, stream = event.exception(), self._streams.pop(ids[1], None)
             error = exception.get() if exception.isDefined() else None
-            return QueryTerminated(*_ids(event), error, stream and _tried(_last_batch, stream))
+            return QueryTerminated(*ids, error, stream and _tried(_last_batch, stream))
 
-        self._take(read)
+        self._take(event, read)
 
-    def _take(self, read: Callable[[], QueryEvent]) -> None:
+    def _take(self, event: Any, read: Callable[[tuple[str, str]], QueryEvent]) -> None:
         try:
-            event = read()
-            if not isinstance(event, QueryProgress):
-                self._job.take(event)
-                return
-            run_id = event.progress.run_id
-            plan = partial(_tried, self._plan, (event.progress.id, run_id))
-            self._job.learn(run_id, plan)  # before the batch, whose lateness needs the delay
-            self._job.take(event)
-            self._job.learn(run_id, plan)
+            ids = _ids(event)
+            plan = partial(_tried, self._plan, ids)
+            self._job.learn(ids[1], plan)  # before the batch, whose lateness needs the delay
+            self._job.take(read(ids))
+            self._job.learn(ids[1], plan)
         except Exception as error:
             _log.debug("wmtop has lost an event: %r", error)
 
     def _plan(self, ids: tuple[str, str]) -> tuple[PlanFacts, str | None]:
         """The facts from a running query's plan, if the JVM gives access to it."""
-        query: Any = self._session.streams.get(ids[0])
-        stream = self._streams[ids[1]] = query._jsq.streamingQuery()
+        stream = self._stream(ids)
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         plan = replace(
             plan,
@@ -244,6 +244,13 @@ class _Listener(StreamingQueryListener):
             slowest_clock=is_slowest_clock(self._session.conf.get(ADVANCEMENT, "")),
         )
         return plan, _tried(_policy, stream) or self._session.conf.get(WATERMARK_POLICY, "min")
+
+    def _stream(self, ids: tuple[str, str]) -> Any:
+        """A running query in the JVM."""
+        if ids[1] not in self._streams:
+            query: Any = self._session.streams.get(ids[0])
+            self._streams[ids[1]] = query._jsq.streamingQuery()
+        return self._streams[ids[1]]
 
     class Java:
         """The attribute that Py4J needs."""

@@ -24,7 +24,7 @@ QUICK = (
     "restart_longer_delay", "failed_query", "failed_in_its_first_batch", "failed_sibling", "rerun_without_data",
     "windows_of_a_join", "totals_update", "rocksdb", "self_join_with_two_delays", "join_restarted_with_another_delay",
     "event_time_inside_json", "restart_with_older_rows", "late_rows_of_one_key",
-    "stateless_watermark",
+    "stateless_watermark", "union_without_state",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
 MATRIX = (

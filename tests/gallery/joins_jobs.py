@@ -111,6 +111,15 @@ def union_of_three(job: Job) -> Truth:
 
 
 @job
+def union_without_state(job: Job) -> Truth:
+    """No batch without data follows, no plan names a checkpoint, and the left input hides the right one: the event log
+    does not show the next watermark. That of its only batch is at 1970.
+    """
+    df = job.late(STEADY[:1], "1 minute", "left").union(job.late(RIGHT[:1], "20 seconds", "right"))
+    return job.run(df) | {"watermark_ms": "any", "open": None, "never_held_by": 1}
+
+
+@job
 def union_of_three_one_empty(job: Job) -> Truth:
     opened = windows([*ALL, *RIGHT_ROWS], 10)
     return job.run(three(job, [])) | {"watermark_ms": None, "open": opened, "pinned": 2, "several_delays": True}

@@ -1,4 +1,5 @@
-"""A foreign job in real-time mode: three queries from Kafka to Kafka, with an event log, also published.
+"""A foreign job in real-time mode: three queries from Kafka to Kafka, with an event log, also published;
+and one in micro-batches that waits for more records than there are.
 
 `python -m tests.gallery.realtime_job DIRECTORY BOOTSTRAP JARS` runs until a line comes on its standard input, then
 prints what Spark told it of each query's batches: one line of JSON.
@@ -30,9 +31,9 @@ def main(directory: Path, bootstrap: str, jars: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     publish(spark)
 
-    def read(topic: str) -> DataFrame:
+    def read(topic: str, **options: str) -> DataFrame:
         stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
-        records = stream.option("subscribe", topic).option("startingOffsets", "earliest").load()
+        records = stream.option("subscribe", topic).option("startingOffsets", "earliest").options(**options).load()
         value = F.col("value").cast("string")
         seconds = F.get_json_object(value, "$.t").cast("double")
         return records.select(F.timestamp_seconds(seconds).alias("ts"), value.alias("text"), "partition")
@@ -58,9 +59,11 @@ def main(directory: Path, bootstrap: str, jars: str) -> None:
         .start()
         for name, frame in frames.items()
     ]
+    held = read("held", minOffsetsPerTrigger="1000", maxTriggerDelay="1h").writeStream.format("noop").queryName("held")
+    held.option("checkpointLocation", str(directory / "held")).start()
     sys.stdin.readline()
     print(json.dumps({str(query.name): [json.loads(p.json) for p in query.recentProgress] for query in queries}))
-    for query in queries:
+    for query in spark.streams.active:
         query.stop()
     spark.stop()
 

@@ -16,6 +16,7 @@ from wmtop.tui import cli
 from tests.snapshots import replace
 
 from .conftest import QUICK, Gallery
+from .job import ms
 from .jobs import JOBS
 
 TAPS = ("checkpoint", "event log")
@@ -123,6 +124,14 @@ def test_a_batch_without_data_follows_where_the_watermark_removes_state(
 ) -> None:
     """Of queries that have read a file in each batch, with or without a last one in which A = B (semantics 10)."""
     assert truth_of(gallery, job)["batches"] == batches
+
+
+def test_the_next_watermark_of_several_inputs_may_not_be_known(gallery: Gallery) -> None:
+    truth_of(gallery, "union_without_state")
+    assert attach(gallery, "union_without_state", "checkpoint").level.watermark_ms == ms(18 - 60)
+    shown = attach(gallery, "union_without_state", "event log")
+    assert (shown.level.watermark_ms, shown.spark.watermark_ms, shown.spark.never_moved) == (None, None, None)
+    assert "watermark-never-moved" not in {finding.code for finding in diagnose(shown, ())}
 
 
 NOTES: dict[str, tuple[NoteCode, tuple[str, ...]]] = {

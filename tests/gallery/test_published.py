@@ -67,6 +67,8 @@ def test_a_published_query_agrees_with_its_job(published: Gallery, job: str) -> 
         assert shown.spark.policy == truth["policy"]
     if "error" in truth:
         assert (shown.state, truth["error"] in (shown.error or "")) == ("failed", True)
+        assert shown.batch == truth["batches"], "the one that it failed in"
+        assert shown.spark.has_watermark, "also of one that has reported none"
     if job in FINE:
         assert not {finding.code for finding in diagnose(shown, [])} & WRONG
 

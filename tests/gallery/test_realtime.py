@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,9 @@ from kafka.admin import KafkaAdminClient
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.feed.run_directory import RUN_DIR_VARIABLE
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot import Snapshot, SourceView
+from wmtop.engine.targets.spark.reports import list_published
+from wmtop.engine.targets.spark.watch import QueryWatch
 
 from ..conftest import job_environment
 from ..kafka.connector import connector_jars
@@ -33,7 +36,13 @@ class Seen(NamedTuple):
     """What attach said of each query while it ran, by where it looked, and what Spark told the job up to then."""
 
     by_log: dict[str, Snapshot]
+    by_checkpoint: dict[str, Snapshot]
+    """Each at the same moment as by event log: while a batch runs."""
     by_publish: dict[str, Snapshot]
+    early: dict[str, Snapshot]
+    """What is said of the windows in their first batch, by where it looked."""
+    held: Snapshot
+    """By `publish`, of a query in micro-batches that waits for more records than there are."""
     truth: dict[str, list[dict[str, Any]]]
 
 
@@ -45,8 +54,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         patch.setenv(RUN_DIR_VARIABLE, str(directory / "run"))
         admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         topics = {name: {"num_partitions": 2, "replication_factor": 1} for name in NAMES}
-        admin.create_topics(topics | {f"{name}-out": topics[name] for name in NAMES})
+        admin.create_topics(topics | {f"{name}-out": topics[name] for name in NAMES} | {"held": topics[NAMES[0]]})
         admin.close()
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        producer.send("held", b"{}", partition=0).get()
         jars = ",".join(map(str, connector_jars()))
         command = [sys.executable, "-m", "tests.gallery.realtime_job", directory, broker.bootstrap, jars]
         environment = os.environ | job_environment()
@@ -57,7 +68,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
                 cwd=Path(__file__).parents[2],
             )  # fmt: skip
         try:
-            yield watch(job, directory, KafkaProducer(bootstrap_servers=broker.bootstrap))
+            yield watch(job, directory, producer)
         finally:
             job.kill()
             job.wait()
@@ -65,10 +76,14 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 def watch(job: "subprocess.Popen[str]", directory: Path, producer: KafkaProducer) -> Seen:
     """Rows; then, each time after batches without any, rows that are late, and a look."""
+    wait_for(job, directory, lambda: (directory / "windows" / "metadata").exists() and list_published())
+    early = {"checkpoint": by_checkpoint_alone(directory / "windows"), "publish": attach("windows")}
+    assert commits(directory, "windows") < 0
+    wait_for(job, directory, lambda: commits(directory, "held") == 0)
     total = 0
     for rows in STEPS:
         for seconds, partition in rows:
-            for name in NAMES:
+            for name in (*NAMES, "held"):
                 producer.send(name, json.dumps({"t": START_S + seconds}).encode(), partition=partition)
         producer.flush()
         total += len(rows)
@@ -76,21 +91,35 @@ def watch(job: "subprocess.Popen[str]", directory: Path, producer: KafkaProducer
         marks = {name: commits(directory, name) for name in NAMES}
         wait_for(job, directory, lambda marks=marks: all(commits(directory, n) > marks[n] + 1 for n in NAMES))
     [log] = (directory / "log").iterdir()
-    by_log = {name: in_flight(log, name) for name in NAMES}
+    pairs = {name: in_flight(log, directory, name) for name in NAMES}
     by_publish = {name: attach(name) for name in NAMES}
+    held = attach("held")
     out, _ = job.communicate("\n", timeout=PATIENCE_S)
-    return Seen(by_log, by_publish, json.loads(out))
+    by_log, by_checkpoint = ({name: pair[place] for name, pair in pairs.items()} for place in (0, 1))
+    return Seen(by_log, by_checkpoint, by_publish, early, held, json.loads(out))
 
 
-def in_flight(log: Path, name: str) -> Snapshot:
-    """A look while a batch runs; between two batches there is none for a moment."""
+def in_flight(log: Path, directory: Path, name: str) -> tuple[Snapshot, Snapshot]:
+    """A look by event log while a batch runs, and by checkpoint before that batch has ended."""
     deadline = time.monotonic() + PATIENCE_S
-    while not (shown := attach(log, "--query", name)).spark.in_flight:
+    while True:
+        shown = attach(log, "--query", name)
+        stored = by_checkpoint_alone(directory / name)
+        if shown.spark.in_flight and not (directory / name / "offsets" / str(shown.batch)).exists():
+            return shown, stored
         assert time.monotonic() < deadline
-    return shown
 
 
-def wait_for(job: "subprocess.Popen[str]", directory: Path, look: Callable[[], bool]) -> None:
+def by_checkpoint_alone(checkpoint: Path) -> Snapshot:
+    """A look that finds no job that publishes; at once, as a process would not be."""
+    watch = QueryWatch(SourceView("checkpoint", str(checkpoint)), checkpoint=checkpoint)
+    with pytest.MonkeyPatch.context() as patch, closing(watch):
+        patch.setenv(RUN_DIR_VARIABLE, str(checkpoint.parent / "empty"))
+        watch.open()
+        return watch.picture(checkpoint.name, watch.poll(), time.time_ns() // 1_000_000)
+
+
+def wait_for(job: "subprocess.Popen[str]", directory: Path, look: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not look():
         assert job.poll() is None, (directory / "stderr").read_text()[-4000:]
@@ -124,6 +153,28 @@ def test_the_batch_in_flight_is_the_one_after_the_last_that_was_reported(seen: S
         assert (shown.state, shown.spark.real_time_ms) == ("live", 5_000), name
         committed = shown.batch if not shown.spark.in_flight else (shown.batch or 0) - 1
         assert committed in [one["batchId"] for one in seen.truth[name]]
+
+
+def test_a_checkpoint_has_no_batch_before_the_first_one_ends(seen: Seen) -> None:
+    stored, published = seen.early["checkpoint"], seen.early["publish"]
+    assert (stored.state, stored.batch, stored.notes[0].code) == ("stale", None, "no_batch")
+    assert (published.state, published.batch) == ("live", None)
+    assert published.notes[0].code == "no_batch_ended"
+
+
+def test_the_offsets_of_a_batch_are_written_at_its_end(seen: Seen) -> None:
+    """So a checkpoint shows the last batch that has ended while the event log shows the one that runs."""
+    for name, stored in seen.by_checkpoint.items():
+        assert seen.by_log[name].spark.in_flight
+        ended = (seen.by_log[name].batch or 0) - 1
+        assert (stored.state, stored.spark.in_flight, stored.batch) == ("live", False, ended), name
+
+
+def test_what_a_micro_batch_waits_for_more_of_is_unread(seen: Seen) -> None:
+    """`minOffsetsPerTrigger`: all but the record that was there at its start."""
+    unread = sum(map(len, STEPS))
+    assert [source.backlog for source in seen.held.sources or ()] == [unread]
+    assert [note.args for note in seen.held.notes if note.code == "query_idle"] == [{"unread": unread}]
 
 
 def test_operators_output_mode_and_the_watermark(seen: Seen) -> None:

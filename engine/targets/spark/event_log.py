@@ -107,11 +107,6 @@ class LogFile:
         """The number of unread bytes."""
         return 0 if self.broken else max(0, os.fstat(self._fd).st_size - self.offset)
 
-    @property
-    def modified_ms(self) -> int:
-        """When it was last written to."""
-        return os.fstat(self._fd).st_mtime_ns // 1_000_000
-
     def is_at(self, path: Path) -> bool:
         """Whether the file at `path` is this one, and was not truncated."""
         try:
@@ -201,7 +196,7 @@ class EventLogTap:
             app=one_line(self._started.name) if self._started else None,
             started_ms=self._started.time_ms if self._started else None,
             alive=self._alive,
-            written_ms=self._file.modified_ms if self._file else None,
+            written_ms=written_ms(self._file.path) if self._file else None,
             queries=self.queries(),
             unread=self._unread,
             trouble="; ".join(troubles) or None,

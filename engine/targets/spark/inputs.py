@@ -191,11 +191,8 @@ def positions_of(facts: QueryFacts, unmoved: Sequence[int]) -> list[SourcePositi
 def _backlog(facts: QueryFacts, source: SourceOffsets, progress: SourceProgress | None) -> int | None:
     """The unread records of a source, by the broker, else by the source's own report; None: not known."""
     if facts.topics is None or source.kind != "kafka":
-        return (
-            None
-            if progress is None
-            else _reported_backlog(progress, is_real_time=bool(facts.plan and facts.plan.real_time_ms))
-        )
+        is_real_time = facts.plan is not None and facts.plan.real_time_ms is not None
+        return None if progress is None else _reported_backlog(progress, is_real_time=is_real_time)
     if facts.topics.trouble is not None:  # what the query once reported is not so now
         return None
     read = source.offsets or {}

@@ -6,7 +6,7 @@ Every address that no other kind has is taken for one.
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,15 +113,15 @@ def _open_log(
     path: Path, options: TargetOptions, watch: "partial[QueryWatch]", remote: "LogOverHttp | EventLogCopy | None" = None
 ) -> OpenedTarget:
     """A query by its application's event log."""
-    from .event_log import check
+    from .event_log import EventLogTap, check
     from .reports import LogReports, name_in
-    from .watch import is_finished, look
+    from .watch import is_finished
 
     check(path)
     facts = None
     if options.log_progress is not None:
-        with options.log_progress("reading the event log") as step:
-            facts = look(path, step)
+        with options.log_progress("reading the event log") as step, closing(EventLogTap(path)) as tap:
+            facts = tap.poll_all(step)
         if is_finished(facts, time.time_ns() // 1_000_000):
             return FinishedLog(path, facts, options.query, options.log_progress, remote)
     reports = LogReports(path, options.query, is_here=remote is None)

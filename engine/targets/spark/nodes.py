@@ -90,6 +90,13 @@ class Nodes(Struct, frozen=True):
         """The node, if there is exactly one."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
+    def combined(self, *watermarks: int | None) -> int | None:
+        """What the policy makes of those of the nodes' watermarks (ms) that are known; None: of none, or not known."""
+        reached = known(*watermarks)
+        if not reached or (len(self.nodes) > 1 and self.policy is None):
+            return None
+        return max(reached) if self.policy == "max" else min(reached)
+
 
 def nodes_of(facts: QueryFacts) -> Nodes:
     """The nodes by the plan; without a plan those in the state, with the delays of the first start."""
@@ -109,6 +116,8 @@ def _nodes_of_plan(facts: QueryFacts, plan: PlanFacts) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for place, node in enumerate(plan.nodes):
         min_ms, max_ms = _bounds_of(run, plan, sources, place) if is_mapped else (None, None)
+        if len(plan.nodes) == 1:  # whatever its sources: all that Spark reports is about it
+            min_ms = max_ms = run.max_event_ms
         if plan.slowest_clock:  # what is reported and tapped of the fastest partition does not drive the clock
             min_ms = None
         read_ms = _read_ms(facts, sources[place]) if is_mapped else None

@@ -163,6 +163,8 @@ class _Run:
     def progressed(self, progress: BatchProgress) -> None:
         if progress.is_idle:
             self.was_idle(progress.timestamp)
+            if self.run.progress is not None:  # what its sources have now, as `minOffsetsPerTrigger` may wait for more
+                self.set(progress=replace(self.run.progress, sources=_kept(progress).sources))
             return
         last = self.run.progress
         used = (state.of_one_use(by_function=progress.is_used_by_function) for state in progress.states)

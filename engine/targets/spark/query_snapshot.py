@@ -177,8 +177,8 @@ def snapshot_of_query(
     nodes = nodes_of(facts)
     channels = channels_of(facts, nodes, now_ms)
     watermark = watermark_of(facts, nodes, channels, now_ms, before)
-    unmoved = unmoved_of(facts, watermark.ms)
-    stored = stored_state_of(facts, watermark.ms)
+    unmoved = unmoved_of(facts, watermark.level.watermark_ms)
+    stored = stored_state_of(facts, watermark.level.watermark_ms)
     query = state_of(facts, now_ms)
     notes = _notes(facts, nodes, channels, watermark, stored, query)
     return Snapshot(
@@ -355,7 +355,10 @@ def _notes(
     if query.is_over:
         yield from _with_reason("broker_silent", facts.topics and facts.topics.trouble)
     if facts.is_by_driver and not query.is_over:
-        yield from _driver_notes(facts, watermark)
+        progress = facts.progress
+        if watermark.spark.has_watermark and progress is not None and "watermark" not in progress.event_time:
+            yield NoteDraft("driver_no_watermark")
+        yield NoteDraft("driver_only")
     if channels.without_times:
         columns = [node.column for node in nodes.nodes if node.column is not None]
         yield NoteDraft("time_needed", {"column": ", ".join(columns) or None})
@@ -382,14 +385,6 @@ def _watermark_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[N
     is_forgotten = facts.is_by_driver and facts.plan is None
     if facts.batch is not None and not spark.has_watermark and not is_forgotten:
         yield NoteDraft("no_watermark", {"sure": 1 if spark.has_watermark is False else None})
-
-
-def _driver_notes(facts: QueryFacts, watermark: QueryWatermark) -> Iterator[NoteDraft]:
-    """What a driver's web server does not show, and what would."""
-    progress = facts.progress
-    if watermark.spark.has_watermark and progress is not None and "watermark" not in progress.event_time:
-        yield NoteDraft("driver_no_watermark")
-    yield NoteDraft("driver_only")
 
 
 def _unreadable(facts: QueryFacts) -> Iterator[NoteDraft]:

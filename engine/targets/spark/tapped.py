@@ -31,7 +31,6 @@ Count = Annotated[int, Meta(ge=-(2**44), le=2**44)]
 EventMs = Annotated[int, Meta(ge=-(2**54), le=2**54)]
 """An event time (ms) in the range of a timestamp."""
 
-_MAX_ROWS = 2**44
 _NAME_LIMIT = 200
 
 SEED = 9001
@@ -256,7 +255,7 @@ class TappedInput:
             maxima, rows = _sketch(tapped.max_by_channel), _sketch(tapped.rows_by_channel)
             self._learn(tapped.channel_names)
             channels = {
-                key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0)))
+                key: ChannelFacts(_whole(maximum, -(2**54), 2**54), _whole(rows.values.get(key, 0.0)))
                 for key, maximum in maxima.values.items()
             }
             buckets, missing = self._buckets(tapped)
@@ -334,10 +333,10 @@ class TappedInput:
             if key is None:
                 key = self._keys_of_starts[start] = key_of_long(start)
             if key in sketch.values:
-                rows[start] = _rows(sketch.values[key] / sketch.share)
+                rows[start] = _whole(sketch.values[key] / sketch.share)
         if len(self._keys_of_starts) > 4 * MAX_BUCKETS:
             self._keys_of_starts.clear()
-        counted = _rows(sum(sketch.values.values())) if sketch.share == 1 else tapped.rows - tapped.nulls
+        counted = _whole(sum(sketch.values.values())) if sketch.share == 1 else tapped.rows - tapped.nulls
         return rows, tapped.rows - tapped.nulls - counted
 
     def _remember(self, timestamp_ms: int | None, channels: dict[int, ChannelFacts]) -> None:
@@ -386,13 +385,8 @@ def _sketch(content: bytes | None) -> Sketch:
     return Sketch({}) if content is None else decode_sketch(content)
 
 
-def _time_ms(number: float) -> int:
-    if not abs(number) <= 2**54:
-        raise UnreadableError("a sketch holds an invalid time")
-    return round(number)
-
-
-def _rows(number: float) -> int:
-    if not 0 <= number <= _MAX_ROWS:
-        raise UnreadableError("a sketch holds an invalid number of rows")
+def _whole(number: float, lowest: int = 0, highest: int = 2**44) -> int:
+    """A time (ms) or a number of rows; UnreadableError where it is neither."""
+    if not lowest <= number <= highest:
+        raise UnreadableError("a sketch holds an invalid number")
     return round(number)

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -160,9 +160,13 @@ class QueryWatch(Target[QueryFacts]):
         if checkpoint is not None and run is not None and checkpoint.query_id not in (None, run.id):
             self._checkpoint = self._windows = checkpoint = None  # it was started again with another one
             self._last, self._last_windows, self._shapes = CheckpointFacts(), (), {}
-        place = report.checkpoint if report is not None and not report.is_elsewhere else None
-        if checkpoint is None and place is not None and is_checkpoint(Path(place)):
-            self._read_checkpoint_at(Path(place))
+        named = report.checkpoint if report is not None and not report.is_elsewhere else None
+        place = None if named is None or not is_checkpoint(Path(named)) else Path(named)
+        if place is not None and isinstance(self._path, Path):
+            with suppress(OSError):  # it is gone
+                report = report if self._path.samefile(place) else None  # of the query of which this is a copy
+        elif checkpoint is None and place is not None:
+            self._read_checkpoint_at(place)
             checkpoint = self._poll_checkpoint()
         return QueryFacts(checkpoint=checkpoint, report=report)
 
@@ -234,12 +238,6 @@ def is_finished(facts: Application, now_ms: int) -> bool:
     return facts.alive is False or is_silent
 
 
-def look(path: Path, step: Callable[[int], object]) -> Application:
-    """All facts in the log; `step` gets the number of bytes still to be read."""
-    with closing(EventLogTap(path)) as tap:
-        return tap.poll_all(step)
-
-
 def record(
     path: Path,
     facts: Application,
@@ -253,7 +251,7 @@ def record(
 ) -> int:
     """Write the history of the `wanted` query to `out`, under `name` or its own name; returns the number of snapshots.
 
-    `facts` is the result of `look`; `uri` is the log's own place, if `path` is a copy: a checkpoint that it names is
+    `facts` is all that is in the log; `uri` is the log's own place, if `path` is a copy: a checkpoint that it names is
     then on another machine. UsageError if there is no such query.
     """
     sure_of(facts.queries, wanted)

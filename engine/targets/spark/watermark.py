@@ -21,18 +21,13 @@ class QueryWatermark(Struct, frozen=True):
     spark: SparkProgress
     """The fields about the watermark."""
 
-    @property
-    def ms(self) -> int | None:
-        """The watermark of the next batch (epoch ms)."""
-        return self.level.watermark_ms
-
 
 def watermark_of(
     facts: QueryFacts, nodes: Nodes, channels: Channels, now_ms: int, before: Snapshot | None
 ) -> QueryWatermark:
     """The watermark at `now_ms` (epoch ms); `before` is the last snapshot."""
-    watermark_ms = _next_watermark(facts, nodes)
-    never_moved = _never_moved(facts, nodes, watermark_ms)
+    watermark_ms, is_next = _next_watermark(facts, nodes)
+    never_moved = _never_moved(facts, nodes, watermark_ms) if is_next else None
     progress = facts.progress
     reported_ms = facts.begun.watermark_ms if facts.begun else progress and progress.watermark_ms
     running_ms = facts.running.watermark_ms if facts.running is not None and facts.is_by_driver else watermark_ms
@@ -44,11 +39,12 @@ def watermark_of(
         _level(facts, nodes, channels, watermark_ms, now_ms, before),
         None if channels.without_times or facts.is_slowest_clock else barrel_rule(nodes, channels, in_force_ms),
         SparkProgress(
-            watermark_ms=None if facts.is_by_driver else watermark_ms,
+            watermark_ms=watermark_ms if is_next else None,
             batch_watermark_ms=in_force_ms,
-            nodes=views_of(nodes, watermark_ms) or None,
+            nodes=views_of(nodes, watermark_ms, is_next=is_next, is_own=watermark_ms != facts.run.first_watermark_ms)
+            or None,
             policy=nodes.policy,
-            frozen_ms=frozen_ms(nodes, watermark_ms) if is_settled else None,
+            frozen_ms=frozen_ms(nodes, watermark_ms) if is_settled and is_next else None,
             has_watermark=_has_watermark(facts, nodes, watermark_ms),
             never_moved=never_moved,
             unmoved=_unmoved_reason(nodes.only, max_event_ms) if never_moved else None,
@@ -57,19 +53,29 @@ def watermark_of(
     )
 
 
-def _next_watermark(facts: QueryFacts, nodes: Nodes) -> int | None:
-    """The watermark of the next batch, by the last commit; else by one node's clock, else by the last batch.
-
-    It is not known before the batch in flight has ended: then it is that batch's own.
+def _next_watermark(facts: QueryFacts, nodes: Nodes) -> tuple[int | None, bool]:
+    """The watermark of the next batch, by the last commit, else by the nodes' clocks, and whether it is known: before
+    the batch in flight has ended, or where a clock is not known, it is the last batch's own, and may be higher.
     """
     if facts.begun is not None:
         next_ms = facts.begun.next_watermark_ms
-        return facts.begun.watermark_ms if next_ms is None else next_ms
+        return (facts.begun.watermark_ms if next_ms is None else next_ms), True
     in_force_ms = (facts.running and facts.running.watermark_ms) or (facts.progress and facts.progress.watermark_ms)
-    delay_ms, max_event_ms = nodes.only and nodes.only.delay_ms, facts.run.max_event_ms
-    if delay_ms is None or max_event_ms is None or facts.is_slowest_clock:
-        return in_force_ms
-    return max(known(max_event_ms - delay_ms, in_force_ms))
+    reached = [0 if node.silent else node.spark_ms for node in nodes.nodes]
+    is_known = facts.plan is not None and (nodes.policy is not None or len(reached) < 2)
+    if not is_known or (None in reached and not _stands(facts, nodes)):
+        return in_force_ms, False
+    clock_ms = nodes.combined(*reached, in_force_ms if None in reached else None)
+    return max(clock_ms or 0, in_force_ms or 0) or None, True
+
+
+def _stands(facts: QueryFacts, nodes: Nodes) -> bool:
+    """Whether it stood for more than a batch with rows, and no clock that is not known had any in the last one."""
+    rows = [source.num_input_rows for source in facts.progress.sources] if facts.progress is not None else []
+    hidden = [node.sources for node in nodes.nodes if node.spark_ms is None and not node.silent]
+    return (facts.run.unmoved or 0) > 1 and not any(
+        not sources or any(rows[at] for at in sources) for sources in hidden
+    )
 
 
 def _level(
@@ -102,48 +108,46 @@ def _moved_ms(facts: QueryFacts, watermark_ms: int) -> int | None:
     return min(known(recorded_ms, run.moved_ms if is_reported else None), default=None)
 
 
-def views_of(nodes: Nodes, watermark_ms: int | None) -> list[WatermarkNode]:
-    """The nodes for the snapshot, and which of them sets the query's watermark (ms), if known."""
+def views_of(nodes: Nodes, watermark_ms: int | None, *, is_next: bool, is_own: bool) -> list[WatermarkNode]:
+    """The nodes for the snapshot, and which of them sets the query's watermark (ms), if known: not by one that is not
+    the next batch's; one that is not the run's own was left by the run before it.
+    """
     if nodes.only is not None:
         return [_view(nodes.only, watermark_ms if nodes.only.alone else None)]
     pinned = _pinned(nodes, watermark_ms)
-    times, holder = _times_and_holder(nodes, watermark_ms)
+    times, holder = _times_and_holder(nodes, watermark_ms if is_next else None, is_own=is_own)
     return [
         _view(node, times[place], holds=place == holder or place in pinned, pinned=pinned.get(place))
         for place, node in enumerate(nodes.nodes)
     ]
 
 
-def _times_and_holder(nodes: Nodes, watermark_ms: int | None) -> tuple[list[int | None], int | None]:
+def _times_and_holder(nodes: Nodes, watermark_ms: int | None, *, is_own: bool) -> tuple[list[int | None], int | None]:
     """Each node's own watermark (ms), and the place of the node that sets the query's; None: not known.
 
     Under the policy "min": if the watermark is below all known ones, the unknown node holds it back, at exactly that
-    watermark.
+    watermark; at most, if an earlier run left it. Under "max" then no node has to have reached it.
     """
     times = [node.spark_ms for node in nodes.nodes]
     if watermark_ms is None or nodes.policy is None:
         return times, None
-    if nodes.policy == "min":
+    if nodes.policy == "min" and is_own:
         for place, node in enumerate(nodes.nodes):
             # No node is below the query's watermark: one that cannot be above it, at most without delay, sets it.
             if times[place] is None and node.at_most_event_ms == watermark_ms + (node.delay_ms or 0):
                 times[place] = watermark_ms
-    reached = known(*times)
-    unknown = [place for place, time in enumerate(times) if time is None]
-    if reached:
-        first = min(reached) if nodes.policy == "min" else max(reached)
-        if not unknown or first == watermark_ms:
-            return times, times.index(first)
-        if (watermark_ms >= first) if nodes.policy == "min" else (watermark_ms <= first):
-            return times, None
-    candidates = [
-        place
-        for place in unknown
-        if nodes.policy == "max" or (nodes.nodes[place].at_least_ms or watermark_ms) <= watermark_ms
-    ]
-    if len(candidates) != 1:
+    candidates = [place for place, time in enumerate(times) if time is None]
+    first = nodes.combined(*times)
+    if first is not None and (not candidates or first == watermark_ms):
+        return times, times.index(first)
+    if nodes.policy == "min":
+        is_beyond = first is None or watermark_ms < first
+        candidates = [at for at in candidates if (nodes.nodes[at].at_least_ms or watermark_ms) <= watermark_ms]
+    else:
+        is_beyond = is_own and (first is None or watermark_ms > first)
+    if len(candidates) != 1 or not is_beyond:
         return times, None
-    times[candidates[0]] = watermark_ms
+    times[candidates[0]] = watermark_ms if is_own else None
     return times, candidates[0]
 
 
@@ -178,10 +182,10 @@ def frozen_ms(nodes: Nodes, watermark_ms: int | None) -> int | None:
     """The event time (ms) missing until the watermark moves again, if a longer delay since a restart put it above what
     its records give. None if that is not known: the first records of a new run may just be older than those before.
     """
-    reached = known(*(node.spark_ms for node in nodes.nodes))
-    if watermark_ms is None or not reached or (nodes.policy == "max" and len(reached) < len(nodes.nodes)):
+    reached = [node.spark_ms for node in nodes.nodes]
+    first_ms = nodes.combined(*reached)
+    if watermark_ms is None or first_ms is None or (nodes.policy == "max" and None in reached):
         return None
-    first_ms = max(reached) if nodes.policy == "max" else min(reached)
     is_raised = any(_is_raised(node, watermark_ms) for node in nodes.nodes if node.spark_ms == first_ms)
     return watermark_ms - first_ms if is_raised and first_ms < watermark_ms else None
 
@@ -228,10 +232,8 @@ def _reached(view: ChannelView) -> float:
 
 def barrel_watermark(nodes: Nodes) -> int | None:
     """The query's watermark (ms) by the barrel's rule; None if the channels of a node are not all known."""
-    reached = known(*(node.barrel_ms for node in nodes.nodes))
-    if not reached or len(reached) < len(nodes.nodes) or (len(reached) > 1 and nodes.policy is None):
-        return None
-    return max(reached) if nodes.policy == "max" else min(reached)
+    reached = [node.barrel_ms for node in nodes.nodes]
+    return None if None in reached else nodes.combined(*reached)
 
 
 def _has_watermark(facts: QueryFacts, nodes: Nodes, watermark_ms: int | None) -> bool | None:

@@ -115,7 +115,9 @@ def watch_rolled(job: SomebodysJob) -> Seen:
     ours = PublishedTap(next(job.run_dir.glob("*.published")))
     wait_until(lambda: (said := ours.poll()) and ticks(said))
     published = list_published()
+    copy = shutil.copytree(job.directory / "checkpoints" / "windows", job.directory / "copy")
     attached = {
+        "copy": attach(copy),
         "published": attach("windows"),
         "event log": attach(job.log, "--query", "windows"),
         "checkpoint": attach(job.directory / "checkpoints" / "windows"),

@@ -59,6 +59,14 @@ def test_whatever_it_is_attached_to_the_query_is_the_same(seen: dict[str, Seen],
     assert (shown.origin["level"], shown.origin["windows"]) == ("checkpoint", "state files")
 
 
+def test_a_copy_of_its_checkpoint_is_not_the_query_that_runs(seen: dict[str, Seen]) -> None:
+    """It has the same id, but the job that publishes that writes to another place."""
+    shown, other = seen["rolled"].attached["copy"], seen["rolled"].attached["checkpoint"]
+    assert shown.spark.query_id == other.spark.query_id
+    assert (shown.spark.query_name, other.spark.query_name) == (None, "windows")
+    assert set((shown.origin or {}).values()) <= {"checkpoint", "state files", "state schema"}
+
+
 def test_two_nodes_both_tapped_show_both_levels_and_who_holds(seen: dict[str, Seen]) -> None:
     shown = seen["rolled"].attached["published"]
     orders, returns = reached(ORDERS), reached([[(ms, (key or "").upper()) for ms, key in rows] for rows in RETURNS])

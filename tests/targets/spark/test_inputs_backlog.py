@@ -1,9 +1,10 @@
 """What of a source is unread: by the broker, else as the query said it; not known where the broker is silent."""
 
 import pytest
-from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryRun, Report, SourceProgress
+from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, QueryProgress, QueryRun, Report, SourceProgress
 from wmtop.engine.targets.spark.inputs import positions_of
 from wmtop.engine.targets.spark.plan import PlanFacts
+from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 
 READ = '{"orders":{"0":40}}'
@@ -42,6 +43,18 @@ def test_in_real_time_mode_the_end_of_the_source_is_that_of_the_batchs_start(
 ) -> None:
     source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, latest, rows)
     assert backlog_of(source, PlanFacts(real_time_ms=real_time_ms)) == backlog
+
+
+def test_a_trigger_that_waits_for_more_shows_what_is_unread() -> None:
+    """As with `minOffsetsPerTrigger`: the report on it, which only a job that publishes gets, has the sources' ends."""
+    queries = Queries()
+    for batch, latest, phase in ((3, READ, "addBatch"), (4, '{"orders":{"0":45}}', "latestOffset")):
+        source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, latest, 7 if phase == "addBatch" else 0)
+        asked = {"latestOffset": 1, phase: 1}
+        queries.apply(QueryProgress(BatchProgress("i", "r", batch, durations_ms=asked, sources=(source,))))
+    [run] = queries.facts()
+    assert run.progress is not None
+    assert (run.progress.batch, backlog_of(run.progress.sources[0])) == (3, 5)
 
 
 def backlog_of(source: SourceProgress, plan: PlanFacts | None = None, topics: TopicFacts | None = None) -> int | None:

@@ -52,7 +52,7 @@ def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int
     progress = BatchProgress("i", "r", 1, sources=(SourceProgress("s"),) * sources)
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())
     last = replace(run(plan=plan), progress=progress, event_max=maxima, silent=())
-    return views_of(nodes_of(reported(last)), level_ms)
+    return views_of(nodes_of(reported(last)), level_ms, is_next=True, is_own=True)
 
 
 def test_a_reused_part_of_the_plan_is_one_watermark() -> None:
@@ -94,9 +94,11 @@ def test_of_inputs_that_spark_hides_the_broker_says_which_holds() -> None:
     def holders(*newest_ms: int, assumed: bool = False) -> list[bool]:
         partitions = (PartitionFacts("t", place, 9, ms, ms, 9, ms) for place, ms in enumerate(newest_ms))
         topics = TopicFacts(partitions=tuple(partitions), assumed=assumed)
-        return [node.holds for node in views_of(nodes_of(replace(seen, topics=topics)), 30_000)]
+        return [
+            node.holds for node in views_of(nodes_of(replace(seen, topics=topics)), 30_000, is_next=True, is_own=True)
+        ]
 
-    assert [node.holds for node in views_of(nodes_of(seen), 30_000)] == [False] * 3
+    assert [node.holds for node in views_of(nodes_of(seen), 30_000, is_next=True, is_own=True)] == [False] * 3
     assert holders(500_000, 60_000, 400_000) == [False, True, False]
     assert holders(500_000, 400_000, 60_000) == [False, False, True]
     assert holders(500_000, 61_000, 400_000) == [False] * 3, "a batch may be reading more"

@@ -7,7 +7,16 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ChannelView, SourceView, StatefulOperator, WatermarkNode
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.targets.spark.facts import Application, BatchProgress, ExecutionStart, QueryFacts, QueryRun, Report
+from wmtop.engine.targets.spark.facts import (
+    Application,
+    BatchProgress,
+    EventMax,
+    ExecutionStart,
+    QueryFacts,
+    QueryRun,
+    Report,
+    SourceProgress,
+)
 from wmtop.engine.targets.spark.inputs import Channels, channels_of, channels_of_taps, channels_of_topics
 from wmtop.engine.targets.spark.nodes import Node, Nodes, Policy, nodes_of
 from wmtop.engine.targets.spark.plan import ADVANCEMENT, PlanFacts, PlannedWatermark
@@ -90,10 +99,45 @@ def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
 def test_which_of_two_nodes_holds(
     inputs: tuple[InputFacts, ...], level: int | None, policy: Any, is_at: tuple[int | None, ...], holds: int | None
 ) -> None:
-    assert views_of(planned(*inputs, policy=policy), level) == [
+    assert views_of(planned(*inputs, policy=policy), level, is_next=True, is_own=True) == [
         WatermarkNode("ts", 30_000, is_at[0], holds=holds == 0),
         WatermarkNode("at", 5_000, is_at[1], holds=holds == 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("level", "policy", "is_next", "is_own", "is_at", "holds"),
+    [
+        (50_000, "min", False, True, (60_000, None), None),  # it was so in the last batch: now it may be higher
+        (50_000, "min", True, False, (60_000, None), 1),  # the run before left it there: at most
+        (80_000, "max", True, False, (60_000, None), None),
+    ],
+)
+def test_a_watermark_that_is_not_the_present_run_s_own_is_no_node_s(
+    level: int, policy: Any, is_next: bool, is_own: bool, is_at: tuple[int | None, ...], holds: int | None
+) -> None:
+    shown = views_of(planned(ORDERS, policy=policy), level, is_next=is_next, is_own=is_own)
+    assert [(node.watermark_ms, node.holds) for node in shown] == [
+        (is_at[0], holds == 0), (is_at[1], holds == 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "unmoved", "is_known"), [((5, 0), 3, True), ((5, 2), 3, False), ((5, 0), 1, False)])
+def test_an_input_that_spark_hides_holds_a_watermark_that_stands(
+    rows: tuple[int, int], unmoved: int, is_known: bool
+) -> None:
+    """Without a checkpoint: the next watermark is that of the last batch where no row may have moved it."""
+    sources = tuple(SourceProgress("s", num_input_rows=number) for number in rows)
+    stands = {"watermark": "1970-01-01T00:00:20.000Z"}
+    progress = BatchProgress("i", "r", 9, timestamp="1970-01-01T00:02:00.000Z", event_time=stands, sources=sources)
+    nodes = tuple(PlannedWatermark("ts", 5_000, sources=(place,)) for place in (0, 1))
+    last = replace(
+        run(plan=PlanFacts(nodes, leaves=2)), progress=progress, silent=(), unmoved=unmoved, first_watermark_ms=1,
+        event_max=(EventMax((0, 1), 60_000), EventMax((0,), 90_000)),
+    )  # fmt: skip
+    shown = snapshot_of_query(reported(last), name="q", source=SourceView("event log", "l"), now_ms=130_000).spark
+    assert [node.holds for node in shown.nodes or ()] == [False, is_known]
+    assert shown.watermark_ms == (20_000 if is_known else None)
 
 
 def test_the_barrels_level_needs_every_channel() -> None:
