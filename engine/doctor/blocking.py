@@ -320,7 +320,8 @@ def _stuck_ms(facts: DiagnosisInput) -> int | None:
 
 @rule("frozen-by-lateness", "Time", "Lateness")
 def frozen_by_lateness(facts: DiagnosisInput) -> Finding | None:
-    """The lateness was raised. The watermark never goes back, so it is frozen until event time has caught up.
+    """The lateness was raised, or a channel began with older records. The watermark never goes back, so it is frozen
+    until event time has caught up.
 
     Recognised by: with the lateness in force, the event times so far give a watermark below the present one, and the
     slowest channel receives records.
@@ -334,7 +335,8 @@ def frozen_by_lateness(facts: DiagnosisInput) -> Finding | None:
         size=reason.ms,
         title=f"The watermark advances again after {span(reason.ms)} of event time",
         impact="No window fires until then; records behind the watermark are still late",
-        cause="The lateness was raised. A watermark never goes back, so it waits until event time has caught up.",
+        cause="The lateness was raised, or a channel began with older records: a watermark never goes back, so it waits "
+        "until event time has caught up.",
         evidence=[f"{span(reason.ms)} of event time left", f"Lateness: {facts.lateness}"],
         fixes=(WAIT,),
     )

@@ -147,14 +147,14 @@ def _frozen_by_lateness_ms(snapshot: Snapshot, patience: int) -> int | None:
         return snapshot.spark.frozen_ms
     level, lateness = snapshot.level.watermark_ms, snapshot.settings.lateness_ms
     parts = [
-        (view.at_zero_lateness_ms, view.quiet_ms, view.watermark_ms)
+        (view.at_zero_lateness_ms, view.quiet_ms)
         for view in snapshot.channels
         if view.at_zero_lateness_ms is not None and (snapshot.one_clock or (view.aligned and not view.idle))
     ]
     if level is None or lateness is None or not parts:
         return None
-    reached, quiet_ms, own = max(parts) if snapshot.one_clock else min(parts)
-    short = min(level, level if own is None else own) - (reached - lateness)  # a channel that came later: 0
+    reached, quiet_ms = max(parts) if snapshot.one_clock else min(parts)
+    short = level - (reached - lateness)
     return short if short > 0 and quiet_ms is not None and quiet_ms <= patience else None
 
 

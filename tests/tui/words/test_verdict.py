@@ -14,7 +14,7 @@ from wmtop.tui.words.spans import Part, lay
 from tests.snapshots import replace
 
 from ...doctor.patients import problem
-from ...doctor.streams import SECOND, SETTINGS, Stream, traffic
+from ...doctor.streams import SETTINGS, Stream, traffic
 from .. import canned
 from ..canned import HOUR, LEVEL, MINUTE, NOW
 
@@ -350,15 +350,3 @@ def test_a_raised_lateness_blames_no_channel() -> None:
     assert "lagging" not in line
     assert "lateness was raised" in text(presenter_of(snapshot).holder(None))
     assert fleet_row("x", "run", snapshot, (), None).held_back_by is None
-
-
-def test_a_channel_whose_first_record_is_older_than_the_watermark_is_blamed_and_not_the_lateness() -> None:
-    """Its watermark is below the one shown, and nobody has raised the lateness."""
-    stream = Stream(SETTINGS).run(120, traffic("abc"))
-    others, old = traffic("abc"), stream.now - 10 * SECOND
-    snapshot = stream.run(70, lambda now: [*others(now), ("new", old)]).snapshot
-    assert snapshot is not None
-    assert (snapshot.verdict.verdict, snapshot.verdict.reason.channels) == ("stalled", ["new"])
-    line = text(v.verdict_parts(snapshot, stream.findings()))
-    assert "lateness" not in line
-    assert "new sends records, but its event time does not advance" in line
