@@ -335,8 +335,7 @@ def frozen_by_lateness(facts: DiagnosisInput) -> Finding | None:
         size=reason.ms,
         title=f"The watermark advances again after {span(reason.ms)} of event time",
         impact="No window fires until then; records behind the watermark are still late",
-        cause="The lateness was raised, or a channel began with older records: a watermark never goes back, so it waits "
-        "until event time has caught up.",
+        cause="The lateness was raised, or a channel began with older records: the watermark waits for event time.",
         evidence=[f"{span(reason.ms)} of event time left", f"Lateness: {facts.lateness}"],
         fixes=(WAIT,),
     )

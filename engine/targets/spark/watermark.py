@@ -63,14 +63,14 @@ def _next_watermark(facts: QueryFacts, nodes: Nodes) -> tuple[int | None, bool]:
     in_force_ms = (facts.running and facts.running.watermark_ms) or (facts.progress and facts.progress.watermark_ms)
     reached = [0 if node.silent else node.spark_ms for node in nodes.nodes]
     is_known = facts.plan is not None and (nodes.policy is not None or len(reached) < 2)
-    if not is_known or (None in reached and not _is_frozen(facts, nodes)):
+    if not is_known or (None in reached and not _is_unmoved(facts, nodes)):
         return in_force_ms, False
     clock_ms = nodes.combined(*reached, in_force_ms if None in reached else None)
     return max(clock_ms or 0, in_force_ms or 0) or None, True
 
 
-def _is_frozen(facts: QueryFacts, nodes: Nodes) -> bool:
-    """Whether it is frozen for more than a batch with rows, and no clock that is not known had any in the last one."""
+def _is_unmoved(facts: QueryFacts, nodes: Nodes) -> bool:
+    """Whether it did not move in more than a batch with rows, and no row of the last one may move a hidden clock."""
     rows = [source.num_input_rows for source in facts.progress.sources] if facts.progress is not None else []
     hidden = [node.sources for node in nodes.nodes if node.spark_ms is None and not node.silent]
     return (facts.run.unmoved or 0) > 1 and not any(

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from wmtop.engine.targets.spark.files import NOT_THERE
 from wmtop.engine.targets.spark.plan import PlanFacts, PlannedWatermark
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import report_of
-from wmtop.engine.targets.spark.watch import look, record
+from wmtop.engine.targets.spark.watch import record
 from wmtop.engine.targets.target import TargetOptions
 from wmtop.engine.verdict.verdict import SnapshotJudge
 
@@ -43,6 +43,11 @@ from .jobs import ORDERS, START_MS, Seen, query
 
 KINDS = ["rolled", "plain"]
 QUERIES = [("rolled", "windows"), ("rolled", "ticking"), ("rolled", "failing"), ("plain", "local")]
+
+
+def all_in(log: Path) -> Application:
+    with closing(EventLogTap(log)) as tap:
+        return tap.poll_all()
 
 
 def iso_ms(text: str | None) -> int | None:
@@ -536,7 +541,7 @@ def test_a_query_that_failed_in_the_first_batch_of_its_run_shows_that_batch(tmp_
     ]
     log = tmp_path / "local-1"
     written(log, listed)
-    assert record(log, look(log, lambda left: None), tmp_path / "out.rec", None, None, lambda left: None)
+    assert record(log, all_in(log), tmp_path / "out.rec", None, None, lambda left: None)
     with RecordingReader(tmp_path / "out.rec") as reader:
         last = reader.at(len(reader) - 1)
     assert (last.state, last.batch, last.spark.in_flight) == ("failed", earlier, False)
@@ -557,7 +562,7 @@ def test_a_finished_log_of_another_machine_has_its_state_there(tmp_path: Path, u
     }
     over = {"Event": "SparkListenerApplicationEnd", "Timestamp": START_MS + 9_000}
     written(log, [events[0], start, *events[1:], over])
-    assert record(log, look(log, lambda left: None), tmp_path / "out.rec", None, None, lambda left: None, uri=uri)
+    assert record(log, all_in(log), tmp_path / "out.rec", None, None, lambda left: None, uri=uri)
     with RecordingReader(tmp_path / "out.rec") as reader:
         last = reader.at(len(reader) - 1)
     assert last.windows.unknown == ("state_not_found" if uri is None else "state_elsewhere")
@@ -572,7 +577,7 @@ def test_an_attached_log_has_the_name_of_its_query_not_of_its_directory(tmp_path
     log = tmp_path / "local-1"
     written(log, of_query("orders by day", 2)[:-1])
     assert open_target(str(log)).name == "orders-by-day"
-    [run] = look(log, lambda left: None).queries
+    [run] = all_in(log).queries
     assert open_target(str(log), TargetOptions(query=run.id)).name == "orders-by-day"
     assert open_target(str(log), TargetOptions(log_progress=no_progress)).name == "orders-by-day"
     log.write_bytes(line_of({"Event": "SparkListenerApplicationStart", "App Name": "shop", "Timestamp": START_MS}))

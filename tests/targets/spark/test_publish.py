@@ -289,10 +289,11 @@ def test_the_report_of_a_query_that_has_stopped_meanwhile_is_not_lost(job: "Job"
     from wmtop.engine.targets.job import _Listener
 
     id, run_id, when, listener = str(uuid.uuid4()), str(uuid.uuid4()), "2026-01-01T00:00:00.000Z", _Listener(job, spark)
-    listener.onQueryStarted(Said(id=Said(toString=id), runId=Said(toString=run_id), name="once", timestamp=when))
+    ids = {"id": Said(toString=id), "runId": Said(toString=run_id)}
+    listener.onQueryStarted(Said(**ids, name="once", timestamp=when))
     durations = {"addBatch": 5, "triggerExecution": 9}
     report = {"id": id, "runId": run_id, "batchId": 0, "timestamp": when, "durationMs": durations}
-    listener.onQueryProgress(Said(progress=Said(json=json.dumps(report))))
+    listener.onQueryProgress(Said(progress=Said(**ids, json=json.dumps(report))))
     [run] = job._queries.facts()
     assert run.plan is None
     assert run.progress is not None

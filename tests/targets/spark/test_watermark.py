@@ -123,13 +123,13 @@ def test_a_watermark_that_is_not_the_present_run_s_own_is_no_node_s(
 
 
 @pytest.mark.parametrize(("rows", "unmoved", "is_known"), [((5, 0), 3, True), ((5, 2), 3, False), ((5, 0), 1, False)])
-def test_an_input_that_spark_hides_holds_a_frozen_watermark(
+def test_an_input_that_spark_hides_holds_an_unmoved_watermark(
     rows: tuple[int, int], unmoved: int, is_known: bool
 ) -> None:
     """Without a checkpoint: the next watermark is that of the last batch where no row may have moved it."""
     sources = tuple(SourceProgress("s", num_input_rows=number) for number in rows)
-    event_time = {"watermark": "1970-01-01T00:00:20.000Z"}
-    progress = BatchProgress("i", "r", 9, timestamp="1970-01-01T00:02:00.000Z", event_time=event_time, sources=sources)
+    in_force = {"watermark": "1970-01-01T00:00:20.000Z"}
+    progress = BatchProgress("i", "r", 9, timestamp="1970-01-01T00:02:00.000Z", event_time=in_force, sources=sources)
     nodes = tuple(PlannedWatermark("ts", 5_000, sources=(place,)) for place in (0, 1))
     last = replace(
         run(plan=PlanFacts(nodes, leaves=2)), progress=progress, silent=(), unmoved=unmoved, first_watermark_ms=1,
