@@ -308,8 +308,8 @@ _CHECK_TASK_MANAGERS = Fix(
 
 @rule("job-not-running", "Operators", accounts_for=("unknown",), before_data=True)
 def job_not_running(facts: DiagnosisInput) -> Finding | None:
-    """Nothing new is known of the attached Flink job: it does not run, its JobManager does not answer, its metrics are
-    old, or it no longer has the chosen operator.
+    """Nothing new is known of the attached Flink job: it or its tasks do not run, its JobManager does not answer, its
+    metrics are old, or it no longer has the chosen operator.
 
     Recognised by: the job's state in Flink's REST API, an error instead of an answer, or metrics that stay the same.
     What to do: look at the job's exceptions in Flink's web UI; check that the JobManager and the task managers run.

@@ -119,19 +119,19 @@ def source_without_watermark(facts: DiagnosisInput) -> Finding | None:
     if not _runs_long(job):  # before, a source may not have had its first record
         return None
     # Windows that fire all the same go by processing time, or by a trigger of their own.
-    fires = job.chosen is not None and bool(job.chosen.sent_per_second)
+    waits = job.chosen is not None and job.chosen.windowed and not job.chosen.sent_per_second
     cause = "Without a watermark strategy, and without timestamps, Flink has no event time; records stay in state."
-    if fires:
-        cause = "It fires all the same: its windows go by processing time or by a trigger, and need no watermark."
+    if not waits:
+        cause = "Its operator has no windows by event time, as far as is known, or fires all the same."
     return Finding(
-        severity="info" if fires else "critical",
+        severity="critical" if waits else "info",
         channels=(holder.channel,),
         title="The source sends no watermark",
-        impact="No effect on windows by processing time" if fires else "Windows by event time never fire",
+        impact="Windows by event time never fire" if waits else "No effect where nothing waits for event time",
         cause=cause,
         evidence=[f"Records come from {names([holder.channel])}, and its watermark is still Flink's lowest value"],
         fixes=(SET_WATERMARK_STRATEGY,),
-        not_for=("stalled",) if fires else (),
+        not_for=() if waits else ("stalled",),
     )
 
 

@@ -119,7 +119,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "no_batch_ended": lambda args: f"The query runs{_if(args, 'silent_ms', _SILENT)}, and no batch has ended yet",
     "continuous": "Continuous processing: Spark reports neither batches nor event time of it",
-    "windows_untimed": "{operator} fires by count, by clock or by its own trigger: it need not wait for the watermark",
+    "windows_untimed": "{operator} has no windows, or fires by count, by clock or its own trigger: it need not wait",
     "ended_early": lambda args: (
         "The watermark is at the end of the stream, but {subtask}"
         + (" and {more} more have" if args.get("more") else " has")

@@ -224,7 +224,8 @@ def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, show
         yield Note(now_ms, "broker_silent", {"why": facts.broker_trouble})
     if attribution is None or not facts.runs:
         return
-    if shown is not None and shown.untimed:
+    is_unmarked = "no_watermark" in attribution.causes and not any(each.windowed for each in facts.samples[-1].vertices)
+    if shown is not None and (shown.untimed or is_unmarked):
         yield Note(now_ms, "windows_untimed", {"operator": shown.name})
     open_ones = [one for one in attribution.subtasks if one.state != "finished"] or attribution.subtasks
     if attribution.is_ahead_of_the_end and attribution.is_sure:

@@ -322,9 +322,7 @@ class Collector:
         return tuple(vertices), all_whole
 
     def _over(self, vertex: Vertex, path: str, stamp: int) -> dict[int, str]:
-        """The states of its subtasks that do not run: of these the JobManager keeps the last metrics, those of the
-        attempt before until a dump was requested when the present one had been deployed.
-        """
+        """The states of its subtasks that do not run, or did not when the dump was requested: what is kept is older."""
         if vertex.status == "FINISHED" or stamp < vertex.started_ms + DUMP_MS:
             return dict.fromkeys(range(vertex.parallelism), vertex.status)
         tasks = [] if vertex.tasks.get("RUNNING") == vertex.parallelism else self._rest.get(path, VertexAnswer).subtasks

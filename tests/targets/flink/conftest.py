@@ -32,6 +32,7 @@ JOBS: dict[str, dict[str, object]] = {
     "ending": {"sources": "end"},
     "spare": {"sources": "spare", "splits": 1, "parallelism": 2},
     "poisoned": {"sources": "poison", "splits": 1},
+    "loose": {"sources": "loose", "splits": 1, "no-watermarks": 1, "plain": 1},
     "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
 }
 """The jobs of the shared Flink, with their options (those of `FilesJob.main`)."""

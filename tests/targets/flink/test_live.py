@@ -4,7 +4,10 @@ import time
 from itertools import count
 
 import pytest
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.watermarks.times import MAX
+
+from tests.snapshots import replace
 
 from .conftest import JOBS, StartFlink
 from .flinks import BASE_MS, Flink, Watching
@@ -207,11 +210,16 @@ def test_a_split_that_has_ended_holds_back_nothing(flink: Flink) -> None:
     assert any(".split.end-0." in one["id"] for one in names), "they are kept"
 
 
-def test_a_job_without_watermarks_has_none(flink: Flink) -> None:
-    flink.write("bare-0", 1, 2)
-    watching = Watching(flink.url, "bare")
+@pytest.mark.parametrize(("job", "notes"), [("bare", []), ("loose", ["windows_untimed"])])
+def test_a_job_without_watermarks_has_none(flink: Flink, job: str, notes: list[str]) -> None:
+    """Where it has no windows either, nothing waits."""
+    flink.write(f"{job}-0", 1, 2)
+    watching = Watching(flink.url, job)
     seen = watching.see(lambda s: s.level.holder is not None and s.level.holder.cause == "no_watermark", "it is named")
-    assert seen.level.watermark_ms is None
+    assert (seen.level.watermark_ms, [one.code for one in seen.notes]) == (None, notes)
+    old = replace(seen, target=replace(seen.job, running_ms=seen.job.running_ms - 60_000))
+    severities = [one.severity for one in diagnose(old, []) if one.code == "source-without-watermark"]
+    assert severities == ["info" if notes else "critical"]
 
 
 def test_a_busy_operator_is_not_a_split_without_data(flink: Flink) -> None:

@@ -48,7 +48,7 @@ def test_several_jobs_are_listed_with_exit_2(flink: Flink) -> None:
         found = wmtop("attach", target(flink, job), "--once", "--json")
         assert found.returncode == 2
         assert "Traceback" not in found.stderr
-        assert all(flink.job(name) in found.stderr for name in ("keeper", "stuck", "aligned", "finite"))
+        assert all(flink.job(name) in found.stderr for name in ("named", "ending", "spare", "bare"))
 
 
 def test_one_look_as_a_process_is_what_rest_answers(flink: Flink) -> None:

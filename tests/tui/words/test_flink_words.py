@@ -258,7 +258,9 @@ def test_a_jobmanager_that_does_not_answer_is_no_failure_of_the_job() -> None:
 )
 def test_what_to_do_about_a_stale_job_depends_on_what_is_silent(state: str, error: str | None, fix: str) -> None:
     failure = DISK_FULL if error == DISK_FULL else None
-    stale = replace(job(state=state, failure=failure, unanswered=fix == "check-jobmanager"), state="stale", error=error)
+    interval_ms = 0 if error == NO_METRICS else 10_000
+    known = job(state=state, failure=failure, unanswered=fix == "check-jobmanager")
+    stale = replace(known, state="stale", error=error, target=replace(known.job, interval_ms=interval_ms))
     assert [one.fixes[0].code for one in diagnose(stale, []) if one.code == "job-not-running"] == [fix]
 
 
