@@ -19,6 +19,7 @@ CANNOT_TELL = "Cannot tell yet"
 
 
 SEE_PROGRESS = Fix("see-progress", "See where the time of a batch goes (Progress, key g)")
+_START_CONSUMER = Fix("start-consumer", "Start a consumer of the group: it has no member")
 TAP_EVENTS = Fix("tap-events", "To see its event time, put a tap (one line) on its input")
 
 
@@ -144,7 +145,8 @@ def watermark_stalled(facts: DiagnosisInput) -> Finding:
     snapshot, holder, behind_ms = facts.snapshot, blamed_holder(facts.snapshot), facts.snapshot.level.behind_fastest_ms
     fixes = (Fix("see-blockers", _what_to_do(holder)),)
     if snapshot.verdict.reason.code == "unread_records":
-        fixes = (ADD_READERS, SEE_PROGRESS)
+        is_alone = any(note.code == "no_member" for note in snapshot.notes)
+        fixes = (_START_CONSUMER,) if is_alone else (ADD_READERS, SEE_PROGRESS)
     elif holder is None:
         fixes = (_check_event_time(facts) if snapshot.channels else TAP_EVENTS,)
     by = "" if holder is None else f": {names([holder.channel])} holds it back"
@@ -167,9 +169,8 @@ def _why_stalled(snapshot: Snapshot) -> str:
     """The cause by the channel that holds the watermark back, or why no channel does."""
     holder, reason = blamed_holder(snapshot), snapshot.verdict.reason
     if holder is not None:
-        return (
-            f"The watermark is the minimum over the channels, and {f.name(holder.channel)} {CAUSES[holder.cause].one}."
-        )
+        why = CAUSES[holder.cause].one
+        return f"The watermark is the minimum over the channels, and {f.name(holder.channel)} {why}."
     if reason.code == "unread_records":
         return f"No channel is known to hold it back: {n(reason.records, 'record')} unread."
     if snapshot.channels:
@@ -196,17 +197,13 @@ def watermark_slow(facts: DiagnosisInput) -> Finding:
         fixes = [check_channels(channels, ("is behind", "are behind"))]
     elif not snapshot.channels:
         cause = "The watermark advances more slowly than the clock; no channel of the target is known"
+    lost = f"{span(reason.ms)} further behind the clock than {span(reason.over_ms)} ago"
     return Finding(
         channels=channels,
         title=title,
         impact="Results come later and later",
         cause=f"{cause}{busiest_task(snapshot)}.",
-        evidence=[
-            f"Now {span(level.behind_clock_ms)} behind the clock",
-            None
-            if reason.ms is None
-            else f"{span(reason.ms)} further behind the clock than {span(reason.over_ms)} ago",
-        ],
+        evidence=[f"Now {span(level.behind_clock_ms)} behind the clock", None if reason.ms is None else lost],
         fixes=(*fixes, SEE_OPERATORS if facts.of_flink else SEE_PROGRESS),
     )
 

@@ -79,10 +79,8 @@ def cause_of_channel(monitor: Monitor, number: int, now: int, around: Around) ->
         return "slow_clock"  # all event times are ahead of the clock: no channel is behind
     if newest is not None and newest - now > (monitor.settings.future_guard_ms or 30 * MINUTE):
         return "future_elsewhere"
-    if unread is not None and unread.may_be_of(channel.name) != 0:
-        return "behind"
     quiet_ms = now - heard
-    if quiet_ms <= 0:
+    if quiet_ms <= 0 or (unread is not None and unread.may_be_of(channel.name) != 0):
         return "behind"
     # A pause explains the lag if it has lasted for half of it, or for much longer than usual for the channel; and a
     # stall if it has lasted for half of what makes one.

@@ -315,9 +315,7 @@ class Unread(Struct, frozen=True):
     records: int | None
     """Unread records in total; None: not known now (the broker does not answer), so no channel may be called quiet."""
     by_channel: dict[str, int] | None = None
-    """Unread records of channels that have their own part of the source (a partition); None: an unread record may be
-    any channel's.
-    """
+    """Those of channels with their own part of the source (a partition); None: each may be any channel's."""
     held_back: frozenset[str] = frozenset()
     """Channels that balanced reading keeps waiting."""
     passing: int = 0
@@ -333,9 +331,7 @@ class Unread(Struct, frozen=True):
         return self.records if self.by_channel is None else self.of(channel)
 
     def backlog(self, channel: str) -> int | None:
-        """Unread records that delay the channel: its own, or all if the source does not separate channels; 0 if they
-        are few.
-        """
+        """Those that delay the channel: its own, or all if the source does not separate channels; 0 if they are few."""
         passing = self.passing if self.by_channel is None else self.passing_by_channel.get(channel, 0)
         unread = self.may_be_of(channel)
         return unread if unread is None or unread > 2 * passing else 0

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from wmtop.engine.doctor import Diagnosis, accounts_for, diagnose, explain
-from wmtop.engine.snapshot import Level, Snapshot
+from wmtop.engine.snapshot import Level, Note, Snapshot
 from wmtop.engine.watermarks.settings import Session, Settings, Tumbling
 
 from tests.snapshots import replace
@@ -148,9 +148,11 @@ def test_a_stall_that_no_channel_causes_says_so() -> None:
 def test_records_that_are_not_read_are_the_cause_of_a_stall() -> None:
     stream = Stream(SPARK).run(120, traffic("ab"))
     stream.backlog = {"a": 500}
-    _, [found], _ = diagnosed(stream.wait(2 * MINUTE))
+    snapshot, [found], _ = diagnosed(stream.wait(2 * MINUTE))
     assert found.cause == "No channel is known to hold it back: 500 records unread."
     assert found.fixes[0].startswith("Add readers")
+    [alone] = diagnose(replace(snapshot, notes=[Note(NOW, "no_member", {"unread": 500})]), [])
+    assert [fix.code for fix in alone.fixes] == ["start-consumer"]
 
 
 def test_a_stall_of_unknown_cause_says_what_would_show_it() -> None:

@@ -21,7 +21,7 @@ from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.snapshot import ChannelView, Snapshot
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.target import TargetOptions
-from wmtop.engine.targets.topic.consumer import TopicWatch
+from wmtop.engine.targets.topic.consumer import COMMITTED_WITHIN_MS, TopicWatch
 from wmtop.engine.targets.watch_engine import NOT_FROM_HERE
 from wmtop.tui import cli
 
@@ -302,6 +302,32 @@ def test_who_has_read_all_and_hears_nothing_is_idle_and_who_is_behind_is_not(
     assert {view.state for view in off.channels} == {"active"}
 
 
+def test_records_that_come_between_two_commits_are_on_their_way_and_no_backlog(
+    create_topic: CreateTopic, produce: Produce, commit: Callable[..., None], look: Callable[..., Look], now_ms: int
+) -> None:
+    """Else the cause would change with each commit of a group that keeps up."""
+    topic = create_topic(2)
+
+    def send(count: int) -> None:
+        times = {0: now_ms, 1: now_ms - HOUR}
+        produce(topic, [Record(partition=p, timestamp_ms=times[p] + n) for p in times for n in range(count)])
+
+    send(2)
+    commit("readers", topic, {0: 2, 1: 2})
+    it = look(topic, group="readers")
+    it.picture()
+    send(2)
+    commit("readers", topic, {0: 4, 1: 4})
+    it.picture()
+    send(1)
+    picture = it.until(lambda p: channels(p)["1"].backlog == 1)
+    assert picture.level.holder is not None
+    assert (picture.level.holder.channel, picture.level.holder.cause) == ("1", "behind")
+    later = it.picture(time.time_ns() // 1_000_000 + COMMITTED_WITHIN_MS + 1)
+    assert later.level.holder is not None
+    assert later.level.holder.cause == "backlog"
+
+
 def test_timestamps_of_a_replay_are_no_arrivals(
     create_topic: CreateTopic, produce: Produce, look: Callable[..., Look]
 ) -> None:
@@ -460,6 +486,8 @@ def test_the_command_looks_once(
     assert reported["level"]["watermark_ms"] == now_ms - 3_000 - 2_000 - 1
     assert (reported["channels"][0]["backlog"], reported["channels"][0]["behind_end_ms"]) == (1, 3_000)
     assert reported["origin"]["positions"] == "consumer group"
+    # When the group read its last record is not known: it may have died long ago.
+    assert (reported["level"]["moved_ms"], reported["verdict"]["verdict"]) == (None, "unknown")
     assert "backlog 1" in wmtop(target, "--group", "readers", "--once").stdout
     for arguments, said in (
         ([target, "--group", "reader"], f"the group reader has committed nothing on {topic}; there are: readers"),

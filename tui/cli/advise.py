@@ -19,7 +19,7 @@ from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import NO_DATA, clean, counted, duration, setting, stamp
 from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
 from ..words import preview as from_start
-from ..words.lateness import LINE_NAMES, advice_lines, cause_lines
+from ..words.lateness import FLINKS_RULE, LINE_NAMES, advice_lines, cause_lines
 from .options import (
     AtTime,
     duration_option,
@@ -134,6 +134,8 @@ def _text(title: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) 
         yield ""
         width = max(map(len, LINE_NAMES.values()))
         yield from (f"  {LINE_NAMES[kind]:<{width}}  {line}" for kind, line in lines.items())
+        if len(snapshot.channels) > 1 and not snapshot.one_clock:
+            yield FLINKS_RULE
 
 
 def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:

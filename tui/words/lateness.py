@@ -250,6 +250,7 @@ def _changes(flaps: int) -> str:
 LINE_NAMES = {
     "spark": "Spark", "flink_java": "Flink (Java)", "flink_sql": "Flink (SQL)", "kafka_streams": "Kafka Streams",
 }  # fmt: skip
+FLINKS_RULE = "  By Flink's rule; Spark and Kafka Streams follow the fastest channel and drop more (--strategy spark)"
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:

@@ -381,7 +381,7 @@ def whole_identity(snapshot: Snapshot) -> str:
         return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
     reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
     reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
-    reported += [] if source is None else [f"{source.kind} {f.clean(source.description)}"]
+    reported += [] if source is None else [f"{source.kind} {f.clean(source.description).removeprefix('group ')}"]
     return ", ".join(reported)
 
 

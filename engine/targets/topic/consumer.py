@@ -21,6 +21,8 @@ from . import RECORD, PartitionFacts, TopicFacts
 from .broker import TopicTap, time_path
 
 _HOUR_MS = 3_600_000
+COMMITTED_WITHIN_MS = 15_000
+"""For how long (ms) the records of a commit say how many are usually on their way; clients commit every 5 s."""
 _IDLE_AFTER_MS = 7_200_000
 _ORIGIN = {"channels": "broker", "sources": "broker", "level": "broker"}
 
@@ -84,7 +86,7 @@ class TopicWatch(Target[TopicFacts]):
         """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
         if facts.ids != self._facts.ids or _has_gone_back(self._facts, facts):
             self._reset(facts)
-        unread, since = self._unread(facts), self._monitor.now_ms
+        unread, since = self._unread(facts, now_ms), self._monitor.now_ms
         if since is not None and now_ms > since:  # a partition with unread records is slow, not quiet
             self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
         if facts is not self._facts:
@@ -119,16 +121,17 @@ class TopicWatch(Target[TopicFacts]):
         self._monitor = new_monitor(self._rules)
         self._rates = RateMeter()
         self._facts = TopicFacts(ids=facts.ids)
-        self._advance: dict[str, int] = {}
+        self._advance: dict[str, tuple[int, int]] = {}
+        """Records between the last two positions of a partition, and when that was seen (epoch ms)."""
         self._batch = 0
 
     def _take(self, facts: TopicFacts, now_ms: int) -> None:
         """Let the monitor see all changes since the last facts."""
         before = {name: _at(p) for name, p in _named(self._facts).items()}
         named = _named(facts)
-        self._advance = {
-            name: max(0, (_at(p) or 0) - (before[name] or 0)) for name, p in named.items() if name in before
-        }
+        for name, p in named.items():
+            if name in before and (read := (_at(p) or 0) - (before[name] or 0)) > 0:
+                self._advance[name] = (read, now_ms)
         fresh = {name: p for name, p in named.items() if p.event_ms is not None and _at(p) != before.get(name)}
         unread = [name for name, p in named.items() if p.is_unread]
         first, self._facts = not self._facts.partitions, facts
@@ -163,6 +166,8 @@ class TopicWatch(Target[TopicFacts]):
             self._monitor.exclude(until - moment, until, unread + later)
             self._monitor.tick_until(until)
         self._monitor.heard_at(arrived, now_ms)
+        if unread:  # when the others were read is not known: the watermark was there before
+            self._monitor.history.moved_ms = None
 
     def _observe(self, partitions: dict[str, PartitionFacts], now_ms: int) -> None:
         groups = [
@@ -170,7 +175,7 @@ class TopicWatch(Target[TopicFacts]):
                 channel=name,
                 start_ms=p.event_ms,
                 head=False,
-                records=max(1, self._advance.get(name, 1)),
+                records=self._advance.get(name, (1, 0))[0],
                 min_ms=p.event_ms,
                 max_ms=p.event_ms,
                 max_event_ms=p.event_ms,
@@ -181,11 +186,12 @@ class TopicWatch(Target[TopicFacts]):
         self._monitor.apply(BatchObservation(batch=self._batch, now_ms=now_ms, groups=groups))
         self._batch += 1
 
-    def _unread(self, facts: TopicFacts) -> Unread:
+    def _unread(self, facts: TopicFacts, now_ms: int) -> Unread:
         if facts.trouble is not None:
             return Unread(None, {})
         lags = {name: p.unread or 0 for name, p in _named(facts).items()}
-        return Unread(sum(lags.values()), lags, passing=sum(self._advance.values()), passing_by_channel=self._advance)
+        passing = {name: read for name, (read, at_ms) in self._advance.items() if now_ms - at_ms <= COMMITTED_WITHIN_MS}
+        return Unread(sum(lags.values()), lags, passing=sum(passing.values()), passing_by_channel=passing)
 
 
 def positions_of(facts: TopicFacts, *, is_known: bool) -> list[SourcePosition]:

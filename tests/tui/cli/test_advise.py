@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from wmtop.tui.words.lateness import FLINKS_RULE
 
 from .checkpoints import checkpoint
 from .commands import run
@@ -19,6 +20,7 @@ def test_a_recording_gives_advice_and_lines(capsys: pytest.CaptureFixture[str]) 
     assert said["lateness_ms"] == said["recommendation"]["lateness_ms"] == said["lateness"]["lateness_ms"]
     assert said["recommendation"]["high"] <= 0.03
     assert set(said["lines"]) == {"spark", "flink_java", "flink_sql", "kafka_streams"}
+    assert FLINKS_RULE in run(capsys, "advise", FLIGHTS, "--target", "97%")[1]
 
 
 def test_too_few_records_give_no_lateness_and_exit_with_3(capsys: pytest.CaptureFixture[str]) -> None:

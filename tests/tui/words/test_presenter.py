@@ -29,7 +29,7 @@ from wmtop.engine.verdict.blame import is_close
 from wmtop.engine.verdict.chain import chain_of
 from wmtop.tui import words
 from wmtop.tui.words.operators import stages_of_query
-from wmtop.tui.words.presenter import condition, presenter_of
+from wmtop.tui.words.presenter import condition, presenter_of, whole_identity
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.watermark import late_drops
 
@@ -161,3 +161,7 @@ def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_a
     first = presenter_of(tapped()).holder(None)[0]
     assert re.match(r" by the slowest channel it would be \S+ lower: shop-5", "".join(text for text, _ in first.spans))
     assert first.gap.isspace()
+
+
+def test_a_group_is_called_so_once() -> None:
+    assert whole_identity(group()).startswith("group billing on orders")
