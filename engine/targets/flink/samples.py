@@ -293,7 +293,7 @@ def sample_of(
     vertex: Vertex, ids: Sequence[str], values: Mapping[str, str], over: Mapping[int, str] = {}
 ) -> tuple[VertexSample, bool]:
     """The facts about the vertex from the values, and whether every subtask is present; of those that are `over`, whose
-    states these are, the FINISHED have sent Flink's last watermark; what was kept of all the rest is not true.
+    states these are, the FINISHED have sent Flink's last watermark, and what was kept of the rest is not read.
     """
     by_subtask: dict[int, _Values] = {}
     for id, value in values.items():
