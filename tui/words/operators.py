@@ -93,7 +93,7 @@ def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> li
     fastest = fastest_view(snapshot)
     fastest_ms = None if fastest is None else fastest.watermark_ms
     gain_ms = _gain_ms(snapshot, held if snapshot.instances is None else held_here)
-    kinds = {row.view.channel: row.kind for row in by_name(snapshot, None)}
+    kinds: dict[str, Kind] = {row.view.channel: row.kind for row in by_name(snapshot, None)}
 
     def kind(view: ChannelView | InstanceView) -> Kind:
         return kinds[view.channel] if isinstance(view, ChannelView) else kind_of(view.channel, view.state, held_here)
