@@ -46,9 +46,7 @@ def moment_of(reference: Reference, batches: int, now: int, unread: int | None, 
 
 
 def is_raised(driver: Driver, now: int, patience: int) -> bool:
-    """Whether the least of max - L - 1 of those taking part is below the watermark and below what its channel has sent,
-    and its channel has data: what has sent less came later, at a lateness that nobody has raised.
-    """
+    """Whether the least of max - L - 1 of those taking part is below the watermark, and its channel has data."""
     snapshot = driver.snapshot()
     lateness, level = snapshot.settings.lateness_ms, driver.monitor.level
     if lateness is None or level == MIN or snapshot.settings.strategy not in ("bounded", "bounded-legacy", "spark"):
@@ -62,9 +60,7 @@ def is_raised(driver: Driver, now: int, patience: int) -> bool:
     pick = max if snapshot.settings.strategy == "spark" else min
     view = pick(parts, key=lambda one: (one.max_event_ms, one.quiet_ms))
     assert view.quiet_ms is not None
-    shown_later = (snapshot.level.watermark_ms or 0) - level
-    sent = level if view.watermark_ms is None else view.watermark_ms - shown_later
-    return view.max_event_ms - lateness - later < min(level, sent) and view.quiet_ms <= patience
+    return view.max_event_ms - lateness - later < level and view.quiet_ms <= patience
 
 
 AFTER = [4, 7, 12, 1, None]
