@@ -155,6 +155,7 @@ SHOWN_BY = {
         "The variables of transformWithState": f"{SPARK}open_windows.py::what_cannot_be_read_is",
         "It changes nothing and needs no JVM": f"{GALLERY}gallery.py::a_look_changes_nothing",
         "the checkpoint leads to the job that publishes": f"{SPARK}attach_query.py::whatever_it_is_attached_to",
+        "A copy of a checkpoint does not.": f"{SPARK}attach_query.py::a_copy_of_its_checkpoint",
         "says in `origin` which tap each part comes from": f"{SPARK}attach_query.py::whatever_it_is_attached_to",
         "A query is followed through its restarts": f"{GALLERY}gallery.py::the_event_log_has_what_only",
         "is followed to it by the query's name, once": f"{SPARK}reports.py::a_query_that_was_given_another_checkpoint",
