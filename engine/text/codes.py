@@ -147,11 +147,11 @@ CAUSES: dict[Cause, CauseWords] = {
         "the slower partitions catching up (--max-drift)",
     ),
     "lateness_raised": CauseWords(
-        "lateness raised",
-        "waits: lateness was raised",
-        "wait: lateness was raised",
-        "no channel: lateness was raised, and event time has to catch up",
-        "event time catching up: lateness was raised",
+        "event time below it",
+        "waits: event time has to catch up",
+        "wait: event time has to catch up",
+        "no channel: event time has to catch up with the watermark",
+        "event time catching up",
     ),
     "paused": CauseWords("source paused", "is paused", "are paused", "the source is paused", "resuming the source"),
     "in_flight": CauseWords(

@@ -403,7 +403,7 @@ def _why(event: VerdictChanged) -> str:
     if event.reason in REASONS:
         return REASONS[event.reason]
     if event.reason == "lateness_raised":
-        return "lateness was raised"
+        return "event time has to catch up"
     if event.channel is None and event.reason == "records_come":
         return AS_A_WHOLE
     if event.channel is None or event.verdict not in ("slow", "stalled"):

@@ -297,7 +297,7 @@ def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], s
         {
             **REASONS,
             "too_short": f"watched for {left}: a verdict needs an advance of the {time}{needs}",
-            "lateness_raised": f"lateness was raised: moves again after {left} of event time",
+            "lateness_raised": f"moves again after {left} of event time",
             "source_silent": accounted or REASONS["source_silent"],
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "not_known": accounted or REASONS["not_known"],
