@@ -209,9 +209,9 @@ class _Listener(StreamingQueryListener):
         def read(ids: tuple[str, str]) -> QueryEvent:
             # Unlike the event, the report on the trigger that found nothing to do has the ends of the sources.
             report = _tried(lambda stream: decode_progress(stream.lastProgress().json()), self._stream(ids))
-            return (
-                QueryProgress(report) if report is not None and report.is_idle else QueryIdle(*ids, event.timestamp())
-            )
+            if report is not None and report.is_idle:
+                return QueryProgress(report)
+            return QueryIdle(*ids, event.timestamp())
 
         self._take(event, read)
 

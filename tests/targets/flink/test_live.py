@@ -2,6 +2,7 @@
 
 import time
 from itertools import count
+from urllib.parse import quote
 
 import pytest
 from wmtop.engine.doctor import diagnose
@@ -208,6 +209,27 @@ def test_a_split_that_has_ended_holds_back_nothing(flink: Flink) -> None:
     [source, _] = flink.get(f"/jobs/{flink.job('ending')}")["vertices"]
     names = flink.get(f"/jobs/{flink.job('ending')}/vertices/{source['id']}/metrics")
     assert any(".split.end-0." in one["id"] for one in names), "they are kept"
+
+
+def test_no_metric_is_an_event_time(flink: Flink) -> None:
+    """Of all of a job only watermarks are in the range of its records' times."""
+    for split in ("end-0", "end-1"):
+        flink.write(split, 61)
+    Watching(flink.url, "ending").see(lambda s: s.level.watermark_ms is not None, "it has a watermark")
+    path = f"/jobs/{flink.job('ending')}"
+    near: set[str] = set()
+    for vertex in flink.get(path)["vertices"]:
+        metrics = f"{path}/vertices/{vertex['id']}/metrics"
+        ids = [one["id"] for one in flink.get(metrics)]
+        values = [
+            one
+            for at in range(0, len(ids), 40)
+            for one in flink.get(f"{metrics}?get={quote(','.join(ids[at : at + 40]))}")
+        ]
+        numbers = {one["id"]: float(one["value"]) for one in values if one["value"].lstrip("-").isdigit()}
+        near |= {id.rpartition(".")[2] for id, number in numbers.items() if abs(number - BASE_MS) < 3_600_000}
+    assert near
+    assert all("Watermark" in name for name in near), near
 
 
 @pytest.mark.parametrize(("job", "notes"), [("bare", []), ("loose", ["windows_untimed"])])

@@ -346,10 +346,11 @@ def test_a_job_that_publishes_late_knows_no_exact_number(job: "Job", spark: "Spa
 
     listener, when = _Listener(job, spark), "2026-01-01T00:00:00.000Z"
     for id in ("11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"):
+        ids = {"id": Said(toString=id), "runId": Said(toString=id)}
         if id.startswith("2"):
-            listener.onQueryStarted(Said(id=Said(toString=id), runId=Said(toString=id), name="later", timestamp=when))
+            listener.onQueryStarted(Said(**ids, name="later", timestamp=when))
         report = {"id": id, "runId": id, "batchId": 7, "timestamp": when, "durationMs": {"triggerExecution": 9}}
-        listener.onQueryProgress(Said(progress=Said(json=json.dumps(report))))
+        listener.onQueryProgress(Said(progress=Said(**ids, json=json.dumps(report))))
     assert [run.is_whole for run in job._queries.facts()] == [False, True]
 
 
