@@ -123,7 +123,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "ended_early": lambda args: (
         "The watermark is at the end of the stream, but {subtask}"
         + (" and {more} more have" if args.get("more") else " has")
-        + " not ended: a record has the last time there is, or all others are idle (FLINK-38477); the next are late"
+        + " not ended: a record has the last time there is, or all others are idle (FLINK-38477); the rest is late"
     ),
     "pause_unknown": lambda args: (
         f"No batch{_if(args, 'silent_ms', _SILENT)}: it waits for its trigger, whose interval is not known from here, "
