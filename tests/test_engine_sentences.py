@@ -1,7 +1,7 @@
 """Sentences of README and docs about Flink, Spark or Kafka Streams, each with the test that shows it.
 
 Most of these tests run the real engine. The sentences are named by a piece of them, the tests by the beginning of
-their names: a sentence that changes has to be looked at again. Not all sentences are here yet.
+their names: a sentence that changes has to be looked at again. What only says how to call wmtop is not here.
 """
 
 import re
@@ -26,6 +26,13 @@ SHOWN_BY = {
         "splits inside one are metrics": f"{FLINK}live.py::a_lagging_split_holds",
         "flights through Kafka, Spark, Kafka and Flink": f"{KAFKA}demo_chain.py::a_planted_loss_is",
         "wmtop follows Flink's rules": "watermarks/test_vectors.py::valve",
+        "**consumer lag in seconds, per partition**": f"{KAFKA}attach.py::a_group_is_where_it_has_committed",
+        "the first lines of every screen, with cause and duration": f"{FLINK}situations.py::a_stuck_job_is_stalled",
+        "the driver's port, or a History Server's": f"{SPARK}over_http.py::no_look_at_a_query_by_a_server",
+        "to read the checkpoint (or the event log); for its": f"{SPARK}attach_query.py::whatever_it_is_attached",
+        "a Kafka Streams application | `wmtop attach": f"{STREAMS}group.py::a_commit_of_kafka_streams_makes_it",
+        "Spark's one clock: records of this channel are late": f"{SPARK}attach_query.py::two_nodes_both_tapped_show",
+        "named, with cause and duration": f"{FLINK}live.py::a_lagging_split_holds",
         "join no group": f"{KAFKA}attach.py::a_look_joins_no_group",
         "it brings no PySpark, and the job keeps its own": f"{SPARK}publish.py::importing_the_two_lines",
     },
@@ -48,6 +55,7 @@ SHOWN_BY = {
         "`metrics.fetcher.update-interval`": f"{FLINK}situations.py::one_look_as_a_process_is",
         "Lateness, idle timeout and open windows are not in the API": f"{FLINK}situations.py::one_look_as_a_process",
         "Operators (`o`) is the job's graph": "tui/words/test_flink_words.py::the_graph_has_a_row_a_task",
+        "Nor is one without\n  windows whose sources send no watermark": f"{FLINK}live.py::a_job_without_watermarks_has",
         "The API\n  has no event times": f"{FLINK}live.py::no_metric_is_an_event_time",
         "as Java or, for a job from SQL, as SQL": "verdict/test_job_line.py::of_a_flink_job_from_sql",
         "else that the watermark of the split does not move": f"{FLINK}situations.py::a_stuck_job_is_stalled",
@@ -226,6 +234,8 @@ SHOWN_BY = {
         "the offsets of a batch are written at its end": f"{GALLERY}realtime.py::the_offsets_of_a_batch_are",
         "waits three batches before it calls the": f"{SPARK}query_snapshot.py::the_first_batch_of_real_time_mode",
         "the start, a checkpoint is stale (it has no": f"{GALLERY}realtime.py::a_checkpoint_has_no_batch_before",
+        "The next batch's watermark is that of the last commit": f"{SPARK}checkpoint.py::the_next_watermark_is_the",
+        "With `--bootstrap` the broker reports what each": f"{KAFKA}attach.py::a_query_that_reads_from_kafka_shows",
         "How many stores the batch opened shows how often that": f"{SPARK}late_rule.py::of_what_a_function_drops",
         "So of such a query, also with `persist` or a single": f"{SPARK}late_rule.py::of_what_a_function_drops",
         "`≥ 1` for each\nbatch and operator that": f"{GALLERY}gallery.py::dropped_rows_are_what_spark",
