@@ -55,7 +55,7 @@ SHOWN_BY = {
         "`metrics.fetcher.update-interval`": f"{FLINK}situations.py::one_look_as_a_process_is",
         "Lateness, idle timeout and open windows are not in the API": f"{FLINK}situations.py::one_look_as_a_process",
         "Operators (`o`) is the job's graph": "tui/words/test_flink_words.py::the_graph_has_a_row_a_task",
-        "Nor is one without\n  windows whose sources send no watermark": f"{FLINK}live.py::a_job_without_watermarks_has",
+        "windows whose sources send no watermark, such as": f"{FLINK}live.py::a_job_without_watermarks_has",
         "The API\n  has no event times": f"{FLINK}live.py::no_metric_is_an_event_time",
         "as Java or, for a job from SQL, as SQL": "verdict/test_job_line.py::of_a_flink_job_from_sql",
         "else that the watermark of the split does not move": f"{FLINK}situations.py::a_stuck_job_is_stalled",
