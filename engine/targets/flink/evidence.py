@@ -279,8 +279,9 @@ def _inputs(
         )
         hides_splits = is_late or known.is_not_assigned or _is_assigned_later(known, source_assigns=source_assigns)
         old = {split.id: split for split in (() if at_source_before is None else at_source_before.splits)}
-        splits = (_split(split, old.get(split.id), known, facts) for split in at_source.splits if not hides_splits)
-        yield InputEvidence(known, tuple(splits) or (_itself(known),))
+        shown = () if hides_splits else at_source.splits
+        splits = tuple(_split(split, old.get(split.id), known, facts) for split in shown)
+        yield InputEvidence(known, splits or (_itself(known),))
 
 
 def _itself(subtask: SubtaskEvidence) -> ChannelEvidence:
