@@ -121,7 +121,7 @@ def engine_starting(facts: DiagnosisInput) -> Finding | None:
     """
     if facts.snapshot.state != "starting":
         return None
-    step = next((step.name for step in facts.snapshot.own.steps if step.seconds is None), None)
+    step = next((step.name for step in facts.snapshot.steps if step.seconds is None), None)
     return Finding(
         severity="info",
         title="The engine is starting",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ..feed.host import Host
+from ..feed.host import Host, Subject
 from ..feed.messages import Change, Reply
 from ..feed.run_directory import Claim
-from ..snapshot import Note, Snapshot
+from ..snapshot import Note, OwnRun, Snapshot
 from ..system.errors import RunError, how_it_ended
 from ..system.files import Existing, PrivateDirectory, existing, own_outputs
 from ..targets.watch_engine import WatchOptions
@@ -93,9 +93,7 @@ class Engine:
         self._progress_at = 0.0
         self._host = Host(
             claim,
-            settings,
-            describe=source.describe,
-            notes=self._notes.now,
+            Subject(settings, OwnRun(), source.describe, self._notes.now),
             on_change=self._change,
             on_snapshot=on_snapshot,
             say=say,

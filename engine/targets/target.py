@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import UNSET, Struct
 
 from ..feed.messages import Change, Header
-from ..snapshot import Snapshot, SourceView
+from ..snapshot import Other, Snapshot, SourceView, TargetPart
 from ..system.errors import UsageError
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import line_in_job
@@ -107,6 +107,11 @@ class Target(Protocol[Facts]):
     def settings(self) -> Settings:
         """The settings known before the first poll."""
         return NOT_KNOWN
+
+    @property
+    def empty(self) -> TargetPart:
+        """Its part of a snapshot while nothing is known of it."""
+        return Other(self.describe().kind)
 
     def describe(self) -> SourceView:
         """The source as a screen shows it."""

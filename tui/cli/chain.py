@@ -68,6 +68,10 @@ class ChainTarget(Target[ChainLook]):
     def every_s(self) -> float:
         return appearance().refresh_ms / 1_000
 
+    @property
+    def empty(self) -> Chain:
+        return Chain([], [])
+
     def describe(self) -> SourceView:
         return SourceView(NAME, counted(len(self._members), "target"))
 
