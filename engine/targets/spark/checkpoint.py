@@ -59,6 +59,8 @@ class RecordedBatch(Struct, frozen=True, array_like=True):
     """When it ended or, by the file system, its commit was written; None: it runs, or that is not known."""
     inputs: tuple[int, ...] = ()
     """In a checkpoint, a number for each source's offsets: another one means other offsets."""
+    written_ms: int | None = None
+    """In a checkpoint, the time of the file with its offsets, by the file system's clock; None: not known."""
 
 
 class WatermarkDelay(Struct, frozen=True):
@@ -205,7 +207,8 @@ class CheckpointTap:
         begun_ms = self._begun_ms(number, offsets)
         if begun_ms is None:
             raise VanishedError(f"{path} has gone")
-        return RecordedBatch(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
+        at_ms = written_ms(path)
+        return RecordedBatch(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs, written_ms=at_ms)
 
     def _end_ms(self, mark: RecordedBatch) -> int | None:
         """When the batch was committed, by its file's time, unless that is a copy's: then `metadata` is newer, too."""
