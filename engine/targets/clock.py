@@ -39,6 +39,10 @@ class TargetClock:
 
     def __init__(self) -> None:
         self.offset = Offset()
+        self.set_ms: int | None = None
+        """The first stamp (target's clock) since it, or ours, was seen to be set."""
+        self._is_known = False
+        """Whether stamps that appeared, or files, have shown the offset."""
         self._newest_ms: int | None = None
         """The newest stamp, and what it alone says: its moment has passed when it is seen."""
         self._at_least_ms = 0
@@ -58,18 +62,25 @@ class TargetClock:
             self._newest_ms = stamp_ms
             self._at_least_ms = stamp_ms - now_ms
         self._looked_ms = now_ms
-        self._settle(self._measured(by_files_ms))
+        self._settle(by_files_ms)
 
     def see_clock(self, target_ms: int, asked_ms: int, answered_ms: int, resolution_ms: int = 1) -> None:
         """Note what the target's clock showed between our question and its answer (epoch ms, ours)."""
         bounds = _Bounds(target_ms - answered_ms, target_ms + resolution_ms - asked_ms)
         self._appeared.extend((bounds, bounds))  # it needs no second one that agrees
-        self._settle(self._measured(None))
+        self._settle()
 
-    def _settle(self, found: Offset) -> None:
+    def _settle(self, by_files_ms: int | None = None) -> None:
+        found = self._measured(by_files_ms)
         known = self.offset
         if found.is_measured != known.is_measured or abs(found.ms - known.ms) > SETTLED_MS:
             self.offset = found
+            if self._is_known:
+                self.set_ms = self._newest_ms
+        self._is_known = self._is_known or self._shown(by_files_ms)
+
+    def _shown(self, by_files_ms: int | None) -> bool:
+        return self.offset.is_measured and (by_files_ms is not None or len(self._appeared) > 1)
 
     def _measured(self, by_files_ms: int | None) -> Offset:
         bounds, number = _agreed(self._appeared)
@@ -99,13 +110,15 @@ def _agreed(appeared: Iterable[_Bounds]) -> tuple[_Bounds | None, int]:
     return agreed, number
 
 
-def offset_by_files(written: Iterable[tuple[int, int]], now_ms: int) -> int | None:
+def offset_by_files(written: Iterable[tuple[int, int]], now_ms: int | None = None) -> int | None:
     """How far (ms) the clock that made stamps is ahead of that of the files, by (stamp, file's time) of files in the
-    order in which they were written; None: the files are a copy, from the future (`now_ms`), or too few.
+    order in which they were written; None: the files are a copy, too few, or from the future (`now_ms`, if given).
     """
     pairs = list(written)
     offsets = [stamp_ms - file_ms for stamp_ms, file_ms in pairs]
-    if len(pairs) < 2 or pairs[-1][0] - pairs[0][0] < MIN_SKEW_MS or pairs[-1][1] > now_ms + SETTLED_MS:
+    if len(pairs) < 2 or pairs[-1][0] - pairs[0][0] < MIN_SKEW_MS:
+        return None
+    if now_ms is not None and pairs[-1][1] > now_ms + SETTLED_MS:
         return None
     return max(offsets) if max(offsets) - min(offsets) <= DELAY_MS else None
 

@@ -1,11 +1,12 @@
 """The clock of an attached query's driver: its offset from ours, and snapshots in either time."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from ...snapshot import Snapshot
 from ...verdict.verdict import RecordedPast
 from ..clock import Offset, TargetClock, offset_by_files
-from .checkpoint import CheckpointFacts
 from .facts import QueryFacts
 
 
@@ -17,14 +18,15 @@ class DriverClock(TargetClock):
         self._files_ms: int | None = None
         """How far the driver's clock is ahead of that of its files; None: not known."""
 
-    def see_facts(self, facts: QueryFacts, now_ms: int, set_by_ms: int) -> None:
-        """Note the facts of a look at `now_ms` (epoch ms, ours); this machine's clock was set by `set_by_ms`, which the
-        times of its files follow.
+    def see_facts(self, facts: QueryFacts, file_times: Sequence[tuple[int, int]], now_ms: int, set_by_ms: int) -> None:
+        """Note the facts of a look at `now_ms` (epoch ms, ours), and a checkpoint's `file_times`; this machine's clock
+        was set by `set_by_ms`, which the times of its files follow.
         """
         report = facts.report
         if report is not None and report.unread:
             return  # the log is still read: what it shows next did not appear just now
-        self._files_ms = _offset_of_files(facts.stored, now_ms + set_by_ms)
+        is_by_files = facts.stored.continuous or facts.stored.out_of_reach  # then its times are not the driver's
+        self._files_ms = None if is_by_files else offset_by_files(file_times, now_ms + set_by_ms)
         by_files_ms = None if self._files_ms is None else self._files_ms + set_by_ms
         self.see(_last_stamp(facts), now_ms, by_files_ms)
 
@@ -44,19 +46,26 @@ class DriverClock(TargetClock):
             checkpoint = replace(checkpoint, history=history)
         return replace(facts, checkpoint=checkpoint, report=report)
 
+    def since_set(self, facts: QueryFacts) -> QueryFacts:
+        """The facts without batches from before a clock was set: their times do not go with those after it."""
+        set_ms = self.set_ms
+        if set_ms is None:
+            return facts
+        checkpoint, report = facts.checkpoint, facts.report
+        if checkpoint is not None:
+            later = tuple(batch for batch in checkpoint.history if batch.begin_ms >= set_ms)
+            checkpoint = replace(checkpoint, history=later)
+        if report is not None and report.run is not None:
+            later = tuple(batch for batch in report.run.history if batch.begin_ms >= set_ms)
+            report = replace(report, run=replace(report.run, history=later))
+        return replace(facts, checkpoint=checkpoint, report=report)
+
 
 def _last_stamp(facts: QueryFacts) -> int | None:
     """The last time that the driver's clock gave."""
     if facts.run.last_event_ms is not None:
         return facts.run.last_event_ms
     return None if facts.stored.continuous else facts.stored.batch_timestamp_ms
-
-
-def _offset_of_files(checkpoint: CheckpointFacts, now_ms: int) -> int | None:
-    if checkpoint.continuous or checkpoint.out_of_reach:
-        return None  # its times are those of the files
-    known = [(batch.begin_ms, batch.written_ms) for batch in checkpoint.history]
-    return offset_by_files([(stamp_ms, at_ms) for stamp_ms, at_ms in known if at_ms is not None], now_ms)
 
 
 def in_our_time(shown: Snapshot, offset: Offset, wall_ms: int) -> Snapshot:

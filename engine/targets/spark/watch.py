@@ -156,7 +156,8 @@ class QueryWatch(Target[QueryFacts]):
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""
         offset = self._clock.offset
-        past = past_of(self._shown, self._before and self._before.level.watermark_ms, now_ms + offset.ms)
+        shown = self._clock.since_set(self._shown)
+        past = past_of(shown, self._before and self._before.level.watermark_ms, now_ms + offset.ms)
         return past_in_our_time(past, offset)
 
     def close(self) -> None:
@@ -191,7 +192,9 @@ class QueryWatch(Target[QueryFacts]):
 
     def _see_clock(self, facts: QueryFacts) -> None:
         as_of_ms = None if self._remote is None else self._remote.as_of_ms
-        self._clock.see_facts(facts, clock.now_ms() if as_of_ms is None else as_of_ms, clock.set_by_ms())
+        file_times = [] if self._checkpoint is None else self._checkpoint.file_times
+        now_ms = clock.now_ms() if as_of_ms is None else as_of_ms
+        self._clock.see_facts(facts, file_times, now_ms, clock.set_by_ms())
 
     def _poll_windows(self, checkpoint: CheckpointFacts | None) -> tuple[OpenWindows, ...] | None:
         if self._windows is None or checkpoint is None:
