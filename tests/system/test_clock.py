@@ -13,6 +13,7 @@ class Machine:
     def __init__(self) -> None:
         self.wall_s, self.elapsed_s = float(NOW), 50.0
         self.clock = SteadyClock(lambda: int(self.wall_s * SECOND), lambda: int(self.elapsed_s * SECOND))
+        self.clock.now_ms()
 
     def passes(self, seconds: float, *, set_by_s: float = 0.0) -> float:
         """Let time pass, and set the wall clock; returns what the process has (s since the start)."""
