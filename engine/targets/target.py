@@ -231,18 +231,19 @@ class Looks:
 
     def __init__(self) -> None:
         self._last_ms: int | None = None
-        self._usual_ms = 0
+        self._pauses: tuple[int, int] = (0, 0)
+        """The last two: one alone is not usual."""
 
     def is_gap(self, at_ms: int, every_s: float) -> bool:
         """Whether the pause until `at_ms` is a gap, where a look is due every `every_s` seconds."""
-        limit_ms = max(self.MIN_GAP_MS, 3_000 * every_s, 3 * self._usual_ms)
+        limit_ms = max(self.MIN_GAP_MS, 3_000 * every_s, 3 * min(self._pauses))
         return self._last_ms is not None and at_ms - self._last_ms > limit_ms
 
     def note(self, at_ms: int, every_s: float) -> int:
         """Note a look; returns the length (ms) of the gap before it, 0: none."""
         pause_ms = 0 if self._last_ms is None else at_ms - self._last_ms
         gap_ms = pause_ms if self.is_gap(at_ms, every_s) else 0
-        self._usual_ms = pause_ms
+        self._pauses = (self._pauses[1], pause_ms)
         self._last_ms = at_ms
         return gap_ms
 

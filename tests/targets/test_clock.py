@@ -10,11 +10,11 @@ OFFSETS = [-HOUR, -40 * SECOND, 40 * SECOND, HOUR]
 
 
 def looked(clock: TargetClock, stamps: list[int], *, every_ms: int = 5 * SECOND, delay_ms: int = 300) -> None:
-    """A look a second; each stamp (ms after `NOW`, by the target's clock) is seen `delay_ms` after its moment in ours."""
+    """A look a second; each stamp (ms after `NOW`, target's clock) is seen `delay_ms` after its moment."""
     for number, stamp in enumerate(stamps):
         for second in range(0, every_ms, SECOND):
             now = NOW + number * every_ms + second
-            clock.see(NOW + stamp if second * 1 >= delay_ms else NOW + (stamps[number - 1] if number else stamp), now)
+            clock.see(NOW + stamp if second >= delay_ms else NOW + (stamps[number - 1] if number else stamp), now)
 
 
 @pytest.mark.parametrize("offset_ms", OFFSETS)

@@ -37,8 +37,10 @@ SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
 LOOK_S = 15.0
 """Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
-CACHED_AFTER_MS = 15_000
-"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each."""
+CACHED_AFTER_MS = 20_000
+"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each. A third of the least
+patience: a gap of this length makes it no longer.
+"""
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from ...kafka.client_settings import KafkaConfig
     from ...system.json_values import JsonPath

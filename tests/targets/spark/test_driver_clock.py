@@ -1,4 +1,4 @@
-"""A query whose driver's clock is ahead of ours or behind, or ours is set: dead it is never moving, alive it is known."""
+"""A query whose driver's clock differs from ours, or ours is set: dead it is never moving, alive it is known."""
 
 import json
 import os
