@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..snapshot import NoteCode
+from ..system import clock
 from ..system.errors import RunError
 from .client_settings import KafkaConfig
 from .cluster import Cluster, Positions, TopicPartition
@@ -154,4 +155,4 @@ class Probe:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()

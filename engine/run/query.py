@@ -14,6 +14,7 @@ from msgspec import UnsetType
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
 from ..snapshot import Snapshot
+from ..system import clock
 from ..system.errors import RunError
 from ..system.files import Existing
 from ..verdict.verdict import Evidence, judged, lost_state
@@ -77,6 +78,10 @@ class Run:
         self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
         self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
         self.monitor.history.beat_of = "run" if source.clock is None else "replay"
+        self._ahead_ms = 0
+        """How far the time of the saved state was ahead of this machine's: the run counts on from there."""
+        self._suspended: list[int] = []
+        """How long (ms) the process was suspended, not yet left out."""
         self._lock = threading.RLock()
         self._stopping = False
         self._observer: Observer | None = None
@@ -111,10 +116,12 @@ class Run:
         if source.clock is not None:
             source.clock.resume(monitor.rows, monitor.now_ms)
         elif monitor.now_ms is not None:
+            self._ahead_ms = max(0, monitor.now_ms - clock.now_ms())
             # Downtime is paused time: it must not make a channel idle.
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.history.restart()
+            monitor.history.begin(now, monitor.history.level)
             monitor.resume()
         if source.progress is not None and monitor.batch is not None:
             source.progress.resumed(self._state.source_offsets(monitor.batch))
@@ -174,6 +181,7 @@ class Run:
         with self.looking(0) as monitor:
             if monitor is None or self.failure is not None:
                 return  # a batch runs, or has failed and may be half applied: none of it is saved
+            self._leave_out_suspended()
             now = self._owed_until()
             if now is None:
                 return
@@ -201,19 +209,42 @@ class Run:
 
     def _read_until(self) -> int:
         """Now, or just before the arrival of the first unread row: everything before it is known."""
-        clock = self._source.clock
-        limit = None if clock is None else clock.tick_limit_ms(self.monitor.rows)
+        replay = self._source.clock
+        limit = None if replay is None else replay.tick_limit_ms(self.monitor.rows)
         return self._clock_ms() if limit is None else min(self._clock_ms(), limit - 1)
 
     def _clock_ms(self) -> int:
         """Processing time now (epoch ms): the source's own clock, else the wall clock."""
-        clock = self._source.clock
-        return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
+        replay = self._source.clock
+        return self.wall_ms if replay is None else replay.now_ms()
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock of this run (epoch ms): it never goes back, and jumps at no step of the machine's."""
+        return clock.now_ms() + self._ahead_ms
+
+    @property
+    def machine_ahead_ms(self) -> int:
+        """How far (ms) the machine's clock is ahead of `wall_ms`, since it was set or the state was saved."""
+        return clock.set_by_ms() - self._ahead_ms
+
+    def note_suspended(self, ms: int) -> None:
+        """Note that the process did nothing for `ms`: a stop, for the idle timers and the verdict."""
+        if self._source.clock is None:
+            self._suspended.append(ms)
+
+    def _leave_out_suspended(self) -> None:
+        """The same, once the monitor is free."""
+        while self._suspended and self.monitor.now_ms is not None:
+            ms = self._suspended.pop()
+            self.monitor.exclude(ms, self._clock_ms())
+            self.monitor.history.leave_out(ms)
 
     def judged(self, snapshot: Snapshot, unread: Unread | None) -> Snapshot:
         """The snapshot with its verdict, given the unread records (None: there never are any, or not known) and, by its
         state, whether the source does not answer; does not wait for the JVM.
         """
+        self._leave_out_suspended()
         # A source that does not count its records: 0 if nothing is unread, None if that is not known.
         is_all_read = 0 if self._source.clock is not None or self._was_waiting else None
         evidence = Evidence(
@@ -236,7 +267,7 @@ class Run:
                 raise ValueError("the run has failed")
             if self.monitor.ended:
                 raise ValueError("the run has ended; nothing more is emitted")
-            wall_ms = time.time_ns() // 1_000_000
+            wall_ms = self.wall_ms
             firings = self.monitor.change(
                 lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms, now=self._owed_until()
             )
@@ -316,9 +347,11 @@ class Run:
                 self.failure = RunError("records came from channels that their source had reported as read to the end")
                 raise self.failure
             try:
+                self._leave_out_suspended()
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
-                levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms)
+                ahead_ms = max(0, self.machine_ahead_ms)
+                levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms, ahead_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
                 progress = self._source.progress
@@ -377,7 +410,8 @@ class Run:
             return None
         if self._source.planner is not None:
             return self._clock_ms()
-        return self._state.batch_time_ms(batch) or self._clock_ms()
+        now_ms, fixed_ms = self._clock_ms(), self._state.batch_time_ms(batch)  # by the JVM, on the machine's clock
+        return now_ms if fixed_ms is None else min(fixed_ms - self.machine_ahead_ms, now_ms)
 
     def _save(self, firings: list[Firing]) -> None:
         if self._firings is not None:

@@ -24,6 +24,10 @@ NoteCode = Literal[
     "one_batch",  # source: its kind; the stream was a single batch, so no record could be late
     "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
     "alert_failed",  # command: of --on-alert, why; only the first failure
+    "clock_set",  # here: this machine's clock, counted: wmtop's time, offset_ms: how far ahead the first was set
+    # About the clock of a target: whose, there and here: what both clocks show, offset_ms: how far the first is ahead.
+    "clock_offset",  # measured: all times of the target are shown in ours
+    "clock_ahead",  # at least so far: its times prove nothing
     # About an attached query or consumer group, and what is unknown about it.
     "not_started",
     "stopped",

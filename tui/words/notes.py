@@ -73,6 +73,14 @@ def _watermark_unmoved(args: Args) -> str:
     return f"The watermark is stuck at 1970 although rows were read: {which}"
 
 
+def _away(args: Args) -> str:
+    return f.duration(abs(_number(args, "offset_ms") or 0))
+
+
+def _direction(args: Args) -> str:
+    return "ahead of" if (_number(args, "offset_ms") or 0) > 0 else "behind"
+
+
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "topic_missing": "Waiting for topic {topic}, which does not exist yet; {near}",
     "topic_gone": lambda args: (
@@ -104,6 +112,19 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         "start with a smaller --max-channels"
     ),
     "alert_failed": "--on-alert {command} failed: {why}",
+    "clock_set": lambda args: (
+        "This machine's clock was set "
+        + ("ahead" if (_number(args, "offset_ms") or 0) > 0 else "back")
+        + f" by {_away(args)}: it shows {{here}}, wmtop counts on at {{counted}}, so that ages stay right"
+    ),
+    "clock_offset": lambda args: (
+        f"The {{whose}}'s clock is {_away(args)} {_direction(args)} this machine's ({{there}} there, {{here}} here); "
+        "ages are corrected by that"
+    ),
+    "clock_ahead": lambda args: (
+        f"The {{whose}}'s clock is at least {_away(args)} ahead of this machine's ({{there}} there, {{here}} here): "
+        "its times prove no progress until something new appears; set both clocks (NTP)"
+    ),
     "not_started": "No query has started yet",
     "stopped": "The query was stopped",
     "application_gone": lambda args: (

@@ -1,6 +1,5 @@
 """What a source of records is: its columns, its limits, and what only some can do; and its columns as SQL."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from ...snapshot import Note, NoteCode, SourceView
+from ...system import clock
 from ...system.errors import UsageError, first_line
 from ...system.json_values import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
 from ...watermarks.observation import MalformedRecord, Offender
@@ -112,7 +112,7 @@ class SourceNotes:
 
     def add(self, code: NoteCode, **args: str | int | None) -> None:
         """Add a note with the present time, and pass it on."""
-        note = Note(time.time_ns() // 1_000_000, code, args)
+        note = Note(clock.now_ms(), code, args)
         self._notes = [*self._notes, note][-_MAX_NOTES:]
         self._on_note(note)
 

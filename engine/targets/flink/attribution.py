@@ -24,6 +24,7 @@ from ...snapshot.kinds.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.times import MAX, MIN
+from ..clock import offset_note
 from ..target import NOT_KNOWN
 from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
@@ -220,6 +221,7 @@ def snapshot_of(facts: FlinkFacts, now_ms: int, *, name: str, source: SourceView
 
 
 def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, shown: Vertex | None) -> Iterator[Note]:
+    yield from offset_note(facts.clock, now_ms, "JobManager")
     if facts.broker_trouble is not None:
         yield Note(now_ms, "broker_silent", {"why": facts.broker_trouble})
     if attribution is None or not facts.runs:

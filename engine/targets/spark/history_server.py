@@ -19,6 +19,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from msgspec import Struct
 
+from ...system import clock
 from ...system.errors import UsageError, enumerated, one_line
 from ...system.rest import Rest, RestError, Service
 from ..target import NotReadyError
@@ -233,7 +234,7 @@ class LogOverHttp(RemoteFiles):
                 if began_s - self._renamed_s > RENAMED_S:
                     raise
                 return
-            self._renamed_s, sent_ms = None, time.time_ns() // 1_000_000
+            self._renamed_s, sent_ms = None, clock.now_ms()
             try:
                 _unpack(file, self.local, attempt.last_updated_epoch)
             except (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:

@@ -15,6 +15,7 @@ from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.monitor import new_monitor
 from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings
+from ..clock import MIN_SKEW_MS
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
 from . import RECORD, PartitionFacts, TopicFacts
@@ -171,7 +172,8 @@ class TopicWatch(Target[TopicFacts]):
             self._monitor.exclude(until - moment, until, unread + later)
             self._monitor.tick_until(until)
         self._monitor.heard_at(arrived, now_ms)
-        if unread:  # when the others were read is not known: the watermark was there before
+        if unread or any(_is_ahead(p, now_ms) for p in fresh.values()):
+            # When the others were read, or when records of our future came, is not known.
             self._monitor.history.moved_ms = None
 
     def _observe(self, partitions: dict[str, PartitionFacts], now_ms: int) -> None:
@@ -238,6 +240,11 @@ def _arrived_ms(partition: PartitionFacts, now_ms: int) -> int:
     if partition.unread or partition.arrived_ms is None:
         return now_ms
     return min(partition.arrived_ms, now_ms)
+
+
+def _is_ahead(partition: PartitionFacts, now_ms: int) -> bool:
+    """Whether its last record has a timestamp in our future: that shows nothing of when it came."""
+    return partition.arrived_ms is not None and partition.arrived_ms > now_ms + MIN_SKEW_MS
 
 
 def _channels(seen: list[ChannelView], facts: TopicFacts) -> list[ChannelView]:
