@@ -77,6 +77,8 @@ class Run:
         self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
         self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
         self.monitor.history.beat_of = "run" if source.clock is None else "replay"
+        if source.planner is not None:
+            source.planner.resume(self.monitor.batch)
         self._lock = threading.RLock()
         self._stopping = False
         self._observer: Observer | None = None
@@ -139,6 +141,8 @@ class Run:
             return False
         if self._source.rows_in_all is not None:
             return self.monitor.rows >= self._source.rows_in_all
+        if self._source.planner is not None:
+            return self._source.planner.ended
         return self._query is not None and not self._query.isActive and self._query.exception() is None
 
     def update_progress(self) -> None:
@@ -215,7 +219,9 @@ class Run:
         state, whether the source does not answer; does not wait for the JVM.
         """
         # A source that does not count its records: 0 if nothing is unread, None if that is not known.
-        is_all_read = 0 if self._source.clock is not None or self._was_waiting else None
+        source, planner = self._source, self._source.planner
+        waits = self._was_waiting and (planner is None or planner.all_read)
+        is_all_read = 0 if source.clock is not None or waits else None
         evidence = Evidence(
             unread=unread.records if unread is not None else is_all_read,
             record_ms=self.monitor.history.record_ms,
@@ -306,7 +312,11 @@ class Run:
     def _apply(self, frame: "DataFrame", batch: int) -> None:
         if self.monitor.batch is not None and batch <= self.monitor.batch:
             return  # applied and saved before a crash, not yet committed by Spark
-        planned = self._planned_end(frame, batch)
+        try:
+            planned = self._planned_end(frame, batch)
+        except RunError as error:
+            self.failure = error
+            raise
         with self._lock:
             self._was_waiting = False
             if self._stopping:
@@ -345,12 +355,12 @@ class Run:
             self._on_batch()
 
     def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:
-        """The row before which the next batch of a `BatchPlanner` ends, once it has rows; None: Spark planned it."""
+        """Where the next batch of a `BatchPlanner` ends, once it has something to read; None: Spark planned it."""
         planner = self._source.planner
         if planner is None:
             return None
         began = time.monotonic()
-        while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+        while (end := planner.plan(batch, self.monitor.rows)) is None:
             self._was_waiting = True
             # In the JVM, where Spark interrupts it as soon as the query is to stop.
             frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
@@ -363,8 +373,7 @@ class Run:
         try:
             # Where it begins: nothing for the run's first, None if Spark's log does not say.
             begins = (self._state.source_offsets(number - 1) or None) if number else []
-            log = self._state.checkpoint / "sources" / "0"
-            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins, log), number, levels)
+            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins), number, levels)
         except RunError:
             raise
         except Exception as error:

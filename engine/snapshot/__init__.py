@@ -114,6 +114,10 @@ NoteCode = Literal[
     "records_expired",  # topic, partition, records: deleted by retention before they were read
     "read_failed",  # why; reading is retried
     "time_not_found",  # why
+    "file_unread",  # file, why: empty, growing, unfinished, other_format, gone or moved, format, more: other files
+    "file_changed",  # file: after it was read, bytes, bytes_now, more: other files
+    "directory_lost",  # directory, why
+    "directory_back",  # directory, lost_ms
     "max_drift_ignored",  # Spark's connector does not balance partitions
     # About the engine itself.
     "jvm_silent",  # pid, silent_ms
