@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UnsetType
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
+from ..kafka.log_guard import LogCutError
 from ..snapshot import Snapshot
 from ..system.errors import RunError
 from ..system.files import Existing
@@ -30,6 +31,7 @@ from .late_output import late_output_of
 from .observe import Observer, RunProgress, SourceChannels, explained_from
 from .session import forget_sockets
 from .sources.base import Batch, Source
+from .sources.kafka_progress import rewound
 from .tasks import TaskNeeds, local_uri
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ class Run:
             monitor.resume()
         if source.progress is not None and monitor.batch is not None:
             source.progress.resumed(self._state.source_offsets(monitor.batch))
+            self._rewind(keep_planned=True)
         if source.clock is None:
             self._channels.begin(self._clock_ms())
         self._channels.balance()
@@ -159,11 +162,47 @@ class Run:
     def check(self) -> None:
         """Raise RunError if the query has failed for good; start it again if its source says that this may help."""
         self._raise_failure()
+        progress = self._source.progress
+        if progress is not None and progress.is_rewind_due and not self._stopping:
+            self._begin_again()
+            return
         error = self._query.exception() if self._query else None
         if error is None or self._stopping:
             return
         if self._failures.is_restart_due(error):
+            self._rewind()
             self._start_query()
+
+    def _begin_again(self) -> None:
+        """Stop the query, whose logs were cut, and start it where they continue."""
+        query, self._query = self._query, None
+        if query is not None:
+            query.stop()  # without the lock: a batch may have it, and ends with an error
+        with self._lock:
+            self._failures.forget()
+            self._rewind()
+            if not self._stopping:
+                self._start_query()
+
+    def _rewind(self, *, keep_planned: bool = False) -> None:
+        """Let the stopped query continue where its logs were cut, and plan again what it had planned but not applied.
+
+        `keep_planned`: unless no log was cut.
+        """
+        progress, batch = self._source.progress, self.monitor.batch
+        if progress is None:
+            return
+        try:
+            cuts, states = progress.cut()
+        except RunError:  # the cluster does not answer: the query will fail, or the probe sees the cut later
+            return
+        if cuts and batch is not None:
+            self._digest = self._state.plan_rewind(batch, lambda line: rewound(line, cuts))
+            self._save([])
+            self._state.finish_rewind(self._digest)
+        elif not keep_planned:
+            self._state.drop_planned(batch)
+        progress.rewound(cuts, states, again=batch is not None)
 
     def _raise_failure(self) -> None:
         if isinstance(self.failure, RunError):
@@ -331,6 +370,7 @@ class Run:
                 levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
+                self._confirm(observation, ends)
                 progress = self._source.progress
                 if time_ms is not None:
                     unread = None if progress is None else progress.unread_after(ends, time_ms)
@@ -377,6 +417,16 @@ class Run:
         except RunError:
             raise
         except Exception as error:
+            self._failures.read_error = error
+            raise
+
+    def _confirm(self, observation: BatchObservation, ends: list[str]) -> None:
+        """See whether what was read is what the source has; else it is read again."""
+        if self._source.progress is None:
+            return
+        try:
+            self._source.progress.confirm(ends, sum(group.records for group in observation.groups))
+        except (RunError, LogCutError) as error:
             self._failures.read_error = error
             raise
 

@@ -96,7 +96,18 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "partition_added": "Topic {topic} has a new partition {partition}",
     "cluster_silent": "{why}; retrying",
     "cluster_answers": lambda args: f"The Kafka cluster answers again{_if(args, 'silent_ms', ' after {silent_ms!d}')}",
-    "records_expired": "Retention deleted {records:record} of partition {partition} of {topic} before they were read",
+    "records_expired": lambda args: (
+        "Retention or delete-records deleted {records:record} of partition {partition} of {topic} before they were read"
+        + _if(args, "offset", "; reading from offset {offset}")
+    ),
+    "log_cut": lambda args: (
+        "Partition {partition} of {topic} was cut at offset {offset}, after it was read to {read_to}: "
+        + (
+            "its records from there on were replaced, and are read again"
+            if args.get("again")
+            else "what was written again before {read_to} is not read"
+        )
+    ),
     "read_failed": "Reading failed ({why}); retrying",
     "time_not_found": "{why}",
     "file_unread": lambda args: _FILE_UNREAD.get(args.get("why"), "{file} was not read") + _if(args, "more", _MORE),
