@@ -6,7 +6,7 @@ written again. Leader epochs show it for good: each leader writes under an epoch
 records of an epoch end.
 
     read under epoch 4:   0 ............... 60 ......... 100     position 100
-    the log now:          0 ............... 60 === 110           epoch 4 ends at 60, epoch 5 goes on from there
+    the log now:          0 ............... 60 === 110           epoch 4 ends at 60, epoch 5 begins there
 """
 
 from collections.abc import Mapping

@@ -120,8 +120,8 @@ def test_a_malformed_record_is_shown(
 
 
 def progress_of(topics: list[str]) -> KafkaProgress:
-    config, guard = KafkaConfig("nowhere:1"), LogGuard(Path("/nonexistent"))
-    return KafkaProgress(topics, print, print, channels_are_partitions=True, once=True, config=config, guard=guard)
+    guard = LogGuard(Path("/nonexistent"))
+    return KafkaProgress(topics, print, print, channels_are_partitions=True, once=True, guard=guard)
 
 
 def test_a_field_deep_in_the_value_and_one_as_channel(

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.log_guard import LogGuard
 from wmtop.engine.kafka.probe import LookAhead, TakeNote
 from wmtop.engine.run.jvm import QueryFailures, reason_of
@@ -103,9 +102,9 @@ def test_a_kafka_source_tries_again_for_as_long_as_its_cluster_does_not_answer()
     """With longer and longer pauses, and one note; a cluster that answers gets three tries."""
     notes: list[str] = []
     note: TakeNote = lambda code, **args: notes.append(code)  # noqa: E731
-    config, guard = KafkaConfig("nowhere:1"), LogGuard(Path("/nonexistent"))
+    guard = LogGuard(Path("/nonexistent"))
     ahead: LookAhead = lambda cluster, ends: None  # noqa: E731
-    retries = KafkaProgress(["t"], note, ahead, channels_are_partitions=True, once=False, config=config, guard=guard)
+    retries = KafkaProgress(["t"], note, ahead, channels_are_partitions=True, once=False, guard=guard)
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 5)] == [1, 2, 4, None]
     retries.silent_since = 0.0
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 8)] == [1, 2, 4, 8, 8, 8, 8]

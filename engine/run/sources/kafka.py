@@ -109,7 +109,6 @@ class Kafka(Source):
             self._look_ahead,
             channels_are_partitions=columns.by_partition,
             once=once,
-            config=config,
             guard=LogGuard(directory / _LOGS),
         )
         self.retry_after_s = self._progress.retry_after_s

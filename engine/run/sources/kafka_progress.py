@@ -134,12 +134,11 @@ class KafkaProgress(Probe):
         *,
         channels_are_partitions: bool,
         once: bool,
-        config: KafkaConfig,
         guard: LogGuard,
     ) -> None:
         super().__init__(topics, note, look_ahead)
         self._once = once
-        self._config = config
+        self._config: KafkaConfig | None = None
         self._guard = guard
         self._cluster: Cluster | None = None
         """The connection of the query's thread."""
@@ -279,6 +278,10 @@ class KafkaProgress(Probe):
         self._guard.accept(states)
         self.is_rewind_due = False
 
+    def start(self, config: KafkaConfig) -> None:
+        self._config = config
+        super().start(config)
+
     def stop(self) -> None:
         super().stop()
         self._disconnect()
@@ -290,6 +293,7 @@ class KafkaProgress(Probe):
 
     def _connected(self) -> Cluster:
         if self._cluster is None:
+            assert self._config is not None, "the query runs once the source is prepared"
             try:
                 self._cluster = Cluster(self._config)
             except UsageError as error:
@@ -304,11 +308,11 @@ class KafkaProgress(Probe):
     def _note_expired(self, partition: TopicPartition, began: int, end: int) -> None:
         """Note how many records were deleted before they could be read, once for all of them."""
         first = self.earliest.get(partition, 0)
-        told = max(began, self._expired_to.get(partition, 0))
-        in_batch = max(0, min(first, end) - told)
+        known_to = max(began, self._expired_to.get(partition, 0))
+        in_batch = max(0, min(first, end) - known_to)
         if self._missing is not None:  # what was deleted after it was read is not lost
             in_batch = min(in_batch, max(0, self._missing))
-        lost = in_batch + max(0, first - max(end, told)) if end > began else 0
+        lost = in_batch + max(0, first - max(end, known_to)) if end > began else 0
         if not lost or (self._missing is not None and self._missing <= 0):
             return
         self._expired_to[partition] = first
