@@ -12,9 +12,14 @@ NoteCode = Literal[
     "partition_added",  # topic, partition
     "cluster_silent",  # why
     "cluster_answers",  # silent_ms
-    "records_expired",  # topic, partition, records: deleted by retention before they were read
+    "records_expired",  # topic, partition, records: deleted before they were read, offset: the first that is left
+    "log_cut",  # topic, partition, offset: where it was cut, read_to, again: 1, or 0 if it is not read again from there
     "read_failed",  # why; reading is retried
     "time_not_found",  # why
+    "file_unread",  # file, why: empty, growing, unfinished, other_format, gone or moved, format, more: other files
+    "file_changed",  # file: after it was read, bytes, bytes_now, more: other files
+    "directory_lost",  # directory, why
+    "directory_back",  # directory, lost_ms
     "max_drift_ignored",  # Spark's connector does not balance partitions
     # About the engine itself.
     "jvm_silent",  # pid, silent_ms

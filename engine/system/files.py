@@ -222,5 +222,5 @@ def own_outputs(path: Path | None) -> list[Path]:
 
 def own_files(path: Path | None) -> list[Path]:
     """The files of a state directory; no output may be one of them."""
-    names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
+    names = ("state.json", "checkpoint", "lock", "staged", "files.log", "rewind.json", OUTPUTS)
     return [] if path is None else [path / name for name in names]

@@ -199,7 +199,8 @@ def run_files(
     from ...engine.run.sources.files import Files
 
     columns = Columns(time=time, channel=channel, watermark=engine.watermark, marker=engine.marker, unit=time_unit)
-    source = Files(directory, columns, as_format=format, once=engine.once)
+    plan = None if engine.state_dir is None else engine.state_dir / "files.log"
+    source = Files(directory, columns, as_format=format, once=engine.once, plan=plan)
     start(source, engine, live=True, name=name_of(directory.name), inputs=[directory])
 
 

@@ -24,6 +24,7 @@ from ...kafka.cluster import (
 )
 from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
+from ...kafka.log_guard import LogGuard
 from ...snapshot import SourceView
 from ...system.child import Child
 from ...system.errors import RunError, UsageError
@@ -51,7 +52,7 @@ _MAX_BALANCED = 20_000
 """Records per batch with balanced reading: drift is only visible between batches."""
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 """Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
-_HELD_BACK, _STARTED = "held-back.json", "started.json"
+_HELD_BACK, _STARTED, _LOGS = "held-back.json", "started.json", "logs.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
@@ -103,7 +104,12 @@ class Kafka(Source):
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
         self.progress = self._progress = KafkaProgress(
-            self._topics, self.notes.add, self._look_ahead, channels_are_partitions=columns.by_partition, once=once
+            self._topics,
+            self.notes.add,
+            self._look_ahead,
+            channels_are_partitions=columns.by_partition,
+            once=once,
+            guard=LogGuard(directory / _LOGS),
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
@@ -168,7 +174,7 @@ class Kafka(Source):
             self._balancer.begin()
         with contextlib.closing(Cluster(self._config)) as cluster:
             partitions = self._wait_for_topics(cluster, report)
-            self._progress.begin(self._start_offsets(cluster, partitions))
+            self._progress.begin(self._start_offsets(cluster, partitions), cluster)
             self._progress.earliest = cluster.earliest(partitions)
         self._progress.start(self._config)
 
@@ -192,7 +198,7 @@ class Kafka(Source):
         if self._asked_reader == "connector" and not _has_connector(spark):
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "python" if self._by_python(spark) else "connector"
-        self._progress.rereads = self._reader == "python"
+        self._progress.reader_rewinds = self._reader == "python"
         if self._balancer is not None:
             self._balancer.enforced = self._reader == "python"
             if not self._balancer.enforced:

@@ -25,6 +25,7 @@ from .base import (
     TIME,
     Batch,
     BatchReader,
+    RowPlanner,
     Source,
     canonical_rows,
     numbered_batches,
@@ -130,7 +131,7 @@ class ReplayTime:
         return int(self.arrivals[max(usable, min(rows_read, len(self.arrivals)) - 1)])
 
 
-class Replay(Source):
+class Replay(Source, RowPlanner):
     """A `Source` of staged files. `speed` is replay time over real time, None as fast as possible.
 
     Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory resumes from it.
