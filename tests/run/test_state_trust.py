@@ -51,6 +51,7 @@ def directory(tmp_path: Path) -> Path:
 def monitor_of(settings: Settings) -> Monitor:
     monitor = new_monitor(Settings())
     monitor.add_channels(["a"], 0)
+    monitor.resend = True  # every generator emits at the next tick
     monitor.settings = settings
     return monitor
 
