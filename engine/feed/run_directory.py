@@ -32,8 +32,8 @@ _SOCKET_PATH_LIMIT = 103  # bytes; macOS allows 104 with the final NUL, Linux 10
 _DIR_LIMIT = _SOCKET_PATH_LIMIT - len("/.sock") - NAME_LIMIT
 _FALLBACK = "/tmp/wmtop-{uid}-{key}"  # not $TMPDIR, which may differ between an engine and its viewer
 _log = logging.getLogger("wmtop.run_directory")
-_tell: Callable[[str], object] = _log.warning
-_told: set[Path] = set()
+_report: Callable[[str], object] = _log.warning
+_reported: set[Path] = set()
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_LIMIT - 1}}}")
 
 
@@ -91,10 +91,10 @@ class Claim:
         self.release()
 
 
-def tell_with(tell: Callable[[str], object]) -> None:
-    """From now on, `tell` gets the line that says that another run directory is used than the usual one."""
-    global _tell
-    _tell = tell
+def report_with(report: Callable[[str], object]) -> None:
+    """From now on, `report` gets the line that says that another run directory is used than the usual one."""
+    global _report
+    _report = report
 
 
 def run_dir() -> Path:
@@ -116,9 +116,9 @@ def run_dir() -> Path:
     why = _why_not(usual)
     path = usual if why is None else _instead_of(usual)
     _make(path)
-    if why is not None and usual not in _told:
-        _told.add(usual)
-        _tell(f"the run directory is {path}, because {usual} {why}; {RUN_DIR_VARIABLE}=DIR chooses another")
+    if why is not None and usual not in _reported:
+        _reported.add(usual)
+        _report(f"the run directory is {path}, because {usual} {why}; {RUN_DIR_VARIABLE}=DIR chooses another")
     return path
 
 

@@ -114,7 +114,7 @@ def test_long_home_falls_back_to_a_short_path(short_dir: Path, monkeypatch: pyte
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / ("long" * 20)))
     monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}-{key}"))
-    said = told(monkeypatch)
+    said = reported_lines(monkeypatch)
     path = run_dir()
     assert (path.parent, path.name.startswith(f"wmtop-{os.geteuid()}-")) == (short_dir, True)
     assert not (short_dir / ("long" * 20)).exists()
@@ -125,10 +125,10 @@ def test_long_home_falls_back_to_a_short_path(short_dir: Path, monkeypatch: pyte
     assert "WMTOP_RUN_DIR" in line
 
 
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reported_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines about the run directory from now on."""
     lines: list[str] = []
-    monkeypatch.setattr(run_directory, "_tell", lines.append)
+    monkeypatch.setattr(run_directory, "_report", lines.append)
     return lines
 
 
@@ -137,7 +137,7 @@ def test_home_that_cannot_be_written_falls_back(short_dir: Path, monkeypatch: py
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / "home"))
     monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}-{key}"))
-    said = told(monkeypatch)
+    said = reported_lines(monkeypatch)
     assert run_dir().parent == short_dir
     [line] = said
     assert str(short_dir / "home") in line
@@ -148,7 +148,7 @@ def test_engines_of_one_name_and_two_long_homes_are_kept_apart(
 ) -> None:
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}-{key}"))
-    told(monkeypatch)
+    reported_lines(monkeypatch)
     claims: list[Claim] = []
     for home in ("a" * 80, "b" * 80):
         monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / home))

@@ -1,4 +1,4 @@
-"""A state directory is trusted only where nobody else can change it, and it never decides that code is run."""
+"""A state directory is trusted only where only its user can change it, and it never decides that code is run."""
 
 import grp
 import os
@@ -22,7 +22,7 @@ from ..refusals import refused
 from ..tui.cli.commands import run
 
 SOURCE = {"kind": "rate"}
-NOBODY = 65_534
+ANOTHER_UID = 65_534
 
 
 class Bomb:
@@ -81,13 +81,13 @@ def load(path: Path, asked: Settings = Settings()) -> SavedState | None:  # noqa
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make it another user's."""
     if os.geteuid() == 0:
-        os.chown(path, NOBODY, -1, follow_symlinks=False)
+        os.chown(path, ANOTHER_UID, -1, follow_symlinks=False)
     else:
         other = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: other)
 
 
-def test_a_state_that_nobody_changed_resumes(directory: Path) -> None:
+def test_an_unchanged_state_resumes(directory: Path) -> None:
     assert load(directory) is not None
 
 

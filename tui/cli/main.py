@@ -171,7 +171,7 @@ def _leave(code: int) -> NoReturn:
 def _run_command(failed: int) -> int:
     """Run the command that the arguments name; returns its exit code, `failed` if something went wrong."""
     asked = words_to_complete()
-    run_directory.tell_with(inform if asked is None else lambda line: None)
+    run_directory.report_with(inform if asked is None else lambda line: None)
     if asked is not None:
         command_line(asked)(prog_name="wmtop")
         return 0
