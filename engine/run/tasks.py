@@ -69,7 +69,7 @@ def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[st
         if unseen:
             raise UsageError(
                 f"the executor at {host} does not see {unseen[0]}: use a directory that all machines share "
-                "(of a replay: --state-dir), or --master local[*]"
+                "and the executors' user may open (of a replay: --state-dir), or --master local[*]"
             )
 
 
