@@ -1,4 +1,4 @@
-"""How this wmtop was installed, to say how one of its extras is added: from where it came, never from somewhere else."""
+"""How this wmtop was installed, to say how one of its extras is added: from where it came."""
 
 import sys
 from importlib.metadata import Distribution, distributions

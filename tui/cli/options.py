@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from ...engine.system.errors import UsageError, require
-from ...engine.system.places import HERE_ONLY, path_here
+from ...engine.system.places import HERE_ONLY, path_here, scheme_of
 from ...engine.targets.target import TargetOptions
 from ...engine.text import formatting
 from ...engine.text.formatting import DAY
@@ -117,6 +117,11 @@ def parse_state_place(text: str) -> Path:
     return path_here(text, f"{HERE_ONLY}: a store for the state is not supported yet")
 
 
+def parse_directory_place(text: str) -> Path:
+    """The path of a directory that `run files` reads."""
+    return path_here(text, f"{HERE_ONLY} (replay {scheme_of(text)}:// with wmtop run replay)")
+
+
 def parse_count(text: str) -> int:
     """A whole number from 1 on."""
     if re.fullmatch(r"\d{1,18}", text) and int(text):
@@ -157,9 +162,9 @@ def place_option(metavar: str, help: str, *names: str) -> Any:
     return option(metavar, help, *names, parse=path_here)
 
 
-def place_argument(metavar: str, help: str) -> Any:
+def place_argument(metavar: str, help: str, parse: Callable[[str], Path] = path_here) -> Any:
     """An argument that is a path on this machine."""
-    return typer.Argument(parser=parsed(path_here), metavar=metavar, help=help)
+    return typer.Argument(parser=parsed(parse), metavar=metavar, help=help)
 
 
 def flag(name: str, help: str) -> Any:

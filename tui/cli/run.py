@@ -23,6 +23,7 @@ from .options import (
     flag,
     option,
     or_off,
+    parse_directory_place,
     parse_speed,
     parse_time,
     place_argument,
@@ -186,7 +187,7 @@ def run_replay(
 @run_app.command("files", epilog=epilog("run files"))
 @with_engine_arguments
 def run_files(
-    directory: Annotated[Path, place_argument("DIR", "directory that receives new files")],
+    directory: Annotated[Path, place_argument("DIR", "directory that receives new files", parse_directory_place)],
     time: TimeColumn,
     channel: ChannelColumn = None,
     time_unit: TimeUnit = "auto",

@@ -165,7 +165,7 @@ class Kafka(Source):
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Wait until the topics exist, and find the start offsets."""
-        self._shared.make()
+        self._shared.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._balancer is not None:
             self._balancer.begin()
         with contextlib.closing(Cluster(self._config)) as cluster:

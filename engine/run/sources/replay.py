@@ -197,7 +197,7 @@ class Replay(Source):
         if self.more != NOTHING_MORE:
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
-        staging.stage(self._files, self._columns, origin, self._shared, report, self.more)
+        staging.stage(self._files, self._columns, origin, self._shared.path, report, self.more)
         arrivals = arrivals_of(self._shared.path)
         self.rows_in_all = len(arrivals)
         self._time.begin(arrivals)

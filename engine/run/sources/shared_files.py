@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from ...system.errors import RunError
 from ...system.files import PrivateDirectory
 
 
@@ -16,16 +17,18 @@ class SharedFiles:
 
     @property
     def path(self) -> Path:
-        """Where it is; OSError if no temporary one can be made."""
+        """Where it is; RunError if no temporary one can be made."""
         if self._given is not None:
             return self._given
         if self._temporary is None:
-            self._temporary = PrivateDirectory("wmtop-staged-")
+            try:
+                self._temporary = PrivateDirectory("wmtop-staged-")
+            except OSError as error:
+                raise RunError(
+                    f"cannot make a directory for the files of the run ({error.strerror or error}); give another place "
+                    "with --state-dir or TMPDIR"
+                ) from None
         return self._temporary.path
-
-    def make(self) -> None:
-        """Make it, if it is missing, so that only this user may open it: it may hold rows of a private file."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def remove(self) -> None:
         """Remove it, unless it stays."""

@@ -25,7 +25,6 @@ from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, NOTHING_MORE, OFFSET, TIME, RecordColumns
 from .columns import PREFIX, WHOLE, Columns, canonical, malformed_in, plain_type, typed_text, unprefixed
 from .data_files import in_advance
-from .shared_files import SharedFiles
 from .table_files import Chunk, TableFile, chunks, rows_of
 
 if TYPE_CHECKING:
@@ -128,16 +127,15 @@ def stage(
     files: Sequence[TableFile],
     columns: Columns,
     origin: str,
-    shared: SharedFiles,
+    directory: Path,
     report: Callable[[str], None],
     more: RecordColumns = NOTHING_MORE,
 ) -> None:
-    """Stage `files` into the directory of `shared`, unless that is done already; `report` gets the progress as text.
+    """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text.
 
     `origin` is a digest of what the rows are made of.
     """
-    shared.make()
-    directory = shared.path
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows may be of a private file
     done = directory / _ORIGIN
     if done.exists() and done.read_text() == origin:
         return
