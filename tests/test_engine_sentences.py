@@ -277,7 +277,7 @@ SHOWN_BY = {
     },
     "docs/SECURITY.md": {
         "**Temporary files** are all in private directories": "run/test_session.py::all_that_is_temporary",
-        "the next start of any wmtop that makes one removes them": "run/sources/test_replay.py::rows_that_a_killed_engine",
+        "the next start of any wmtop that makes one removes them": "run/sources/test_replay.py::rows_that_a_killed",
         "its generators are unpickled, which runs code": "run/test_state_trust.py::a_pickled_generator_is_not_run",
         "settings and generators are those of the command": "run/test_state_trust.py::settings_in_force_are_those",
         "unless it is your own one (of your name": "run/test_state_trust.py::the_group_of_a_user_alone",
