@@ -16,6 +16,8 @@ from msgspec import Meta, Struct, structs
 from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
+from ..system.ownership import check_only_ours
+from ..watermarks.generators import belongs_to
 from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
@@ -23,6 +25,9 @@ from ..watermarks.window_operator import Firing
 STATE_VERSION = 6
 JVM_GONE_WITHIN_S = 20
 OPTION = "--firings"
+STATE_OPTION = "--state-dir"
+_CHANGEABLE = ("lateness_ms", "idle_after_ms", "version")
+"""The settings that 'wmtop set' and the screen change while an engine runs, with their version."""
 _SEAL = b',"sha256":"'
 _encoder = msgspec.json.Encoder()
 
@@ -56,6 +61,18 @@ class _Rewind(Struct):
     content: str
 
 
+def check_state_directory(path: Path) -> None:
+    """UsageError if the directory is there and cannot be trusted: others can change it, or it cannot be read."""
+    try:
+        check_only_ours(path, STATE_OPTION)
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot use {STATE_OPTION} {path}: {error.strerror}; give a directory you may write")
+
+
 class StateDirectory:
     """One run's directory; only one engine at a time holds its lock."""
 
@@ -68,14 +85,16 @@ class StateDirectory:
         self._writing = threading.Lock()  # nothing is written after `unlock`: another engine may own the directory
 
     def lock(self) -> None:
-        """Take the lock, and wait until the JVM of a killed run has ended; UsageError while another engine holds it."""
+        """Take the lock, and wait until the JVM of a killed run has ended.
+
+        UsageError while another engine holds it, or if others can change the directory or something in it.
+        """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_only_ours(self.path, STATE_OPTION)
             fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(
-                f"cannot use --state-dir {self.path}: {error.strerror}; give a directory you may write"
-            ) from None
+            raise _unusable(self.path, error) from None
         try:
             locked = try_lock_file(fd)
         except OSError as error:
@@ -256,6 +275,17 @@ class StateDirectory:
                 f"--state-dir {self.path} belongs to another run: it was started with other settings "
                 f"({', '.join(other)}); give the same command, or change them with 'wmtop set' while it runs"
             )
+        in_force = state.monitor.settings
+        changeable = {name: getattr(in_force, name) for name in _CHANGEABLE}
+        if in_force != structs.replace(asked, **changeable):
+            raise UsageError(f"{self._misfit()}: its settings in force are not those of this command", code="settings")
+        # A state decides no strategy: a user's generator in it would be unpickled, and that runs code.
+        for channel in state.monitor.channels:
+            if not belongs_to(channel.generator, asked):
+                raise UsageError(
+                    f"{self._misfit()}: a generator in its state is not of --strategy {asked.strategy}",
+                    code="generator",
+                )
 
     def _misfit(self) -> str:
         return f"--state-dir {self.path} cannot be continued (use another directory, or remove this one to start over)"

@@ -330,9 +330,6 @@ class Files(Source, BatchPlanner):
                 f"{directory} is a file; replay it with wmtop run replay {directory}, or name its directory"
             )
         if not directory.is_dir():
-            scheme = directory.parts[0] if directory.parts else ""
-            if scheme.endswith(":"):
-                raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
         paths = [directory.joinpath(*names) for names, _ in local_file(directory).below()]
         if self._as_format is None:

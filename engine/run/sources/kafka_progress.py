@@ -30,6 +30,7 @@ from .base import (
     text_literal,
     text_to_ms_sql,
 )
+from .shared_files import SharedFiles
 
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
@@ -393,19 +394,30 @@ class KafkaBalancer:
     """
 
     def __init__(
-        self, config: KafkaConfig, progress: KafkaProgress, columns: KafkaColumns, *, max_drift_ms: int, file: Path
+        self,
+        config: KafkaConfig,
+        progress: KafkaProgress,
+        columns: KafkaColumns,
+        *,
+        max_drift_ms: int,
+        shared: SharedFiles,
     ) -> None:
         self._columns = columns
         self._progress = progress
         self._peek = Peek(config)
         self.max_drift_ms = max_drift_ms
-        self.file = file
+        self._shared = shared
         self.enforced = False
         """Whether the reader obeys `file`: kafka-python's does, Spark's connector does not."""
         self._reached: dict[str, int] = {}
         """The greatest event time (ms) read from each channel that is not idle."""
         self._newest: dict[str, int] = {}
         """The greatest event time (ms) in partitions with unread records."""
+
+    @property
+    def file(self) -> Path:
+        """The file that names the paused partitions."""
+        return self._shared.path / "held-back.json"
 
     def begin(self) -> None:
         """Forget what an earlier run paused."""

@@ -135,7 +135,7 @@ def stage(
 
     `origin` is a digest of what the rows are made of.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows may be of a private file
     done = directory / _ORIGIN
     if done.exists() and done.read_text() == origin:
         return
