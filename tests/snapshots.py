@@ -18,6 +18,8 @@ def replace(value: _T, **changes: Any) -> _T:
     """As msgspec's `replace`; for a snapshot, changes may name parts of its kind of target."""
     if isinstance(value, Snapshot) and "target" not in changes:
         untagged: dict[str, Any] = {"target_kind": UNSET}
+        if "notes" in changes:  # as in a line of 0.1, they say what the condition is
+            untagged["condition"] = UNSET
         return cast(_T, _snapshot(structs.replace(line_of(value), **(untagged | changes))))
     return cast(_T, structs.replace(cast(Any, value), **changes))
 

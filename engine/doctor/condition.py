@@ -1,6 +1,6 @@
 """The state of the target: failed, not running, unreachable, starting, paused, partly unknown, without records."""
 
-from ..snapshot import ConsumerGroup, Note, NoteCode
+from ..snapshot import ConsumerGroup, LostDirectory, Uncommitted
 from ..text import formatting as f
 from ..text.codes import JOB_GONE, unknown_text
 from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Finding, Fix, Text, n, names, span, stamped, verb
@@ -70,10 +70,9 @@ def engine_silent(facts: DiagnosisInput) -> Finding | None:
     """
     silent_ms = facts.silent_ms
     if facts.lost is not None or facts.ended or silent_ms is None or silent_ms < SILENT_MS:
-        hung = note_of(facts, "jvm_silent")
-        if stale_part(facts) != "engine-silent" or hung is None:
+        silent_ms = facts.snapshot.condition.jvm_silent_ms
+        if stale_part(facts) != "engine-silent" or silent_ms is None:
             return None
-        silent_ms = int(hung.args.get("silent_ms") or 0)
         who, title = "The JVM", "The engine's JVM does not answer"
         impact, evidence = f"Nothing has been read for {span(silent_ms)}", f"No answer for {span(silent_ms)}"
     else:
@@ -94,9 +93,9 @@ def engine_silent(facts: DiagnosisInput) -> Finding | None:
 def stale_part(facts: DiagnosisInput) -> str | None:
     """The code of the finding that accounts for a target that sends nothing new; None: it is not stale."""
     snapshot = facts.snapshot
-    if snapshot.state != "stale" or note_of(facts, "engine_stopping") is not None:
+    if snapshot.state != "stale" or snapshot.condition.stopping:
         return None
-    if note_of(facts, "jvm_silent") is not None:
+    if snapshot.condition.jvm_silent_ms is not None:
         return "engine-silent"
     if facts.of_flink:
         return "job-not-running"
@@ -105,11 +104,6 @@ def stale_part(facts: DiagnosisInput) -> str | None:
         return "source-unreachable"
     begun = snapshot.batch is not None or snapshot.spark.batch_timestamp_ms is not None
     return "query-stale" if begun else "query-not-started"
-
-
-def note_of(facts: DiagnosisInput, *codes: NoteCode) -> Note | None:
-    """The first note with one of the codes."""
-    return next((note for note in facts.snapshot.notes if note.code in codes), None)
 
 
 @rule("engine-starting", accounts_for=("unknown",), before_data=True)
@@ -140,10 +134,10 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
     why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
-    lost = next((note for note in reversed(facts.snapshot.notes) if note.code == "directory_lost"), None)
-    if stale and lost is not None:
-        return _directory_lost(facts, lost)
-    if not stale and (facts.snapshot.state != "partial" or why is None or note_of(facts, "snapshot_too_long")):
+    condition = facts.snapshot.condition
+    if stale and condition.directory_lost is not None:
+        return _directory_lost(facts, condition.directory_lost)
+    if not stale and (facts.snapshot.state != "partial" or why is None or condition.channels_left_out is not None):
         return None
     return Finding(
         severity="critical" if stale else "warning",
@@ -160,34 +154,28 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     )
 
 
-def _directory_lost(facts: DiagnosisInput, lost: Note) -> Finding:
+def _directory_lost(facts: DiagnosisInput, lost: LostDirectory) -> Finding:
     """A directory that is away may come back with all its files: nothing has failed yet."""
-    directory, why = f.clean(str(lost.args.get("directory"))), f.clean(str(lost.args.get("why")))
     return Finding(
         severity="warning",
         size=float("inf"),
         title="The source's directory cannot be read",
         impact="Unknown how much is unread, and which channels have data",
-        cause=f"{directory}: {why}. {OLD}",
-        evidence=[stamped("Lost: ", lost.wall_ms), age(facts)],
+        cause=f"{f.clean(lost.directory)}: {f.clean(lost.why)}. {OLD}",
+        evidence=[stamped("Lost: ", lost.since_ms), age(facts)],
         fixes=(Fix("check-directory", "Put the directory back, or mount it again; the run then continues"),),
     )
 
 
 def broker_silent(facts: DiagnosisInput) -> str | None:
     """The line about a broker that does not answer, if there is one."""
-    note = note_of(facts, "broker_silent")
-    return None if note is None else str(note.args.get("why") or "")
-
-
-def _number_in(note: Note | None, name: str) -> int | None:
-    value = None if note is None else note.args.get(name)
-    return value if isinstance(value, int) else None
+    return facts.snapshot.condition.source_silent
 
 
 def pauses(facts: DiagnosisInput) -> int | None:
     """For how long (ms) an attached query has had no batch, where that may be its trigger's pause."""
-    return _number_in(note_of(facts, "pause_unknown", "no_batch_ended"), "silent_ms")
+    condition = facts.snapshot.condition
+    return condition.silent_ms if condition.pause in ("unknown", "first_batch") else None
 
 
 @rule("source-paused", "Progress", accounts_for=("unknown",), before_data=True)
@@ -218,7 +206,7 @@ def partly_unknown(facts: DiagnosisInput) -> Finding | None:
     --max-channels.
     """
     # Also of a run that is paused or has ended: an incomplete snapshot is not an all-clear.
-    if (left_out := _number_in(note_of(facts, "snapshot_too_long"), "channels")) is not None:
+    if (left_out := facts.snapshot.condition.channels_left_out) is not None:
         return Finding(
             size=left_out,
             title="The snapshot has no channels and no windows",
@@ -229,7 +217,7 @@ def partly_unknown(facts: DiagnosisInput) -> Finding | None:
         )
     if facts.snapshot.state != "partial" or broker_silent(facts) is not None:
         return None
-    if pauses(facts) is not None or note_of(facts, "continuous") is not None:
+    if pauses(facts) is not None or facts.snapshot.condition.continuous:
         return None
     windows = facts.snapshot.windows
     return Finding(
@@ -244,8 +232,7 @@ def partly_unknown(facts: DiagnosisInput) -> Finding | None:
 
 def _unreadable(facts: DiagnosisInput) -> str | None:
     """What this user may not read, or what is damaged, as a sentence."""
-    note = note_of(facts, "unreadable")
-    text = "" if note is None else f.clean(str(note.args.get("why") or ""))
+    text = f.clean(facts.snapshot.condition.unreadable or "")
     return f"{f.sentence(text)}." if text else None
 
 
@@ -260,21 +247,10 @@ def partitions_not_read(facts: DiagnosisInput) -> Finding | None:
     if not isinstance(facts.snapshot.target, ConsumerGroup) or facts.snapshot.state != "live":
         return None
     unread = [view for view in facts.channels if view.state == "never_seen" and view.backlog]
-    left_out = note_of(facts, "partitions_uncommitted")
-    if not unread and left_out is None:
-        return None
-    count, records = _number_in(left_out, "partitions"), _number_in(left_out, "records")
-    uncommitted = None if count is None else f"{n(count, 'partition')} with {n(records, 'record')} and no commit"
+    left_out = facts.snapshot.condition.uncommitted
+    uncommitted = None if left_out is None else _without_commit(left_out)
     if not unread:
-        return Finding(
-            size=records or 0,
-            title=f"The group has committed nothing on {n(count, 'partition')} with records",
-            impact=f"Not known whether {n(records, 'record')} {'is' if records == 1 else 'are'} unread",
-            cause="No consumer of the group reads it, or none has committed an offset there.",
-            evidence=[uncommitted, None if left_out is None else f"First: {f.clean(str(left_out.args['partition']))}"],
-            fixes=(_CHECK_ASSIGNMENT,),
-            not_for=("stalled",),
-        )
+        return None if left_out is None else _uncommitted(left_out)
     channels, waiting = tuple(view.channel for view in unread), sum(view.backlog or 0 for view in unread)
     return Finding(
         severity="critical" if facts.verdict == "stalled" else "warning",
@@ -286,6 +262,23 @@ def partitions_not_read(facts: DiagnosisInput) -> Finding | None:
         evidence=[f"{n(len(unread), 'partition')} without a record that was read", uncommitted],
         fixes=(_CHECK_ASSIGNMENT,),
         blames="backlog",
+    )
+
+
+def _without_commit(left_out: Uncommitted) -> str:
+    return f"{n(left_out.partitions, 'partition')} with {n(left_out.records, 'record')} and no commit"
+
+
+def _uncommitted(left_out: Uncommitted) -> Finding:
+    records = left_out.records
+    return Finding(
+        size=records,
+        title=f"The group has committed nothing on {n(left_out.partitions, 'partition')} with records",
+        impact=f"Not known whether {n(records, 'record')} {'is' if records == 1 else 'are'} unread",
+        cause="No consumer of the group reads it, or none has committed an offset there.",
+        evidence=[_without_commit(left_out), f"First: {f.clean(str(left_out.first))}"],
+        fixes=(_CHECK_ASSIGNMENT,),
+        not_for=("stalled",),
     )
 
 
@@ -387,9 +380,10 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     why = f"The query is {'slow' if in_flight else 'idle'}{' or hangs' if facts.is_alive else ', hangs, or has died'}"
     causes = [f"{why}: from outside these look alike.", unreadable := _unreadable(facts), OLD]
     fixes = (facts.check_query,) if silent is None else (CHECK_SOURCE, facts.check_query)
-    if (gone := note_of(facts, "application_gone")) is not None:
-        silent_ms = gone.args.get("silent_ms")
-        last = f"; its last report was {span(silent_ms)} ago" if isinstance(silent_ms, int) else ""
+    condition = snapshot.condition
+    if condition.standstill == "gone":
+        silent_ms = condition.silent_ms
+        last = "" if silent_ms is None else f"; its last report was {span(silent_ms)} ago"
         title, impact, silent = f"The query's application has ended{last}", NO_RESULTS, None
         causes = ["The application ended without stopping the query: it was killed, or it failed.", OLD]
     elif silent is not None:
@@ -398,8 +392,7 @@ def query_stale(facts: DiagnosisInput) -> Finding | None:
     elif unreadable is not None and in_flight is None:
         title, impact = "What shows the query does not answer", "Whether the query still runs is not known"
         causes, fixes = [unreadable, OLD], (CHECK_SERVER,)
-    last = note_of(facts, "no_new_batch")
-    may_be_idle = last is not None and last.args.get("due") is None and silent is None
+    may_be_idle = condition.standstill == "no_new_batch" and not condition.due and silent is None
     return Finding(
         severity="warning" if may_be_idle else "critical",
         title=title,
@@ -444,7 +437,7 @@ def pause_unknown(facts: DiagnosisInput) -> Finding | None:
     if silent_ms is None:
         return None
     pause, title = "a long trigger", "The query pauses"
-    if note_of(facts, "no_batch_ended") is not None:
+    if facts.snapshot.condition.pause == "first_batch":
         pause, title = "a slow first batch", "No batch has ended yet"
     last = "" if batch is None else f"; the last one is batch {batch:,}"
     unsure, worst = ("is stuck", "is stuck in its source") if facts.is_alive else ("runs", "has ended or died")

@@ -5,7 +5,7 @@ from ..snapshot.kinds.chain import Hop
 from ..text import formatting as f
 from ..text.codes import CAUSES, busiest_task
 from ..verdict.blame import blamed_holder
-from ..verdict.verdict import is_idle, is_inconclusive, lost_state
+from ..verdict.verdict import lost_state
 from .finding import ADD_READERS, SEE_OPERATORS, WAIT, Finding, Fix, check_channels, n, names, span, verb
 from .rules import MINUTE, SECOND, DiagnosisInput, rule
 
@@ -96,7 +96,7 @@ def _read_per_second(facts: DiagnosisInput, frozen_ms: int) -> float | None:
         held = level.holder is not None and level.holder.cause in ("behind", "stuck")
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
         return job.read_per_second if job is not None and held and none_ahead else None
-    if is_idle(facts.snapshot):
+    if facts.snapshot.condition.idle:
         return None  # the rate is that of its last batch
     if _clock_of(facts, frozen_ms) != facts.watermark_ms or not _unmoved_by_its_last_rows(facts, frozen_ms):
         return None
@@ -145,8 +145,7 @@ def watermark_stalled(facts: DiagnosisInput) -> Finding:
     snapshot, holder, behind_ms = facts.snapshot, blamed_holder(facts.snapshot), facts.snapshot.level.behind_fastest_ms
     fixes = (Fix("see-blockers", _what_to_do(holder)),)
     if snapshot.verdict.reason.code == "unread_records":
-        is_alone = any(note.code == "no_member" for note in snapshot.notes)
-        fixes = (_START_CONSUMER,) if is_alone else (ADD_READERS, SEE_PROGRESS)
+        fixes = (_START_CONSUMER,) if snapshot.condition.no_member else (ADD_READERS, SEE_PROGRESS)
     elif holder is None:
         fixes = (_check_event_time(facts) if snapshot.channels else TAP_EVENTS,)
     by = "" if holder is None else f": {names([holder.channel])} holds it back"
@@ -217,7 +216,9 @@ def not_advancing(facts: DiagnosisInput) -> Finding | None:
     What to do: attach to the job's event log or call publish(spark) in the job: both show event times.
     """
     snapshot, frozen_ms, batches = facts.snapshot, facts.frozen_ms, facts.snapshot.spark.batches_unmoved
-    if snapshot.state not in ("live", "partial") or lost_state(snapshot) is not None or is_inconclusive(snapshot):
+    if snapshot.state not in ("live", "partial") or lost_state(snapshot) is not None:
+        return None
+    if snapshot.condition.is_inconclusive:
         return None  # among them a query that pauses: what it read last need not be newer
     if facts.watermark_ms is None or frozen_ms is None:
         return None

@@ -62,7 +62,7 @@ class DiagnosisInput:
     @property
     def is_alive(self) -> bool:
         """Whether an attached query without a new batch is known to run: by its driver, or its job that publishes."""
-        return any(note.args.get("alive") for note in self.snapshot.notes)
+        return self.snapshot.condition.alive
 
     @property
     def check_query(self) -> Fix:

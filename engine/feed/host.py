@@ -12,7 +12,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, TargetPart, Verdict
+from ..snapshot import (
+    NOTHING_KNOWN,
+    Condition,
+    EngineState,
+    Note,
+    Reason,
+    Snapshot,
+    SourceView,
+    Step,
+    TargetPart,
+    Verdict,
+)
 from ..system import clock
 from ..system.errors import RunError, first_line
 from ..system.files import Existing
@@ -155,11 +166,11 @@ class Host:
         self._progress_s = time.monotonic()
         self._show_steps([*self._steps[:-1], Step(text)])
 
-    def show_start(self, *stuck: Note) -> None:
+    def show_start(self, *stuck: Note, condition: Condition = NOTHING_KNOWN) -> None:
         """Publish the steps again; as stale if a note says why the start is stuck."""
         if not self._start_over.is_set():
-            state: EngineState = "stale" if stuck else "starting"
-            self._publisher.publish(replace(self._bare(state), notes=[*self._subject.notes(), *stuck]))
+            bare = self._bare("stale" if stuck else "starting")
+            self._publisher.publish(replace(bare, notes=[*bare.notes, *stuck], condition=condition))
 
     def show_stopping(self, last: Snapshot) -> None:
         """Show viewers that nothing new comes: stopping takes as long as a batch that still runs."""
@@ -240,7 +251,13 @@ class Host:
 def _as_stopping(last: Snapshot) -> Snapshot:
     """The last snapshot for viewers, to whom the engine is no longer fine although nothing is wrong with its data."""
     wall_ms = max(clock.now_ms(), last.wall_ms or 0)
-    last = replace(last, state="stale", wall_ms=wall_ms, notes=[*last.notes, Note(wall_ms, "engine_stopping")])
+    last = replace(
+        last,
+        state="stale",
+        wall_ms=wall_ms,
+        condition=replace(last.condition, stopping=True),
+        notes=[*last.notes, Note(wall_ms, "engine_stopping")],
+    )
     return replace(last, verdict=verdict_of(last))
 
 

@@ -12,7 +12,20 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict
 
-from ..snapshot import PARTS, CommonPart, LateRecord, Note, Other, Snapshot, SourceView, Step, TargetKind, TargetPart
+from ..snapshot import (
+    NOTHING_KNOWN,
+    PARTS,
+    CommonPart,
+    Condition,
+    LateRecord,
+    Note,
+    Other,
+    Snapshot,
+    SourceView,
+    Step,
+    TargetKind,
+    TargetPart,
+)
 from ..snapshot.kinds.chain import Chain
 from ..snapshot.kinds.flink_job import FlinkJob
 from ..snapshot.kinds.kafka_streams import Clock, StreamsApplication
@@ -25,6 +38,7 @@ from ..verdict.history import HistoryPoint
 from ..watermarks.counts import TimePoint
 from ..watermarks.explain import ExplainedColumn
 from ..watermarks.settings import Settings, SettingsChange
+from .old_lines import condition_of_notes, untagged_kind
 
 STREAM_VERSION = 3
 """The only version of streams and recordings that can be read."""
@@ -125,12 +139,14 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
     """The hops of a pipeline, if that is the target."""
     target_kind: str | UnsetType = UNSET
     """The kind of target: own, spark, flink, kafka_streams, group, topic, chain, or a plug-in's name for its own."""
+    condition: Condition | UnsetType = UNSET
+    """What the target reports of its own state; only where something of the kind is known."""
     recommendation: Recommendation | None = None
     """The recommended lateness for 99.9 % on time; it follows from the rest of the snapshot."""
 
 
 _C1 = re.compile(b"\xc2([\x80-\x9f])")
-_COMMON = tuple(name for name in Snapshot.__struct_fields__ if name != "target")
+_COMMON = tuple(name for name in Snapshot.__struct_fields__ if name not in ("target", "condition"))
 _common = attrgetter(*_COMMON)
 _FIELD_OF: dict[type[TargetPart], str] = {Other: "other", Chain: "chain", FlinkJob: "flink"}
 """The kinds of target whose part is one field of a line; that of the other kinds is spread over several."""
@@ -142,13 +158,17 @@ def line_of(snapshot: Snapshot) -> SnapshotLine:
     field_name = _FIELD_OF.get(type(target))
     parts: dict[str, Any] = asdict(target) if field_name is None else {field_name: target}
     return SnapshotLine(
-        **_common_parts(snapshot), **parts, target_kind=target.target_kind, recommendation=recommendation(snapshot)
+        **_common_parts(snapshot),
+        **parts,
+        target_kind=target.target_kind,
+        condition=UNSET if snapshot.condition == NOTHING_KNOWN else snapshot.condition,
+        recommendation=recommendation(snapshot),
     )
 
 
 def snapshot_of_line(line: SnapshotLine) -> Snapshot:
     """The snapshot that was written; `msgspec.ValidationError` for one of a kind that this version does not know."""
-    return Snapshot(**_common_parts(line), target=_target(line))
+    return Snapshot(**_common_parts(line), target=_target(line), condition=_condition(line))
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -169,7 +189,7 @@ def _target(line: SnapshotLine) -> TargetPart:
     """The part of its kind of target, which the line names; a line from before it did is known by its parts."""
     if not isinstance(line.other, UnsetType):
         return line.other
-    name = _untagged_kind(line) if isinstance(line.target_kind, UnsetType) else line.target_kind
+    name = _kind_of_parts(line) if isinstance(line.target_kind, UnsetType) else line.target_kind
     part = PARTS.get(cast(TargetKind, name))
     if part is None:
         raise msgspec.ValidationError(f"a target of the kind {name!r}, which this version of wmtop does not know")
@@ -187,18 +207,17 @@ def _known(value: Any) -> Any:
     return [] if value is UNSET else value
 
 
-def _untagged_kind(line: SnapshotLine) -> TargetKind:
-    """The kind of target of a line that was written before lines named it (up to 0.1)."""
+def _kind_of_parts(line: SnapshotLine) -> TargetKind:
+    """The kind of target of a line that does not name it."""
     in_one_field = next((name for part, name in _FIELD_OF.items() if isinstance(getattr(line, name), part)), None)
-    if in_one_field is not None:
-        return cast(TargetKind, in_one_field)
-    if line.streams is not UNSET:
-        return "kafka_streams"
-    if line.origin is None:
-        return "own"
-    if line.settings.strategy == "spark":
-        return "spark"
-    return "group" if line.source is not None and line.source.kind == "group" else "topic"
+    return untagged_kind(line) if in_one_field is None else cast(TargetKind, in_one_field)
+
+
+def _condition(line: SnapshotLine) -> Condition:
+    """What the target reports of its own state; in an old line only notes say it."""
+    if isinstance(line.condition, Condition):
+        return line.condition
+    return condition_of_notes(line.state, line.notes) if line.target_kind is UNSET else NOTHING_KNOWN
 
 
 FromEngine = Header | Snapshot | Reply

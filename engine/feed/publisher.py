@@ -292,6 +292,7 @@ def _line_of(snapshot: Snapshot) -> bytes:
             windows=Windows(),
             lateness_by_channel=[],
             points=[],
+            condition=msgspec.structs.replace(snapshot.condition, channels_left_out=len(snapshot.channels)),
             notes=[Note(snapshot.wall_ms or 0, "snapshot_too_long", args)],
         )
     )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..feed.host import Host, Subject
 from ..feed.messages import Change, Reply
 from ..feed.run_directory import Claim
-from ..snapshot import Note, OwnRun, Snapshot
+from ..snapshot import Condition, Note, OwnRun, Snapshot
 from ..system import clock
 from ..system.errors import RunError, how_it_ended
 from ..system.files import Existing, PrivateDirectory, existing, own_outputs
@@ -236,7 +236,8 @@ class Engine:
                     if run.monitor.channels:
                         self._publish_between_batches(run, watch.silent_s)
                     else:
-                        self._host.show_start(*self._jvm_notes(watch.silent_s))
+                        hung_ms = _hung_ms(watch.silent_s)
+                        self._host.show_start(*self._jvm_notes(hung_ms), condition=self._condition(hung_ms))
         finally:
             watch.stop()
 
@@ -248,10 +249,11 @@ class Engine:
             snapshot = replace(self._last, points=[])  # these were sent with it
         if snapshot is None or self._waiting:  # a batch has added a newer one
             return
-        unread, hung = self._unread(), self._jvm_notes(silent_s)
-        if hung or self._is_silent(unread):
+        hung_ms = _hung_ms(silent_s)
+        snapshot = replace(snapshot, condition=self._condition(hung_ms))
+        if hung_ms is not None or self._is_silent(self._unread()):
             snapshot = replace(snapshot, state="stale")
-        notes = [*set_note(run.machine_ahead_ms, run.wall_ms), *self._notes.now(), *hung]
+        notes = [*set_note(run.machine_ahead_ms, run.wall_ms), *self._notes.now(), *self._jvm_notes(hung_ms)]
         self._host.publish(replace(snapshot, verdict=verdict_of(snapshot), wall_ms=run.wall_ms, notes=notes))
 
     def _finish(self, run: Run) -> int:
@@ -288,12 +290,17 @@ class Engine:
         self._host.started()
         self._queue_snapshot()
 
-    def _jvm_notes(self, silent_s: float) -> list[Note]:
-        """The note on a JVM that has not answered for too long; empty if it answers."""
-        if silent_s <= SILENT_AFTER_S:
+    def _jvm_notes(self, hung_ms: int | None) -> list[Note]:
+        """The note on a JVM that has not answered for `hung_ms`; empty if it answers."""
+        if hung_ms is None:
             return []
-        wall_ms, silent_ms = clock.now_ms(), int(silent_s * 1_000)
-        return [Note(wall_ms, "jvm_silent", {"pid": self._jvm().pid, "silent_ms": silent_ms})]
+        return [Note(clock.now_ms(), "jvm_silent", {"pid": self._jvm().pid, "silent_ms": hung_ms})]
+
+    def _condition(self, hung_ms: int | None = None) -> Condition:
+        """The state of engine and source; `hung_ms`: for how long the JVM has not answered."""
+        return Condition(
+            jvm_silent_ms=hung_ms, one_batch=self._notes.one_batch, directory_lost=self._source.lost_directory
+        )
 
     def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
         """The snapshot of this moment; None if a batch keeps the monitor for longer than `timeout_s`."""
@@ -326,7 +333,7 @@ class Engine:
             late_output=None if late is None else late.where,
             late_sample=None if late is None else late.sample,
         )
-        return run.judged(snapshot, unread)
+        return run.judged(replace(snapshot, condition=self._condition()), unread)
 
     def _unread(self) -> Unread | None:
         progress = self._source.progress
@@ -383,3 +390,8 @@ class Engine:
             closing.callback(stop_session, spark)
             if run is not None:
                 run.stop()
+
+
+def _hung_ms(silent_s: float) -> int | None:
+    """For how long (ms) the JVM has not answered; None: it was heard not too long ago."""
+    return int(silent_s * 1_000) if silent_s > SILENT_AFTER_S else None

@@ -97,6 +97,8 @@ class RunNotes:
         self._max_channels = max_channels
         self._on_note = on_note
         self._folded: Folded | None = None
+        self.one_batch = False
+        """Whether the whole stream was a single batch, so that no record could be late."""
         self._notes.subscribe(on_note)
 
     def now(self) -> list[Note]:
@@ -110,7 +112,8 @@ class RunNotes:
         if self._folded is not None and before is None:
             self._on_note(self._folded_note(self._folded))
         one_batch = monitor.ended and monitor.batch == 0 and monitor.rows > 1 and monitor.settings.strategy != "none"
-        if one_batch and all(note.code != "one_batch" for note in self._notes.notes()):
+        if one_batch and not self.one_batch:
+            self.one_batch = True
             self._notes.add("one_batch", source=kind)
 
     def _folded_note(self, folded: Folded) -> Note:

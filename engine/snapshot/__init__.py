@@ -17,6 +17,7 @@ from ..watermarks.observation import MalformedRecord, Offender
 from ..watermarks.settings import Settings, SettingsChange
 from ..watermarks.whatif import ChannelLateness, WhatIfIdle
 from ..watermarks.window_operator import FiredWindow
+from .condition import NOTHING_KNOWN, Condition, LostDirectory, Uncommitted
 from .kinds import PARTS, TargetKind, TargetPart
 from .kinds.chain import Chain
 from .kinds.flink_job import FlinkJob
@@ -69,6 +70,7 @@ __all__ = [
     "Holder",
     "KafkaTopic",
     "LateRecord",
+    "LostDirectory",
     "NoteCode",
     "OpenWindow",
     "OperatorKind",
@@ -84,6 +86,7 @@ __all__ = [
     "StreamsApplication",
     "TargetKind",
     "TargetPart",
+    "Uncommitted",
     "UnmovedReason",
     "VerdictName",
     "WaitingWindow",
@@ -151,10 +154,12 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     """What only its kind of target has."""
     origin: dict[str, str] | None = None
     """The tap that each part of an attached target's snapshot comes from; None: an engine of wmtop knows it itself."""
+    condition: Condition = NOTHING_KNOWN
+    """What the target reports of its own state."""
     points: list[TimePoint] = field(default_factory=list[TimePoint])
     """A sample of the records since the previous snapshot."""
     notes: list[Note] = field(default_factory=list[Note])
-    """What happened to the source that its user should know, the oldest first."""
+    """What happened to the source that its user should know, the oldest first; nothing else follows from them."""
     steps: list[Step] = field(default_factory=list[Step])
     """The steps of the start."""
     error: str | None = None

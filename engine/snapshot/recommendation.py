@@ -66,7 +66,7 @@ def recommendation(
 ) -> Recommendation:
     """The recommendation for `target` (a share) by the records of a horizon; unset: of the shortest that gives one."""
     found = Recommendation(target, reason="not_counted")
-    if any(note.code == "one_batch" for note in snapshot.notes):
+    if snapshot.condition.one_batch:
         return Recommendation(target, reason="one_batch")
     for sample in samples_of(snapshot):
         if horizon_ms is UNSET or horizon_ms == sample.horizon_ms:

@@ -131,6 +131,11 @@ def offset_note(offset: Offset, now_ms: int, whose: str) -> list[Note]:
     return [Note(now_ms, "clock_offset" if offset.is_measured else "clock_ahead", args)]
 
 
+def proves_nothing(offset: Offset) -> bool:
+    """Whether the other clock is ahead of ours, and by how much is not known."""
+    return abs(offset.ms) > MIN_SKEW_MS and not offset.is_measured
+
+
 def set_note(set_by_ms: int, now_ms: int) -> list[Note]:
     """The note on this machine's clock, where it was set by `set_by_ms` since the start; `now_ms` as without that."""
     if abs(set_by_ms) <= MIN_SKEW_MS:

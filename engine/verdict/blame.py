@@ -102,8 +102,7 @@ def blame_of(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> HopBlame:
     if holder is not None and holder.cause == "backlog":
         if isinstance(target, FlinkJob) and _reads_nothing(points):
             return HopBlame(holder.channel, "paused")
-        is_alone = any(note.code == "no_member" for note in snapshot.notes)
-        if is_alone and not any(view.rate for view in snapshot.channels):
+        if snapshot.condition.no_member and not any(view.rate for view in snapshot.channels):
             return HopBlame(holder.channel, "no_member")
     is_to_blame = holder is not None and (held_back_by(snapshot) is not None or holder.cause in _BEHIND_INPUT)
     return HopBlame(holder.channel, holder.cause) if holder is not None and is_to_blame else HopBlame()

@@ -30,13 +30,9 @@ from ..watermarks.watermark_history import Beat, WatermarkHistory
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
 MAX_NAMED = 3
 """Channels that a reason names, at most."""
-_INCONCLUSIVE = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
-"""Notes about a query that may be healthy or not: unread records may only wait for the next trigger."""
 
 Offsets = dict[str, int] | int | str | None
 
-_NO_GUIDE = ("windows_untimed", "ended_early", "clock_ahead")
-"""Notes about a watermark that says nothing about the results of the job, and on times that prove no progress."""
 _RECORDS_WAIT = ("in_flight", "back_pressured", "slow_reader")
 """Causes that are known by records that wait to be processed: they have come, also where no other is read."""
 
@@ -131,7 +127,7 @@ def _not_advancing(snapshot: Snapshot, evidence: Evidence, now: int, patience: i
         if raised is not None:
             return "waiting", Reason("lateness_raised", ms=raised)
         return "stalled", Reason("records_come", channels=holders)
-    if is_inconclusive(snapshot):
+    if snapshot.condition.is_inconclusive:
         return "unknown", Reason("not_known")
     if unread:
         return "stalled", Reason("unread_records", records=unread, channels=holders)
@@ -175,14 +171,9 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None) -> Verdict:
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it allows one."""
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
-    if any(note.code in _NO_GUIDE for note in snapshot.notes):
+    if snapshot.condition.no_guide or snapshot.condition.clock_ahead:
         return "not_known"
     return states.get(snapshot.state)
-
-
-def is_inconclusive(snapshot: Snapshot) -> bool:
-    """Whether unread records say nothing: they may only wait for the query's next trigger."""
-    return any(note.code in _INCONCLUSIVE for note in snapshot.notes)
 
 
 class RecordedPast(Struct, frozen=True):
@@ -442,4 +433,4 @@ def unread_of(snapshot: Snapshot) -> int | None:
 
 def is_idle(snapshot: Snapshot) -> bool:
     """Whether an attached query has just reported that its sources have nothing to read."""
-    return any(note.code == "query_idle" for note in snapshot.notes)
+    return snapshot.condition.idle

@@ -68,8 +68,6 @@ MAX_COLUMNS = 100
 """Columns of a paragraph, at most."""
 _INDENT = 26
 """The column at which the texts of the list of findings begin."""
-_BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
-"""The notes on a query that is stale because no batch has begun for long, not because it is unreadable."""
 MIN_S = 10
 """How long (s) a target may take to answer, however short `--for` is."""
 LAST_POLL_S = 1
@@ -220,12 +218,10 @@ def _check(
 def _decided(given: CheckInput, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
-    True if the target has ended, or has begun no batches for long, if the expression is true, or if verdict and
-    expression are known.
+    True if the target has ended or is settled, if the expression is true, or if verdict and expression are known.
     """
-    state = given.snapshot.state
-    certain = ("pause_unknown", "continuous", *(_BEGINS_NOTHING if state == "stale" else ()))
-    if state in ("failed", "ended") or any(note.code in certain for note in given.snapshot.notes):
+    snapshot = given.snapshot
+    if snapshot.state in ("failed", "ended") or snapshot.condition.settled:
         return True
     if expression is not None and evaluate(expression, given).met:
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from ...snapshot import Note, NoteCode, SourceView
+from ...snapshot import LostDirectory, Note, NoteCode, SourceView
 from ...system import clock
 from ...system.errors import UsageError, first_line
 from ...system.json_values import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
@@ -183,6 +183,11 @@ class Source(ABC):
 
     def __init__(self) -> None:
         self.notes = SourceNotes()
+
+    @property
+    def lost_directory(self) -> LostDirectory | None:
+        """The directory that it cannot read now."""
+        return None
 
     @property
     def is_lost(self) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ...snapshot import LostDirectory
+from ...system import clock
 from ...system.errors import RunError
 from .base import SourceNotes
 from .data_files import Format, format_of, is_hidden
@@ -79,6 +81,8 @@ class DirectoryWatch:
         self._unread: dict[str, _Unread] = {}
         self._identity: tuple[int, int] | None = None
         """Device and inode of the directory."""
+        self.lost: LostDirectory | None = None
+        """The directory while it cannot be read, or is another one that has nothing."""
         self._lost_since_s: float | None = None
         self._looking_since_s: float | None = None
 
@@ -159,6 +163,7 @@ class DirectoryWatch:
         if self._lost_since_s is not None:
             lost_ms = int((self._clock_s() - self._lost_since_s) * 1_000)
             self._lost_since_s = None
+            self.lost = None
             self._notes.add("directory_back", directory=str(self._directory), lost_ms=lost_ms)
         self._identity = identity
         return found
@@ -168,6 +173,7 @@ class DirectoryWatch:
             raise RunError(f"cannot read {self._directory}: {why}; run the same command again when it is back")
         if self._lost_since_s is None:
             self._lost_since_s = self._clock_s()
+            self.lost = LostDirectory(str(self._directory), why, clock.now_ms())
             self._notes.add("directory_lost", directory=str(self._directory), why=why)
 
     def _is_ready(self, path: str, state: FileState) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from ...snapshot import SourceView
+from ...snapshot import LostDirectory, SourceView
 from ...system.errors import UsageError
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, map_in_arrow, start_workers
@@ -223,6 +223,10 @@ class Files(Source, BatchPlanner):
     @property
     def is_lost(self) -> bool:
         return self._watch.is_lost
+
+    @property
+    def lost_directory(self) -> LostDirectory | None:
+        return self._watch.lost
 
     def _retry_after_s(self, failures: int, why: str) -> float | None:
         """At once if a file of the batch was deleted before it was read: the batch is read without it."""

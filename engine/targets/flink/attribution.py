@@ -11,6 +11,7 @@ from ...snapshot import (
     Blocker,
     Cause,
     ChannelView,
+    Condition,
     EngineState,
     Holder,
     InstanceView,
@@ -24,7 +25,7 @@ from ...snapshot.kinds.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.times import MAX, MIN
-from ..clock import offset_note
+from ..clock import offset_note, proves_nothing
 from ..target import NOT_KNOWN
 from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
@@ -215,6 +216,7 @@ def snapshot_of(facts: FlinkFacts, now_ms: int, *, name: str, source: SourceView
         target=_job(facts, now_ms, attribution, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
+        condition=_condition(facts, attribution, shown),
         notes=list(_notes(facts, now_ms, attribution, shown)),
         error=_error(facts),
     )
@@ -226,12 +228,30 @@ def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, show
         yield Note(now_ms, "broker_silent", {"why": facts.broker_trouble})
     if attribution is None or not facts.runs:
         return
-    is_unmarked = "no_watermark" in attribution.causes and not any(each.windowed for each in facts.samples[-1].vertices)
-    if shown is not None and (shown.untimed or is_unmarked):
+    if shown is not None and _is_untimed(facts, attribution, shown):
         yield Note(now_ms, "windows_untimed", {"operator": shown.name})
     open_ones = [one for one in attribution.subtasks if one.state != "finished"] or attribution.subtasks
-    if attribution.is_ahead_of_the_end and attribution.is_sure:
+    if _has_ended_early(attribution):
         yield Note(now_ms, "ended_early", {"subtask": open_ones[0].channel, "more": len(open_ones) - 1})
+
+
+def _condition(facts: FlinkFacts, attribution: Attribution | None, shown: Vertex | None) -> Condition:
+    no_guide = False
+    if attribution is not None and facts.runs:
+        is_untimed = shown is not None and _is_untimed(facts, attribution, shown)
+        no_guide = is_untimed or _has_ended_early(attribution)
+    return Condition(no_guide=no_guide, clock_ahead=proves_nothing(facts.clock), source_silent=facts.broker_trouble)
+
+
+def _is_untimed(facts: FlinkFacts, attribution: Attribution, shown: Vertex) -> bool:
+    """Whether the windows of the shown operator are not known to wait for event time."""
+    is_windowed = any(each.windowed for each in facts.samples[-1].vertices)
+    return shown.untimed or ("no_watermark" in attribution.causes and not is_windowed)
+
+
+def _has_ended_early(attribution: Attribution) -> bool:
+    """Whether it has the last watermark although inputs have not ended."""
+    return attribution.is_ahead_of_the_end and attribution.is_sure
 
 
 def _state(facts: FlinkFacts, now_ms: int) -> EngineState:

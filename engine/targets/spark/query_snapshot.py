@@ -11,7 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...snapshot import (
+    NOTHING_KNOWN,
     STATE_SCHEMA,
+    Condition,
     EngineState,
     Note,
     NoteCode,
@@ -52,24 +54,27 @@ class NoteDraft(Struct, frozen=True):
     code: NoteCode
     args: dict[str, str | int | None] = {}
 
+    def at(self, now_ms: int) -> Note:
+        """The note of that moment."""
+        return Note(now_ms, self.code, self.args)
+
 
 class QueryState(Struct, frozen=True):
-    """The query's state, and the note on it."""
+    """The query's state, what else is known of its condition, and the note on both."""
 
     state: EngineState
+    condition: Condition = NOTHING_KNOWN
     note: NoteDraft | None = None
 
     @property
     def flows(self) -> bool:
         """Whether its last reported rates are those of now."""
-        pauses = ("pause_unknown", "waits_for_trigger", "no_batch_ended")
-        is_pausing = self.note is not None and self.note.code in pauses
-        return self.state not in ("stale", "ended", "failed") and not is_pausing
+        return self.state not in ("stale", "ended", "failed") and self.condition.pause is None
 
     @property
     def is_over(self) -> bool:
         """Whether the query was stopped, or its application is gone."""
-        return self.note is not None and self.note.code in ("application_gone", "stopped")
+        return self.state == "ended" or self.condition.standstill == "gone"
 
 
 def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
@@ -84,42 +89,49 @@ def state_of(facts: QueryFacts, now_ms: int) -> QueryState:
     if run.ended:
         return QueryState("failed") if run.error else _with_note("ended", "stopped")
     if report.alive is False:
-        args = {} if report.heard_ms is None else {"silent_ms": max(now_ms - report.heard_ms, 0)}
-        return _with_note("stale", "application_gone", **args)
+        silent_ms = None if report.heard_ms is None else max(now_ms - report.heard_ms, 0)
+        args = {} if silent_ms is None else {"silent_ms": silent_ms}
+        return _with_note("stale", "application_gone", Condition(standstill="gone", silent_ms=silent_ms), **args)
     if run.running is not None:
         took = (batch.end_ms - batch.begin_ms for batch in run.history if batch.end_ms is not None)
         longest_ms = max(took, default=(run.plan and run.plan.real_time_ms) or 0)
         if now_ms - run.running.since_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * longest_ms):
-            alive = int(report.alive or 0) or None
-            return _with_note("stale", "batch_unfinished", batch=run.running.batch, alive=alive)
+            condition = Condition(standstill="batch_unfinished", alive=bool(report.alive))
+            alive = int(condition.alive) or None
+            return _with_note("stale", "batch_unfinished", condition, batch=run.running.batch, alive=alive)
         return _live(facts)
     silent_ms = now_ms - (run.last_event_ms or now_ms)
     if run.continuous and run.progress is None and facts.checkpoint is None:
-        return _with_note("partial", "continuous")
+        return _with_note("partial", "continuous", Condition(continuous=True))
     return _state_between_batches(facts, run, silent_ms, is_alive=report.alive is True)
 
 
 def _state_between_batches(facts: QueryFacts, run: QueryRun, silent_ms: int, *, is_alive: bool) -> QueryState:
     """The state of a run that reports no running batch, and nothing at all for `silent_ms`."""
     if run.progress is not None and run.last_event_ms is None:
-        return _with_note("partial", "pause_unknown")  # its driver has forgotten when its last batch was
+        # Its driver has forgotten when its last batch was.
+        return _with_note("partial", "pause_unknown", Condition(pause="unknown"))
     if run.progress is None and facts.checkpoint is None and is_alive and silent_ms <= MAX_FIRST_BATCH_MS:
         # `publish` reports each batch at its end; a driver does not show when the query started.
-        return _with_note("live", "no_batch_ended", silent_ms=run.last_event_ms and silent_ms, alive=1)
+        condition = Condition(pause="first_batch", silent_ms=run.last_event_ms and silent_ms, alive=True)
+        return _with_note("live", "no_batch_ended", condition, silent_ms=condition.silent_ms, alive=1)
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
     if silent_ms <= usual_ms:
         return _live(facts)
     if is_alive and len(facts.history) < 2 and not run.history and silent_ms <= MAX_FIRST_BATCH_MS:
         # In real-time mode the first report comes at the end of the first batch.
-        return _with_note("live", "query_silent", alive=1)
+        return _with_note("live", "query_silent", Condition(standstill="silent", alive=True), alive=1)
     trigger_ms = run.plan and run.plan.trigger_ms
     if trigger_ms is not None and silent_ms <= trigger_ms + usual_ms:
-        return _with_note("live", "waits_for_trigger", trigger_ms=trigger_ms, silent_ms=silent_ms)
+        condition = Condition(pause="trigger", silent_ms=silent_ms)
+        return _with_note("live", "waits_for_trigger", condition, trigger_ms=trigger_ms, silent_ms=silent_ms)
     max_pause_ms = MAX_TRIGGER_MS if run.pause_ms is None else _MAX_PAUSE_RATIO * run.pause_ms
     is_shown = facts.is_by_driver and is_alive  # as running, and never as idle
     if trigger_ms is None and run.progress is not None and (is_shown or silent_ms <= max_pause_ms):
-        return _with_note("partial", "pause_unknown", silent_ms=silent_ms, alive=int(is_shown) or None)
-    return _with_note("stale", "query_silent", alive=int(is_alive) or None)
+        condition = Condition(pause="unknown", silent_ms=silent_ms, alive=is_shown)
+        return _with_note("partial", "pause_unknown", condition, silent_ms=silent_ms, alive=int(is_shown) or None)
+    condition = Condition(standstill="silent", alive=is_alive)
+    return _with_note("stale", "query_silent", condition, alive=int(is_alive) or None)
 
 
 def _live(facts: QueryFacts) -> QueryState:
@@ -128,7 +140,7 @@ def _live(facts: QueryFacts) -> QueryState:
     if facts.run.idle_ms is None or (_in_flight(facts) and not is_real_time):
         return QueryState("live")
     unread = sum(known(*(source.backlog for source in positions_of(facts, ()))))
-    return _with_note("live", "query_idle", unread=unread or None)
+    return _with_note("live", "query_idle", Condition(idle=True), unread=unread or None)
 
 
 def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> QueryState:
@@ -141,20 +153,23 @@ def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms:
     if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
         return QueryState("partial" if checkpoint.trouble else "live")
     if checkpoint.in_flight:
-        return _with_note("stale", "batch_unfinished", batch=checkpoint.batch)
+        return _with_note("stale", "batch_unfinished", Condition(standstill="batch_unfinished"), batch=checkpoint.batch)
     pauses = sorted(after.begin_ms - before.begin_ms for before, after in pairwise(checkpoint.history))
     # The longest pause may be a stop.
     max_pause_ms = _MAX_PAUSE_RATIO * pauses[-2] if len(pauses) > 1 else MAX_TRIGGER_MS
     if age_ms <= max_pause_ms and not checkpoint.continuous:
-        return _with_note("partial", "pause_unknown", silent_ms=age_ms)
+        return _with_note("partial", "pause_unknown", Condition(pause="unknown", silent_ms=age_ms), silent_ms=age_ms)
     topics = facts.topics
     is_unread = topics is not None and topics.trouble is None and any(part.unread for part in topics.partitions)
     # An epoch follows the last one also without data; a query with unread records is not idle.
-    return _with_note("stale", "no_new_batch", due=1 if checkpoint.continuous or is_unread else None)
+    condition = Condition(standstill="no_new_batch", due=checkpoint.continuous or is_unread)
+    return _with_note("stale", "no_new_batch", condition, due=int(condition.due) or None)
 
 
-def _with_note(state: EngineState, code: NoteCode, **args: str | int | None) -> QueryState:
-    return QueryState(state, NoteDraft(code, args))
+def _with_note(
+    state: EngineState, code: NoteCode, condition: Condition = NOTHING_KNOWN, **args: str | int | None
+) -> QueryState:
+    return QueryState(state, condition, NoteDraft(code, args))
 
 
 def _usual_ms(facts: QueryFacts) -> float:
@@ -203,8 +218,23 @@ def snapshot_of_query(
             facts.report.siblings if facts.report is not None else None,
         ),
         origin=_origin(facts, nodes, channels, stored.windows),
-        notes=[Note(now_ms, note.code, note.args) for note in notes],
+        condition=_condition(facts, query),
+        notes=[note.at(now_ms) for note in notes],
         error=facts.run.error if facts.run.ended else None,
+    )
+
+
+def _condition(facts: QueryFacts, query: QueryState) -> Condition:
+    """The query's condition, and what of it and its source cannot be read."""
+    known = query.condition
+    continuous = known.continuous or facts.stored.continuous
+    has_stopped = query.state == "stale" and known.standstill is not None
+    return replace(
+        known,
+        settled=continuous or known.pause == "unknown" or has_stopped,
+        continuous=continuous,
+        source_silent=(facts.topics and facts.topics.trouble) or None,
+        unreadable=next(_unread_parts(facts), None),
     )
 
 
@@ -397,6 +427,12 @@ def _unreadable(facts: QueryFacts) -> Iterator[NoteDraft]:
     yield from _with_reason("unreadable", facts.report and facts.report.trouble)
     for tap in facts.run.inputs:
         yield from _with_reason("unreadable", tap.trouble)
+
+
+def _unread_parts(facts: QueryFacts) -> Iterator[str]:
+    """Why parts of the query cannot be read, each in one line."""
+    troubles = (facts.stored.trouble, facts.report and facts.report.trouble, *(tap.trouble for tap in facts.run.inputs))
+    return (trouble for trouble in troubles if trouble)
 
 
 def _missing_taps(nodes: Nodes, channels: Channels, watermark: QueryWatermark) -> Iterator[NoteDraft]:

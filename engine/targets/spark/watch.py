@@ -21,7 +21,7 @@ from ...system import clock
 from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
-from ..clock import offset_note
+from ..clock import offset_note, proves_nothing
 from ..target import Target
 from .checkpoint import MAX_CLOCK_SKEW_MS, CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
 from .clock import DriverClock, in_our_time, past_in_our_time
@@ -156,7 +156,8 @@ class QueryWatch(Target[QueryFacts]):
             facts, name=name, source=self._source, now_ms=at_ms + offset.ms, before=self._before
         )
         shown = in_our_time(self._before, offset, now_ms)
-        return replace(shown, notes=[*offset_note(offset, now_ms, "driver"), *shown.notes])
+        condition = replace(shown.condition, clock_ahead=proves_nothing(offset))
+        return replace(shown, condition=condition, notes=[*offset_note(offset, now_ms, "driver"), *shown.notes])
 
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""

@@ -9,6 +9,7 @@ from ...kafka.cluster import TopicPartition
 from ...snapshot import (
     UNCOUNTED,
     ChannelView,
+    Condition,
     ConsumerGroup,
     EngineState,
     KafkaStreams,
@@ -25,7 +26,7 @@ from ..own import name_of
 from ..target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
-from ..topic.consumer import TopicWatch, no_member, positions_of
+from ..topic.consumer import TopicWatch, no_member, positions_of, unread_alone
 from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from .group import GroupFacts, GroupTap, has_suppress
 
@@ -159,6 +160,7 @@ class GroupWatch(Target[GroupFacts]):
                 sources=positions_of(topics, is_known=trouble is None),
             ),
             origin=_ORIGIN,
+            condition=Condition(source_silent=trouble, no_member=trouble is None and unread_alone(topics) > 0),
             notes=no_member(topics, now_ms) if trouble is None else [Note(now_ms, "broker_silent", {"why": trouble})],
         )
 

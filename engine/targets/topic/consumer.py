@@ -7,7 +7,18 @@ import time
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig, kafka_config
-from ...snapshot import ChannelView, ConsumerGroup, EngineState, KafkaTopic, Note, Snapshot, SourcePosition, SourceView
+from ...snapshot import (
+    ChannelView,
+    Condition,
+    ConsumerGroup,
+    EngineState,
+    KafkaTopic,
+    Note,
+    Snapshot,
+    SourcePosition,
+    SourceView,
+    Uncommitted,
+)
 from ...system.errors import UsageError, one_line
 from ...verdict.monitor_snapshot import snapshot_of
 from ...watermarks.channels import Unread
@@ -121,6 +132,7 @@ class TopicWatch(Target[TopicFacts]):
                 positions_of(facts, is_known=self._group is not None and facts.trouble is None)
             ),
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
+            condition=_condition(facts, is_group=self._group is not None),
         )
 
     def _reset(self, facts: TopicFacts) -> None:
@@ -275,20 +287,23 @@ def _channels(seen: list[ChannelView], facts: TopicFacts) -> list[ChannelView]:
 
 def _counted(partitions: dict[str, PartitionFacts]) -> dict[str, str | int | None]:
     """The arguments of a note about some partitions: how many, and the name of the first one."""
+    return {"partitions": len(partitions), "partition": _first(partitions)}
+
+
+def _first(partitions: dict[str, PartitionFacts]) -> int | str:
     first = next(iter(partitions))
-    return {"partitions": len(partitions), "partition": int(first) if first.isdecimal() else first}
+    return int(first) if first.isdecimal() else first
 
 
 def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
     """What the broker does not report, and partitions that hold back a real job but not the watermark drawn here."""
     notes = [] if facts.trouble is None else [Note(now_ms, "broker_silent", {"why": facts.trouble})]
     no_times = {name: p for name, p in _named(facts).items() if p.event_ms is None and not p.is_unread}
-    left_out = {name: p for name, p in no_times.items() if is_group and p.position is None and not p.is_empty}
+    left_out = _uncommitted(facts) if is_group else {}
     if left_out:
-        records = sum(p.end - p.first for p in left_out.values())
-        notes.append(Note(now_ms, "partitions_uncommitted", _counted(left_out) | {"records": records}))
+        notes.append(Note(now_ms, "partitions_uncommitted", _counted(left_out) | {"records": _records(left_out)}))
     unseen = {name: p for name, p in no_times.items() if name not in left_out}
-    records, is_all = sum(p.end - p.first for p in unseen.values()), len(no_times) == len(facts.partitions)
+    records, is_all = _records(unseen), len(no_times) == len(facts.partitions)
     if unseen and (records or not is_all):
         numbers = {"records": records, "unread": sum(p.unread or 0 for p in unseen.values()), "all": int(is_all)}
         known = {name: number for name, number in numbers.items() if number}
@@ -298,5 +313,32 @@ def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
 
 def no_member(facts: TopicFacts, now_ms: int) -> list[Note]:
     """That records are unread and the group has no member to read them."""
-    unread = 0 if facts.members != 0 else sum(p.unread or 0 for p in facts.partitions)
+    unread = unread_alone(facts)
     return [Note(now_ms, "no_member", {"unread": unread})] if unread else []
+
+
+def unread_alone(facts: TopicFacts) -> int:
+    """How many records are unread while the group has no member to read them."""
+    return 0 if facts.members != 0 else sum(p.unread or 0 for p in facts.partitions)
+
+
+def _uncommitted(facts: TopicFacts) -> dict[str, PartitionFacts]:
+    """The partitions with records, on which the group has committed nothing."""
+    return {
+        name: p
+        for name, p in _named(facts).items()
+        if p.event_ms is None and not p.is_unread and p.position is None and not p.is_empty
+    }
+
+
+def _records(partitions: dict[str, PartitionFacts]) -> int:
+    return sum(p.end - p.first for p in partitions.values())
+
+
+def _condition(facts: TopicFacts, *, is_group: bool) -> Condition:
+    left_out = _uncommitted(facts) if is_group else {}
+    return Condition(
+        source_silent=facts.trouble,
+        no_member=unread_alone(facts) > 0,
+        uncommitted=Uncommitted(len(left_out), _first(left_out), _records(left_out)) if left_out else None,
+    )
