@@ -101,7 +101,7 @@ def test_a_timestamp_that_only_the_connector_cannot_read_names_the_other_reader(
     produce(topic, [Record(b"v", timestamp_ms=stamp) for stamp in (NOON_MS, TIMESTAMPS[1])])
     spark = session_for("connector")
     with (
-        refused(RunError, "timestamp_overflow", "--reader python"),
+        refused(RunError, "connector_failed", "--reader python"),
         running(spark, broker, topic, tmp_path, KafkaColumns(), reader="connector", once=True) as it,
     ):
         it.until(lambda p: p.ended)

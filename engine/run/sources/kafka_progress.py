@@ -32,8 +32,8 @@ from .base import (
 
 _USABLE_TIMESTAMP = f"case when timestamp_ms between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then timestamp_ms end"
 """A record's own timestamp; producers that give microseconds there write times of the year 55,000."""
-_OVERFLOW = "long overflow"
-"""What Spark says where the connector turns a timestamp into more microseconds than 64 bits hold."""
+_UNNAMED = ("long overflow", "Exception thrown in awaitResult")
+"""What Spark says, if anything, of a timestamp that is more microseconds than 64 bits hold."""
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
 """Seconds before the first retry; later ones wait longer."""
@@ -238,15 +238,15 @@ class KafkaProgress(Probe):
     def retry_after_s(self, failures: int, why: str) -> float | None:
         """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again.
 
-        RunError for a record that Spark's connector cannot read.
+        RunError for what may be a record that Spark's connector cannot read.
         """
-        if _OVERFLOW in why and not self.rereads:
-            raise RunError(
-                "Spark's Kafka connector cannot read a record with a timestamp after the year 294,247 (perhaps "
-                "nanoseconds); continue with --reader python, which counts it as malformed",
-                code="timestamp_overflow",
-            )
         if self.silent_since is None and failures > _GIVE_UP_AFTER:
+            if not self.rereads and why.startswith(_UNNAMED):
+                raise RunError(
+                    f"Spark's Kafka connector cannot read the records ({why}): perhaps a timestamp after the year "
+                    "294,247, as nanoseconds; continue with --reader python, which counts it as malformed",
+                    code="connector_failed",
+                )
             return None
         if failures == 1:
             self._note("read_failed", why=why[:200])
