@@ -63,11 +63,7 @@ def test_a_value_that_cannot_be_read_costs_its_own_record(
 
 @pytest.mark.parametrize(
     ("reader", "channel", "stamps"),
-    [
-        ("python", "partition", TIMESTAMPS),
-        ("python", "key", TIMESTAMPS),
-        ("connector", "partition", TIMESTAMPS[:1]),
-    ],
+    [("python", "partition", TIMESTAMPS), ("python", "key", TIMESTAMPS), ("connector", "partition", TIMESTAMPS[:1])],
 )
 def test_a_timestamp_out_of_range_costs_its_own_record(
     session_for: Callable[[Reader], SparkSession],

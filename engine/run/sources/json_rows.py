@@ -40,9 +40,8 @@ class JsonRows:
         """A record, or `Broken`, for each line that is not blank."""
         if isinstance(lines, CutLine):
             return [Broken("too_long", broken_text(lines))]
-        records = self._all_at_once(lines)
-        # With another number of records, lines are blank or have several objects, or an object has several lines.
-        if records is None or len(records) != lines.count(b"\n") + (not lines.endswith(b"\n")):
+        records = self._all_at_once(lines) if _is_object_a_line(lines) else None
+        if records is None or len(records) != _count_lines(lines):
             records = [self._record(line) for line in lines.split(b"\n") if line.strip()]
         return records
 
@@ -89,6 +88,19 @@ class JsonRows:
         for name, (top, *inner) in self._paths.items():
             values[name] = list(map(JsonPath(tuple(inner)).of, tops[str(top)])) if inner else tops[str(top)]
         return Chunk(values, broken)
+
+
+def _is_object_a_line(lines: bytes) -> bool:
+    """Whether each line begins with `{` and ends with `}`: no JSON value has a line end between the two, so that of as
+    many objects as lines each has its own.
+    """
+    count = _count_lines(lines)
+    ends = lines.count(b"}\n") + lines.count(b"}\r\n") + lines.endswith(b"}")
+    return lines.startswith(b"{") and lines.count(b"\n{") == count - 1 and ends == count
+
+
+def _count_lines(lines: bytes) -> int:
+    return lines.count(b"\n") + (not lines.endswith(b"\n"))
 
 
 def names_in(lines: bytes, most: int) -> list[str]:
