@@ -58,7 +58,7 @@ _POLL_MS = 200
 _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
-_MOST_UNREADABLE = 100
+_MAX_UNREADABLE = 100
 """The first file with the columns is looked for behind so many that cannot be read, at most."""
 _BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 """The schema of Spark's source of whole files, which must be given; columns that are not selected are not read."""
@@ -262,7 +262,7 @@ class Files(Source):
                 files.append(look_at(path, self._as_format))
             except UsageError as error:
                 errors.append(error)
-            if len(files) == _LOOKED_AT or len(errors) == _MOST_UNREADABLE:
+            if len(files) == _LOOKED_AT or len(errors) == _MAX_UNREADABLE:
                 break
         return files, errors
 

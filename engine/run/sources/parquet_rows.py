@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...system.errors import UsageError
 from ...system.remote_files import is_of_store
 from .data_files import DataFile, unreadable
-from .row_chunks import Chunk, broken_rows, damage, rows_of
+from .row_chunks import Chunk, damage, rows_of
 
 
 def open_parquet(file: DataFile) -> Any:
@@ -90,7 +90,26 @@ def _group_by_group(
         except file.errors as error:
             if not file.is_damaged(error):
                 raise
-            yield broken_rows(columns, count - max(read, skipped), damage(file, error))
+            first = max(read, skipped)
+            values = {name: _column_alone(file, content, name, group)[first:] for name in columns}
+            yield Chunk(values, (0, damage(file, error)))
+
+
+def _column_alone(file: DataFile, content: Any, name: str, group: int) -> Any:
+    """A column of a row group of which some cannot be read, null if it is one of them: whichever are read, a row is
+    malformed only for its time.
+    """
+    count = content.metadata.row_group(group).num_rows
+    try:
+        table = content.read_row_group(group, columns=[name])
+        if name not in table.column_names:
+            return pa.nulls(count)
+        values = table.combine_chunks().unify_dictionaries().to_batches()
+        return _column(values[0], name) if values else pa.nulls(count)
+    except file.errors as error:
+        if not file.is_damaged(error):
+            raise
+        return pa.nulls(count)
 
 
 def _column(batch: Any, name: str) -> Any:

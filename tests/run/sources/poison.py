@@ -36,10 +36,10 @@ def table(rows: int) -> Any:
     return pa.table({"at": pa.array(range(GOOD_S, GOOD_S + rows)), "who": ["a"] * rows, "note": ["x"] * rows})
 
 
-def with_a_damaged_page() -> bytes:
-    """Three row groups of ten rows, of which the second cannot be read."""
+def with_a_damaged_page(column: int = 0) -> bytes:
+    """Three row groups of ten rows; the second one's values of a column cannot be read."""
     content = bytearray(parquet(table(30), row_group_size=10, use_dictionary=False, compression="none"))
-    page = pq.ParquetFile(io.BytesIO(bytes(content))).metadata.row_group(1).column(0).data_page_offset
+    page = pq.ParquetFile(io.BytesIO(bytes(content))).metadata.row_group(1).column(column).data_page_offset
     content[page : page + 40] = b"\xff" * 40
     return bytes(content)
 
@@ -107,6 +107,7 @@ POISON = {
     "no Parquet": Poison("parquet", b"at,who\n1,2\n", 1, 1, 1, "damaged"),
     "half of a Parquet file": Poison("parquet", parquet(table(30))[:500], 1, 1, 1, "damaged"),
     "a damaged page": Poison("parquet", with_a_damaged_page(), 30, 10, 11, "damaged"),
+    "damaged pages of other columns": Poison("parquet", with_a_damaged_page(2), 30, 0, 0, ""),
     "another schema": Poison("parquet", parquet(pa.table({"else": [1, 2]})), 2, 2, 1, "missing"),
     "other types": Poison(
         "parquet", parquet(pa.table({"at": [[1]], "who": [b"\xff"], "note": [{"a": 1}]})), 1, 1, 1, "no_time"
