@@ -111,7 +111,7 @@ class Kafka(Source):
             self._look_ahead,
             channels_are_partitions=columns.by_partition,
             once=once,
-            guard=LogGuard(directory / _LOGS),
+            guard=LogGuard(self._shared.path / _LOGS),
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:

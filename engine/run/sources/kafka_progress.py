@@ -8,15 +8,25 @@ import msgspec
 from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, offsets_of, parse_offsets, time_in, why_none_in
+from ...kafka.cluster import (
+    Cluster,
+    Peek,
+    Positions,
+    Record,
+    TopicPartition,
+    offsets_of,
+    parse_offsets,
+    time_in,
+    why_none_in,
+)
 from ...kafka.log_guard import LogCutError, LogGuard, LogState, log_states
 from ...kafka.probe import LookAhead, Probe, TakeNote
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
 from ...system.json_values import JsonPath, TimeUnit, parse_json_path
 from ...watermarks.channels import Unread
-from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender
-from ...watermarks.times import MIN
+from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender, WhyNoTime
+from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS, MIN
 from .base import (
     CHANNEL,
     NO_CHANNEL,
@@ -32,6 +42,10 @@ from .base import (
 )
 from .shared_files import SharedFiles
 
+_USABLE_TIMESTAMP = f"case when timestamp_ms between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then timestamp_ms end"
+"""A record's own timestamp; producers that give microseconds there write times of the year 55,000."""
+_UNNAMED = ("long overflow", "Exception thrown in awaitResult")
+"""What Spark says, if anything, of a timestamp that is more microseconds than 64 bits hold."""
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
 """Seconds before the first retry; later ones wait longer."""
@@ -97,7 +111,7 @@ class KafkaColumns(Struct, frozen=True):
         if self.channel != "partition":
             text = "key" if self.channel == "key" else _field(self.channel)
             channel = f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-        time = "timestamp_ms" if self.time is None else self._time_sql(self.time)
+        time = _USABLE_TIMESTAMP if self.time is None else self._time_sql(self.time)
         columns = [f"{channel} as {CHANNEL}", f"{time} as {TIME}", f"offset as {OFFSET}", f"{part} as {PART}"]
         if self.watermark is not None:
             columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
@@ -329,8 +343,17 @@ class KafkaProgress(Probe):
         return self._left_unread(self.fresh_ends(), self.read_to)
 
     def retry_after_s(self, failures: int, why: str) -> float | None:
-        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again."""
+        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again.
+
+        RunError for what may be a record that Spark's connector cannot read.
+        """
         if self.silent_since is None and failures > _GIVE_UP_AFTER:
+            if not self.reader_rewinds and why.startswith(_UNNAMED):
+                raise RunError(
+                    f"Spark's Kafka connector cannot read the records ({why}): perhaps a timestamp after the year "
+                    "294,247, as nanoseconds; continue with --reader python, which counts it as malformed",
+                    code="connector_failed",
+                )
             return None
         if failures == 1:
             self._note("read_failed", why=why[:200])
@@ -377,9 +400,14 @@ def malformed_record(
         peek.close()
     if record is None or record.offset != last.offset:
         return None
-    value, why = (None, "missing") if columns.time is None else why_none_in(record, columns.time)
+    value, why = _why_no_timestamp(record) if columns.time is None else why_none_in(record, columns.time)
     where = f"offset {last.offset:,} of {partition.topic}-{partition.partition}"
     return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
+
+
+def _why_no_timestamp(record: Record) -> tuple[str | None, WhyNoTime]:
+    stamp = record.timestamp_ms
+    return (None, "missing") if stamp is None else (str(stamp), "out_of_range")
 
 
 def positions_in(ends: list[str]) -> Positions | None:
