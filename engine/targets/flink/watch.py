@@ -38,8 +38,8 @@ SLOW_S = 10.0
 LOOK_S = 15.0
 """Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
 CACHED_AFTER_MS = 20_000
-"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each. It is a third of the
-least patience, which a gap of this length makes no longer.
+"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each. It is a third
+of the least patience, which a gap of this length makes no longer.
 """
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from ...kafka.client_settings import KafkaConfig
