@@ -13,8 +13,8 @@ from msgspec import UNSET, Struct
 from ..feed.messages import Change, Header
 from ..snapshot import Other, Snapshot, SourceView, TargetPart
 from ..system.errors import UsageError
+from ..text.job_lines import line_in_job
 from ..verdict.history import HistoryPoint
-from ..verdict.preview import line_in_job
 from ..verdict.verdict import RecordedPast, SnapshotJudge
 from ..watermarks.settings import Settings
 
