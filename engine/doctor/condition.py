@@ -1,4 +1,4 @@
-"""The state of the target: failed, not running, unreachable, starting, paused, partly unknown, without records."""
+"""The state of the target: failed, silent, unreachable, starting, paused, partly unknown, without records."""
 
 from ..snapshot import Note, NoteCode
 from ..text import formatting as f
@@ -158,6 +158,7 @@ def broker_silent(facts: DiagnosisInput) -> str | None:
 
 
 def number_in(note: Note | None, name: str) -> int | None:
+    """A number among a note's arguments; None: no such note, or not known."""
     value = None if note is None else note.args.get(name)
     return value if isinstance(value, int) else None
 
