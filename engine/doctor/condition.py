@@ -1,4 +1,4 @@
-"""The state of the target: failed, silent, unreachable, starting, paused, partly unknown, without records."""
+"""The state of the target: failed, unreachable, not answering, starting, paused, partly unknown, without records."""
 
 from ..snapshot import Note, NoteCode
 from ..text import formatting as f

@@ -35,7 +35,7 @@ class KindDetails(Struct, frozen=True):
     )
     """What keeps out records with timestamps in the future."""
     unmoved: Callable[[Snapshot, int], Unmoved | None] = lambda snapshot, frozen_ms: None
-    """Of a snapshot whose watermark has not advanced for so many ms, and is not ahead of the clock."""
+    """The proof for a snapshot whose watermark has not advanced for so many ms, and is not ahead of the clock."""
 
 
 KIND_DETAILS: dict[type[TargetPart], KindDetails] = {}

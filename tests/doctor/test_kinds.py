@@ -1,4 +1,4 @@
-"""What the rules ask of a kind of target: who is silent, and in whose words a failure and a wrong time are told."""
+"""What the rules ask of a kind of target: what does not answer if nothing newer comes, and its words for a failure."""
 
 from typing import get_args
 
@@ -17,7 +17,7 @@ from wmtop.engine.snapshot.kinds.topic import KafkaTopic
 from wmtop.engine.watermarks.settings import Settings
 
 NOW = 1_700_000_000_000
-SILENT: dict[type[TargetPart], tuple[TargetPart, str]] = {
+STALE: dict[type[TargetPart], tuple[TargetPart, str]] = {
     OwnRun: (OwnRun(), "source-unreachable"),
     KafkaTopic: (KafkaTopic(), "source-unreachable"),
     ConsumerGroup: (ConsumerGroup(), "source-unreachable"),
@@ -37,18 +37,18 @@ def found_in(state: EngineState, target: TargetPart) -> dict[str, str]:
 
 
 def test_no_kind_is_left_out() -> None:
-    assert set(SILENT) == set(get_args(TargetPart))
-    assert set(KIND_DETAILS) < set(SILENT)
+    assert set(STALE) == set(get_args(TargetPart))
+    assert set(KIND_DETAILS) < set(STALE)
 
 
-@pytest.mark.parametrize("part", SILENT)
-def test_one_finding_says_who_does_not_answer(part: type[TargetPart]) -> None:
-    target, code = SILENT[part]
+@pytest.mark.parametrize("part", STALE)
+def test_one_finding_names_what_does_not_answer(part: type[TargetPart]) -> None:
+    target, code = STALE[part]
     accounted = {"source-unreachable", "job-not-running", "query-stale", "query-not-started"}
     assert accounted & set(found_in("stale", target)) == {code}
 
 
-@pytest.mark.parametrize("part", SILENT)
-def test_a_failure_is_told_in_the_words_of_the_kind(part: type[TargetPart]) -> None:
+@pytest.mark.parametrize("part", STALE)
+def test_a_failure_has_the_words_of_the_kind(part: type[TargetPart]) -> None:
     who = {OwnRun: "The engine", FlinkJob: "The job"}.get(part, "The query")
-    assert found_in("failed", SILENT[part][0])["engine-failed"] == f"{who} has failed"
+    assert found_in("failed", STALE[part][0])["engine-failed"] == f"{who} has failed"

@@ -42,7 +42,7 @@ class AnyTarget(Struct, frozen=True):
     is_own: ClassVar[bool] = False
     """Whether it is an engine of wmtop: it counts each record, and its settings can be changed from here."""
     news_from: ClassVar[Literal["query", "job", "source"]] = "query"
-    """Who does not answer if nothing newer comes: a query, the manager of its job, or the source that is read here."""
+    """What does not answer if nothing newer comes: a query, the manager of its job, or the source that is read here."""
     reports_settings: ClassVar[bool] = True
     """Whether its settings are known as far as they are set."""
     shows_event_times: ClassVar[bool] = True
