@@ -15,8 +15,8 @@ from ..feed.messages import Change, Header
 from ..snapshot import Other, Snapshot, SourceView, TargetPart
 from ..system import clock
 from ..system.errors import UsageError
+from ..text.job_lines import line_in_job
 from ..verdict.history import HistoryPoint
-from ..verdict.preview import line_in_job
 from ..verdict.verdict import RecordedPast, SnapshotJudge
 from ..watermarks.settings import Settings
 from .clock import set_note

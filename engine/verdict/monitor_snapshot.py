@@ -106,7 +106,7 @@ def channel_views(
     names = [channel.name for channel in channels]
     rows = [counts[name] for name in names]
     parts = [clock.takes_part(number) for number in numbers]
-    one_later, subtasks = int(monitor.settings.strategy == "spark"), monitor.settings.subtasks
+    one_later, subtasks = int(monitor.settings.late_at_watermark), monitor.settings.subtasks
     watermarks = [clock.watermark(number) for number in numbers]
     heard = [channel.last_record_ms for channel in channels]
     last = [channel.added_ms if at is None else at for channel, at in zip(channels, heard, strict=True)]
@@ -240,7 +240,7 @@ def snapshot_of(
 
 def _with_watermarks(spark: SparkProgress, monitor: Monitor) -> SparkProgress:
     """Under Spark's rule with the watermarks of the next and the last batch."""
-    if monitor.settings.strategy != "spark":
+    if not monitor.settings.one_clock:
         return spark
     shown, before = monitor.shown(monitor.level), monitor.shown(monitor.window_level)
     return replace(spark, watermark_ms=shown, batch_watermark_ms=before)

@@ -17,7 +17,8 @@ from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.own import Recording, is_recording, own_run
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import NO_DATA, clean, counted, duration, setting, stamp
-from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
+from ...engine.text.job_lines import lines_in_jobs
+from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
 from ..words.lateness import FLINKS_RULE, LINE_NAMES, advice_lines, cause_lines
 from .options import (

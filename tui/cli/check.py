@@ -22,8 +22,8 @@ from ...engine.targets import READER_THREAD
 from ...engine.targets.own import is_recording, local_path
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import DAY, MINUTE, clean, duration, stamp
+from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.verdict.blame import held_back_by
-from ...engine.verdict.history import LOST_AFTER_MS
 from ..words.chain import headline
 from ..words.check import (
     BAD,
