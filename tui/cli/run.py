@@ -31,7 +31,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ...engine.run.sources.kafka import Start
-    from ...engine.run.sources.kafka_progress import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
@@ -270,7 +270,7 @@ def _kafka_start(text: str) -> "Start":
 
 def _kafka_columns(time: str, unit: Unit, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path."""
-    from ...engine.run.sources.kafka_progress import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
     from ...engine.system.json_values import parse_json_path
 
     return KafkaColumns(
