@@ -20,6 +20,7 @@ from ...engine.text.formatting import NO_DATA, clean, counted, duration, setting
 from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
 from ..words import preview as from_start
 from ..words.lateness import FLINKS_RULE, LINE_NAMES, advice_lines, cause_lines
+from .names import target_argument
 from .options import (
     AtTime,
     duration_option,
@@ -29,7 +30,6 @@ from .options import (
     or_off,
     parse_duration,
     parse_share,
-    target_argument,
     with_target_options,
 )
 from .targets import Look, Member, look_at, member_of, recording_at, what_was_read

@@ -16,7 +16,8 @@ import typer
 from ...engine.system.errors import RunError, UsageError, unexpected, without_secrets
 from ...engine.targets import READER_THREAD
 from ..words.texts import ASCII_VARIABLE
-from .complete import epilog, words_to_complete
+from .complete import words_to_complete
+from .examples import epilog
 from .process import end_output, end_with_server, loading, log, prepare_output, say, set_log, unwritten, versions
 
 COMMANDS = {

@@ -12,8 +12,8 @@ from ... import sample_data
 from ...engine.system.errors import UsageError
 from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
-from .complete import epilog
 from .engines import check_engine_outputs, has_screen, show, staging, start
+from .examples import epilog
 from .options import (
     DEFAULT_IDLE_AFTER_MS,
     EngineArguments,
