@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from ..snapshot import UNCOUNTED, Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Windows
+from ..snapshot.blockers import blockers_of
 from ..system.errors import RunError, UsageError, first_line, one_line
 from ..watermarks.counts import NOTHING_COUNTED
 from ..watermarks.operator_clock import steps_below
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 GROUP = "wmtop.targets"
 """The group of entry points of plug-ins: each has the name of the scheme of its addresses."""
-MAX_NAMED = 100
-"""How many channels of a step are named."""
 
 
 def plugins() -> "dict[str, EntryPoint]":
@@ -115,17 +114,8 @@ def _combined(views: list[ChannelView], now_ms: int, before: Snapshot | None) ->
         holder=_holder(views[in_order[0][1]].channel, "behind", now_ms, before),
         moved_ms=now_ms if before is None or before.level.watermark_ms != lowest_ms else before.level.moved_ms,
     )
-    blockers = [
-        Blocker(
-            [views[number].channel for number in step.channels[:MAX_NAMED]],
-            step.gain_ms,
-            step.watermark,
-            "behind",
-            len(step.channels),
-        )
-        for step in steps_below(in_order, lowest_ms, fastest_ms)
-    ]
-    return level, blockers
+    steps = steps_below(in_order, lowest_ms, fastest_ms)
+    return level, blockers_of(steps, lambda number: views[number].channel, lambda number: "behind")
 
 
 def _holder(channel: str, cause: Cause, now_ms: int, before: Snapshot | None) -> Holder:

@@ -20,6 +20,7 @@ from ...snapshot import (
     SourceView,
     Windows,
 )
+from ...snapshot.blockers import blockers_of
 from ...snapshot.kinds.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
@@ -29,9 +30,6 @@ from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
 from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, judged, minimum_of
 from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
-
-MAX_NAMED = 100
-"""How many channels of a step are named."""
 
 
 class Attribution(Struct, frozen=True):
@@ -168,16 +166,10 @@ def _blockers(
     is_catching_up = any(input.state == "catching_up" for input in inputs)
     known = [channel.height for _, channel in views if channel.state != "finished"]
     flushed = None if is_catching_up else max(known, default=None)
-    return [
-        Blocker(
-            channels=[views[number][0].channel for number in step.channels[:MAX_NAMED]],
-            gain_ms=step.gain_ms,
-            watermark_ms=None if step.watermark == MIN else step.watermark,
-            cause=views[step.channels[0]][1].cause or "behind",
-            channel_count=len(step.channels),
-        )
-        for step in steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
-    ]
+    steps = steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
+    return blockers_of(
+        steps, lambda number: views[number][0].channel, lambda number: views[number][1].cause or "behind"
+    )
 
 
 STALE_AFTER_MS = 15_000
