@@ -27,6 +27,7 @@ from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
 from ..topic.consumer import TopicWatch, no_member, positions_of
 from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
+from ..topic.unread import behind_end_ms, unread_now
 from .group import GroupFacts, GroupTap, has_suppress
 
 _HOUR_MS = 3_600_000
@@ -187,7 +188,9 @@ class StreamChannels:
         views: list[ChannelView] = []
         for at, p in sorted(found.items()):
             time_ms = times[at].time_ms if at in times else None
-            unread = None if is_silent else 0 if p.position is None and p.is_empty else p.unread
+            unread = unread_now(p, topics)
+            if p.position is None and p.is_empty and not is_silent:
+                unread = 0
             came_ms = self._came.get(at) if unread == 0 else None
             views.append(
                 replace(
@@ -226,11 +229,8 @@ class StreamChannels:
         Without the user's word a record's own timestamp counts if the greatest one read is the stream time: then the
         application uses it, too.
         """
-        if time_ms is None or partition.newest_ms is None:
-            return None
-        if not self._timed and partition.event_ms != time_ms:
-            return None
-        return max(0, partition.newest_ms - time_ms)
+        is_of_records = self._timed or partition.event_ms == time_ms
+        return behind_end_ms(partition, time_ms) if is_of_records else None
 
 
 def _arrivals(found: dict[TopicPartition, PartitionFacts], now_ms: int) -> dict[TopicPartition, int]:
