@@ -18,6 +18,7 @@ from ...snapshot import (
     StreamsApplication,
     Windows,
 )
+from ...snapshot.continuity import changed_ms
 from ...system.errors import UsageError, one_line
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.settings import Settings, Tumbling
@@ -26,8 +27,8 @@ from ..target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
 from ..topic.consumer import TopicWatch, no_member, positions_of
-from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from ..topic.unread import behind_end_ms, unread_now
+from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from .group import GroupFacts, GroupTap, has_suppress
 
 _HOUR_MS = 3_600_000
@@ -174,7 +175,7 @@ class StreamChannels:
         self._rates = RateMeter()
         self._seen: dict[TopicPartition, tuple[int, int | None]] = {}
         """The last end and stream time."""
-        self._since: dict[TopicPartition, int] = {}
+        self._since: dict[TopicPartition, int | None] = {}
         self._came: dict[TopicPartition, int] = {}
         """When the last record came."""
 
@@ -217,10 +218,9 @@ class StreamChannels:
         for at, p in found.items():
             time_ms = times[at].time_ms if at in times else None
             end, before_ms = self._seen.get(at, (p.end, time_ms))
+            self._since[at] = changed_ms(time_ms, (before_ms, self._since.get(at)), now_ms)
             if p.end != end:
                 self._came[at] = now_ms
-            if time_ms != before_ms:
-                self._since[at] = now_ms
             self._seen[at] = p.end, time_ms
 
     def _behind_end(self, partition: PartitionFacts, time_ms: int | None) -> int | None:
