@@ -29,6 +29,7 @@ from ..snapshot import (
     WhatIfIdle,
     Windows,
 )
+from ..snapshot.blockers import blockers_of
 from ..watermarks.channels import Channel, Unread
 from ..watermarks.counts import totals_of
 from ..watermarks.generators import BoundedWatermarks, SmoothedWatermarks
@@ -173,8 +174,8 @@ MAX_OPEN_WINDOWS = 200
 """Open windows that a snapshot lists, at most: the earliest ones, which the watermark closes next."""
 WITH_CHANNELS, MAX_IN_WINDOW = 20, 8
 """How many of the earliest open windows list channels, and how many each: those with most records."""
-MAX_BLOCKERS, MAX_BLOCKERS_OF_WINDOW = 100, 32
-"""Channels that a snapshot names in a step of the staircase, and for each open window, at most."""
+MAX_BLOCKERS_OF_WINDOW = 32
+"""Channels that a snapshot names for each open window, at most."""
 MAX_LATE_CHANNELS = 16
 """Channels whose lateness a snapshot has, at most."""
 
@@ -267,16 +268,11 @@ def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, aroun
     """The staircase with names and causes; None without a valve, empty after the end of the stream."""
     if stairs is None or now is None:
         return [] if monitor.ended and isinstance(monitor.clock, OperatorClock) else None
-    return [
-        Blocker(
-            channels=[monitor.channels[number].name for number in step.channels[:MAX_BLOCKERS]],
-            gain_ms=step.gain_ms,
-            watermark_ms=monitor.shown(step.watermark),
-            cause=cause_of_channel(monitor, step.channels[0], now, around),
-            channel_count=len(step.channels),
-        )
-        for step in stairs.steps()
-    ]
+    return blockers_of(
+        stairs.steps(),
+        lambda number: monitor.channels[number].name,
+        lambda number: cause_of_channel(monitor, number, now, around),
+    )
 
 
 def _holder(monitor: Monitor, now: int | None, around: Around) -> Holder | None:

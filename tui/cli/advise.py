@@ -21,6 +21,7 @@ from ...engine.text.job_lines import lines_in_jobs
 from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
 from ..words.lateness import FLINKS_RULE, LINE_NAMES, advice_lines, cause_lines
+from .names import target_argument
 from .options import (
     AtTime,
     duration_option,
@@ -30,7 +31,6 @@ from .options import (
     or_off,
     parse_duration,
     parse_share,
-    target_argument,
     with_target_options,
 )
 from .targets import Look, Member, look_at, member_of, recording_at, what_was_read

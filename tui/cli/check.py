@@ -43,6 +43,7 @@ from ..words.check import (
 from ..words.recent import Recent
 from ..words.spans import fitted
 from ..words.verdict import verdict_line
+from .names import target_argument
 from .options import (
     FAIL_ON,
     OF_CHECKS,
@@ -53,7 +54,6 @@ from .options import (
     option,
     parse_condition,
     parse_severities,
-    target_argument,
     with_target_options,
 )
 from .process import inform, log, say

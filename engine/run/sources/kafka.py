@@ -32,7 +32,10 @@ from ...system.json_values import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
 from .base import NOTHING_MORE, Batch, BatchReader, Source, canonical_rows
-from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
+from .kafka_balance import KafkaBalancer
+from .kafka_columns import KafkaColumns, explained_sql
+from .kafka_malformed import malformed_record
+from .kafka_progress import KafkaProgress
 from .shared_files import SharedFiles
 
 if TYPE_CHECKING:
