@@ -25,7 +25,7 @@ help:
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
 	@echo "make test-all    the same with fresh random examples, and the further cases (tests marked matrix)"
 	@echo "make quick   lint and the pure tests (half a minute); PYTHONS=all (others): under each (other) Python found"
-	@echo "make check   lint, formatting, import contracts and cycles, lines and files, types"
+	@echo "make check   lint, formatting, import contracts and cycles, the shape of functions, types"
 	@echo "make fix     apply the automatic fixes of lint and formatting"
 	@echo "make docs    the table of imports, the JSON schemas and the manual page, from the code"
 	@echo "make coverage    branch coverage of the tests that need no Spark and no Kafka"
@@ -70,7 +70,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
-	.ci/size
+	.ci/shape
 
 types: $(VENV)/.installed-dev .typings
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright

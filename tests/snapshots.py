@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar, cast
 
-from msgspec import structs
+from msgspec import UNSET, structs
 from wmtop.engine.feed.messages import SnapshotLine, line_of, snapshot_of_line
 from wmtop.engine.snapshot import KafkaTopic, Snapshot, SparkProgress, SparkQuery
 
@@ -17,7 +17,8 @@ def snapshot_for(**parts: Any) -> Snapshot:
 def replace(value: _T, **changes: Any) -> _T:
     """As msgspec's `replace`; for a snapshot, changes may name parts of its kind of target."""
     if isinstance(value, Snapshot) and "target" not in changes:
-        return cast(_T, _snapshot(structs.replace(line_of(value), **changes)))
+        untagged: dict[str, Any] = {"target_kind": UNSET}
+        return cast(_T, _snapshot(structs.replace(line_of(value), **(untagged | changes))))
     return cast(_T, structs.replace(cast(Any, value), **changes))
 
 

@@ -1,7 +1,7 @@
 """Stations of a chain, as a target would give them."""
 
 from wmtop.engine.snapshot import Verdict
-from wmtop.engine.snapshot.chain import Edge, Hop
+from wmtop.engine.snapshot.kinds.chain import Edge, Hop
 from wmtop.engine.verdict.chain import Station
 
 

@@ -121,7 +121,7 @@ def engine_starting(facts: DiagnosisInput) -> Finding | None:
     """
     if facts.snapshot.state != "starting":
         return None
-    step = next((step.name for step in facts.snapshot.own.steps if step.seconds is None), None)
+    step = next((step.name for step in facts.snapshot.steps if step.seconds is None), None)
     return Finding(
         severity="info",
         title="The engine is starting",
@@ -136,10 +136,13 @@ def engine_starting(facts: DiagnosisInput) -> Finding | None:
 def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     """The broker or file system of the source does not answer. How much is unread is not known.
 
-    Recognised by: requests to the source fail or time out.
+    Recognised by: requests to the source fail or time out, or the directory of `run files` is not there.
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
     why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
+    lost = next((note for note in reversed(facts.snapshot.notes) if note.code == "directory_lost"), None)
+    if stale and lost is not None:
+        return _directory_lost(facts, lost)
     if not stale and (facts.snapshot.state != "partial" or why is None or note_of(facts, "snapshot_too_long")):
         return None
     return Finding(
@@ -154,6 +157,20 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
             age(facts),
         ],
         fixes=(CHECK_SOURCE,),
+    )
+
+
+def _directory_lost(facts: DiagnosisInput, lost: Note) -> Finding:
+    """A directory that is away may come back with all its files: nothing has failed yet."""
+    directory, why = f.clean(str(lost.args.get("directory"))), f.clean(str(lost.args.get("why")))
+    return Finding(
+        severity="warning",
+        size=float("inf"),
+        title="The source's directory cannot be read",
+        impact="Unknown how much is unread, and which channels have data",
+        cause=f"{directory}: {why}. {OLD}",
+        evidence=[stamped("Lost: ", lost.wall_ms), age(facts)],
+        fixes=(Fix("check-directory", "Put the directory back, or mount it again; the run then continues"),),
     )
 
 

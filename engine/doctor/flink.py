@@ -1,6 +1,6 @@
 """A Flink job: it restarts again and again, drops late records, or an operator gets no watermark."""
 
-from ..snapshot.flink_job import FlinkJob, FlinkVertex
+from ..snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from ..text import formatting as f
 from ..text.codes import kept_back
 from .finding import ADD_READERS, CHECK_JOB, SEE_OPERATORS, Finding, Fix, lengthen_lateness, n, names, span

@@ -1,7 +1,7 @@
 """Whether event time advances: records that repeat their times, and findings for verdicts that no other explains."""
 
 from ..snapshot import Chain, ChannelView, Holder, KafkaStreams, Snapshot
-from ..snapshot.chain import Hop
+from ..snapshot.kinds.chain import Hop
 from ..text import formatting as f
 from ..text.codes import CAUSES, busiest_task
 from ..verdict.blame import blamed_holder

@@ -13,7 +13,7 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from ..snapshot import ChannelView, Snapshot, VerdictName, WhatIf
-from ..snapshot.flink_job import FlinkJob
+from ..snapshot.kinds.flink_job import FlinkJob
 from ..text import formatting as f
 from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import EngineState, Note, OwnRun, Reason, Snapshot, SourceView, Step, Verdict
+from ..snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, TargetPart, Verdict
 from ..system import clock
 from ..system.errors import RunError, first_line
 from ..system.files import Existing
@@ -29,10 +30,20 @@ STEP_STALE_AFTER_S = 60.0
 _PULSE_S = 1.0
 
 
+class Subject(Struct, frozen=True):
+    """What an engine follows, as far as it is known without data: during the start, and after a failure."""
+
+    settings: Settings
+    empty: TargetPart
+    """The part of its kind of target of which nothing is known."""
+    describe: Callable[[], SourceView]
+    notes: Callable[[], list[Note]]
+
+
 class Host:
     """One engine process; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last.
 
-    `describe` and `notes` are used for the snapshots of the start. `on_change` runs on a thread of its own. A Stop
+    `subject` is used for the snapshots of the start. `on_change` runs on a thread of its own. A Stop
     command sets `stopping`, as do signals after `take_signals`. `say` and `on_snapshot` must return at once, even if no
     program reads their output.
     """
@@ -40,10 +51,8 @@ class Host:
     def __init__(
         self,
         claim: Claim,
-        settings: Settings,
+        subject: Subject,
         *,
-        describe: Callable[[], SourceView],
-        notes: Callable[[], list[Note]],
         on_change: Callable[[Change], Reply],
         on_snapshot: Callable[[Snapshot, bool], None],
         say: Callable[[str], None],
@@ -52,9 +61,7 @@ class Host:
         self.name = run.name
         self.stopping = threading.Event()
         self._log = run.log
-        self._settings = settings
-        self._describe = describe
-        self._notes = notes
+        self._subject = subject
         self._on_change = on_change
         self._on_snapshot = on_snapshot
         self._say = say
@@ -68,7 +75,12 @@ class Host:
         self._alerts: AlertCommand | None = None
         self._last_state: EngineState = "starting"
         self._header = Header(
-            name=run.name, pid=run.pid, started_ms=run.started_ms, id=run.id, source=describe(), settings=settings
+            name=run.name,
+            pid=run.pid,
+            started_ms=run.started_ms,
+            id=run.id,
+            source=subject.describe(),
+            settings=subject.settings,
         )
         self._publisher = Publisher(run.socket, self._header, self._command)
 
@@ -147,7 +159,7 @@ class Host:
         """Publish the steps again; as stale if a note says why the start is stuck."""
         if not self._start_over.is_set():
             state: EngineState = "stale" if stuck else "starting"
-            self._publisher.publish(replace(self._bare(state), notes=[*self._notes(), *stuck]))
+            self._publisher.publish(replace(self._bare(state), notes=[*self._subject.notes(), *stuck]))
 
     def show_stopping(self, last: Snapshot) -> None:
         """Show viewers that nothing new comes: stopping takes as long as a batch that still runs."""
@@ -206,12 +218,13 @@ class Host:
             name=self.name,
             state=state,
             wall_ms=clock.now_ms(),
-            settings=self._settings,
+            settings=self._subject.settings,
             verdict=Verdict(reason=Reason("failed" if state == "failed" else "starting")),
-            source=self._describe(),
-            target=OwnRun(steps=list(self._steps)),
+            source=self._subject.describe(),
+            target=self._subject.empty,
+            steps=list(self._steps),
             error=error,
-            notes=self._notes(),
+            notes=self._subject.notes(),
             log=self._log,
         )
 

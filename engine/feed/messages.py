@@ -6,30 +6,20 @@ converters share all values, so that a snapshot of 10,000 channels costs no more
 
 import re
 from operator import attrgetter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict
 
-from ..snapshot import (
-    CommonPart,
-    ConsumerGroup,
-    KafkaTopic,
-    LateRecord,
-    Note,
-    Other,
-    OwnRun,
-    Snapshot,
-    SourceView,
-    Step,
-    TargetPart,
-)
-from ..snapshot.chain import Chain
-from ..snapshot.flink_job import FlinkJob
-from ..snapshot.kafka_streams import Clock, KafkaStreams, StreamsApplication
+from ..snapshot import PARTS, CommonPart, LateRecord, Note, Other, Snapshot, SourceView, Step, TargetKind, TargetPart
+from ..snapshot.kinds.chain import Chain
+from ..snapshot.kinds.flink_job import FlinkJob
+from ..snapshot.kinds.kafka_streams import Clock, StreamsApplication
+from ..snapshot.kinds.spark_query import BarrelRule, SiblingQuery
 from ..snapshot.recommendation import Recommendation, recommendation
-from ..snapshot.spark_query import BarrelRule, SiblingQuery, SourcePosition, SparkProgress, SparkQuery
+from ..snapshot.source import SourcePosition
+from ..snapshot.spark_progress import SparkProgress
 from ..system.errors import one_line
 from ..verdict.history import HistoryPoint
 from ..watermarks.counts import TimePoint
@@ -133,6 +123,8 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
     streams: StreamsApplication | UnsetType = UNSET
     chain: Chain | UnsetType = UNSET
     """The hops of a pipeline, if that is the target."""
+    target_kind: str | UnsetType = UNSET
+    """The kind of target: own, spark, flink, kafka_streams, group, topic, chain, or a plug-in's name for its own."""
     recommendation: Recommendation | None = None
     """The recommended lateness for 99.9 % on time; it follows from the rest of the snapshot."""
 
@@ -140,20 +132,22 @@ class SnapshotLine(CommonPart, frozen=True, kw_only=True, tag_field="kind", tag=
 _C1 = re.compile(b"\xc2([\x80-\x9f])")
 _COMMON = tuple(name for name in Snapshot.__struct_fields__ if name != "target")
 _common = attrgetter(*_COMMON)
-_IN_ONE_FIELD: dict[type[TargetPart], str] = {Other: "other", Chain: "chain", FlinkJob: "flink"}
+_FIELD_OF: dict[type[TargetPart], str] = {Other: "other", Chain: "chain", FlinkJob: "flink"}
 """The kinds of target whose part is one field of a line; that of the other kinds is spread over several."""
 
 
 def line_of(snapshot: Snapshot) -> SnapshotLine:
     """The snapshot as it is written."""
     target = snapshot.target
-    name = next((name for kind, name in _IN_ONE_FIELD.items() if isinstance(target, kind)), None)
-    parts: dict[str, Any] = asdict(target) if name is None else {name: target}
-    return SnapshotLine(**_common_parts(snapshot), **parts, recommendation=recommendation(snapshot))
+    field_name = _FIELD_OF.get(type(target))
+    parts: dict[str, Any] = asdict(target) if field_name is None else {field_name: target}
+    return SnapshotLine(
+        **_common_parts(snapshot), **parts, target_kind=target.target_kind, recommendation=recommendation(snapshot)
+    )
 
 
 def snapshot_of_line(line: SnapshotLine) -> Snapshot:
-    """The snapshot that was written."""
+    """The snapshot that was written; `msgspec.ValidationError` for one of a kind that this version does not know."""
     return Snapshot(**_common_parts(line), target=_target(line))
 
 
@@ -172,19 +166,39 @@ def _common_parts(either: Snapshot | SnapshotLine) -> dict[str, Any]:
 
 
 def _target(line: SnapshotLine) -> TargetPart:
-    """The part of its kind of target; topics and groups are known by their source."""
-    for kind, name in _IN_ONE_FIELD.items():
-        if isinstance(part := getattr(line, name), kind):
-            return part
-    if isinstance(line.streams, StreamsApplication):
-        return KafkaStreams(line.clocks or [], line.streams, line.sources)
+    """The part of its kind of target, which the line names; a line from before it did is known by its parts."""
+    if not isinstance(line.other, UnsetType):
+        return line.other
+    name = _untagged_kind(line) if isinstance(line.target_kind, UnsetType) else line.target_kind
+    part = PARTS.get(cast(TargetKind, name))
+    if part is None:
+        raise msgspec.ValidationError(f"a target of the kind {name!r}, which this version of wmtop does not know")
+    field_name = _FIELD_OF.get(part)
+    if field_name is None:
+        return part(**{each: _known(getattr(line, each)) for each in part.__struct_fields__})
+    found = getattr(line, field_name)
+    if not isinstance(found, part):
+        raise msgspec.ValidationError(f"a target of the kind {name!r} without its part {field_name!r}")
+    return found
+
+
+def _known(value: Any) -> Any:
+    """A part of the line; those of a Kafka Streams application are missing in other lines."""
+    return [] if value is UNSET else value
+
+
+def _untagged_kind(line: SnapshotLine) -> TargetKind:
+    """The kind of target of a line that was written before lines named it (up to 0.1)."""
+    in_one_field = next((name for part, name in _FIELD_OF.items() if isinstance(getattr(line, name), part)), None)
+    if in_one_field is not None:
+        return cast(TargetKind, in_one_field)
+    if line.streams is not UNSET:
+        return "kafka_streams"
     if line.origin is None:
-        kind = OwnRun
-    elif line.settings.strategy == "spark":
-        kind = SparkQuery
-    else:
-        kind = ConsumerGroup if line.source is not None and line.source.kind == "group" else KafkaTopic
-    return kind(**{name: getattr(line, name) for name in kind.__struct_fields__})
+        return "own"
+    if line.settings.strategy == "spark":
+        return "spark"
+    return "group" if line.source is not None and line.source.kind == "group" else "topic"
 
 
 FromEngine = Header | Snapshot | Reply

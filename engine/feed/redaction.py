@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from ..snapshot import Chain, Note, Snapshot, SourceView, SparkProgress
-from ..snapshot.chain import Hop
-from ..snapshot.flink_job import FlinkJob, FlinkVertex
+from ..snapshot.kinds.chain import Hop
+from ..snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from ..system.errors import RunError, first_line
 from ..system.files import written_whole
 from .messages import Header

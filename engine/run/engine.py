@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ..feed.host import Host
+from ..feed.host import Host, Subject
 from ..feed.messages import Change, Reply
 from ..feed.run_directory import Claim
-from ..snapshot import Note, Snapshot
+from ..snapshot import Note, OwnRun, Snapshot
 from ..system import clock
 from ..system.errors import RunError, how_it_ended
 from ..system.files import Existing, PrivateDirectory, existing, own_outputs
@@ -96,9 +96,7 @@ class Engine:
         self._progress_at = 0.0
         self._host = Host(
             claim,
-            settings,
-            describe=source.describe,
-            notes=self._notes.now,
+            Subject(settings, OwnRun(), source.describe, self._notes.now),
             on_change=self._change,
             on_snapshot=on_snapshot,
             say=say,
@@ -251,7 +249,7 @@ class Engine:
         if snapshot is None or self._waiting:  # a batch has added a newer one
             return
         unread, hung = self._unread(), self._jvm_notes(silent_s)
-        if hung or (unread is not None and unread.records is None):
+        if hung or self._is_silent(unread):
             snapshot = replace(snapshot, state="stale")
         notes = [*set_note(run.machine_ahead_ms, run.wall_ms), *self._notes.now(), *hung]
         self._host.publish(replace(snapshot, verdict=verdict_of(snapshot), wall_ms=run.wall_ms, notes=notes))
@@ -310,7 +308,7 @@ class Engine:
         """The snapshot of this moment; the monitor is locked."""
         source, late, ended = self._source, run.late_output, monitor.ended
         unread = None if ended else self._unread()
-        silent = unread is not None and unread.records is None
+        silent = not ended and self._is_silent(unread)
         self._notes.see(monitor, source.describe().kind)
         rates = self._rates.rates(time.monotonic(), {name: counts.records for name, counts in monitor.counts.items()})
         snapshot = snapshot_of(
@@ -333,6 +331,10 @@ class Engine:
     def _unread(self) -> Unread | None:
         progress = self._source.progress
         return None if progress is None else progress.unread()
+
+    def _is_silent(self, unread: Unread | None) -> bool:
+        """Whether what has come to the source is not known."""
+        return self._source.is_lost or (unread is not None and unread.records is None)
 
     def _change(self, command: Change) -> Reply:
         if self._run is None:

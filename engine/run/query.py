@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UnsetType
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
+from ..kafka.log_guard import LogCutError
 from ..snapshot import Snapshot
 from ..system import clock
 from ..system.errors import RunError
@@ -31,6 +32,7 @@ from .late_output import late_output_of
 from .observe import Observer, RunProgress, SourceChannels, explained_from
 from .session import forget_sockets
 from .sources.base import Batch, Source
+from .sources.kafka_progress import rewound
 from .tasks import TaskNeeds, local_uri
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class Run:
         """How far the time of the saved state was ahead of this machine's: the run counts on from there."""
         self._suspended: list[int] = []
         """How long (ms) the process was suspended, not yet left out."""
+        if source.planner is not None:
+            source.planner.resume(self.monitor.batch)
         self._lock = threading.RLock()
         self._stopping = False
         self._observer: Observer | None = None
@@ -125,6 +129,7 @@ class Run:
             monitor.resume()
         if source.progress is not None and monitor.batch is not None:
             source.progress.resumed(self._state.source_offsets(monitor.batch))
+            self._rewind(keep_planned=True)
         if source.clock is None:
             self._channels.begin(self._clock_ms())
         self._channels.balance()
@@ -146,6 +151,8 @@ class Run:
             return False
         if self._source.rows_in_all is not None:
             return self.monitor.rows >= self._source.rows_in_all
+        if self._source.planner is not None:
+            return self._source.planner.ended
         return self._query is not None and not self._query.isActive and self._query.exception() is None
 
     def update_progress(self) -> None:
@@ -162,11 +169,47 @@ class Run:
     def check(self) -> None:
         """Raise RunError if the query has failed for good; start it again if its source says that this may help."""
         self._raise_failure()
+        progress = self._source.progress
+        if progress is not None and progress.is_rewind_due and not self._stopping:
+            self._begin_again()
+            return
         error = self._query.exception() if self._query else None
         if error is None or self._stopping:
             return
         if self._failures.is_restart_due(error):
+            self._rewind()
             self._start_query()
+
+    def _begin_again(self) -> None:
+        """Stop the query, whose logs were cut, and start it where they continue."""
+        query, self._query = self._query, None
+        if query is not None:
+            query.stop()  # without the lock: a batch may have it, and ends with an error
+        with self._lock:
+            self._failures.forget()
+            self._rewind()
+            if not self._stopping:
+                self._start_query()
+
+    def _rewind(self, *, keep_planned: bool = False) -> None:
+        """Let the stopped query continue where its logs were cut, and plan again what it had planned but not applied.
+
+        `keep_planned`: unless no log was cut.
+        """
+        progress, batch = self._source.progress, self.monitor.batch
+        if progress is None:
+            return
+        try:
+            cuts, states = progress.cut()
+        except RunError:  # the cluster does not answer: the query will fail, or the probe sees the cut later
+            return
+        if cuts and batch is not None:
+            self._digest = self._state.plan_rewind(batch, lambda line: rewound(line, cuts))
+            self._save([])
+            self._state.finish_rewind(self._digest)
+        elif not keep_planned:
+            self._state.drop_planned(batch)
+        progress.rewound(cuts, states, again=batch is not None)
 
     def _raise_failure(self) -> None:
         if isinstance(self.failure, RunError):
@@ -246,7 +289,9 @@ class Run:
         """
         self._leave_out_suspended()
         # A source that does not count its records: 0 if nothing is unread, None if that is not known.
-        is_all_read = 0 if self._source.clock is not None or self._was_waiting else None
+        source, planner = self._source, self._source.planner
+        waits = self._was_waiting and (planner is None or planner.all_read)
+        is_all_read = 0 if source.clock is not None or waits else None
         evidence = Evidence(
             unread=unread.records if unread is not None else is_all_read,
             record_ms=self.monitor.history.record_ms,
@@ -337,7 +382,11 @@ class Run:
     def _apply(self, frame: "DataFrame", batch: int) -> None:
         if self.monitor.batch is not None and batch <= self.monitor.batch:
             return  # applied and saved before a crash, not yet committed by Spark
-        planned = self._planned_end(frame, batch)
+        try:
+            planned = self._planned_end(frame, batch)
+        except RunError as error:
+            self.failure = error
+            raise
         with self._lock:
             self._was_waiting = False
             if self._stopping:
@@ -354,6 +403,7 @@ class Run:
                 levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms, ahead_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
+                self._confirm(observation, ends)
                 progress = self._source.progress
                 if time_ms is not None:
                     unread = None if progress is None else progress.unread_after(ends, time_ms)
@@ -378,12 +428,12 @@ class Run:
             self._on_batch()
 
     def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:
-        """The row before which the next batch of a `BatchPlanner` ends, once it has rows; None: Spark planned it."""
+        """Where the next batch of a `BatchPlanner` ends, once it has something to read; None: Spark planned it."""
         planner = self._source.planner
         if planner is None:
             return None
         began = time.monotonic()
-        while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+        while (end := planner.plan(batch, self.monitor.rows)) is None:
             self._was_waiting = True
             # In the JVM, where Spark interrupts it as soon as the query is to stop.
             frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
@@ -396,11 +446,20 @@ class Run:
         try:
             # Where it begins: nothing for the run's first, None if Spark's log does not say.
             begins = (self._state.source_offsets(number - 1) or None) if number else []
-            log = self._state.checkpoint / "sources" / "0"
-            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins, log), number, levels)
+            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins), number, levels)
         except RunError:
             raise
         except Exception as error:
+            self._failures.read_error = error
+            raise
+
+    def _confirm(self, observation: BatchObservation, ends: list[str]) -> None:
+        """See whether what was read is what the source has; else it is read again."""
+        if self._source.progress is None:
+            return
+        try:
+            self._source.progress.confirm(ends, sum(group.records for group in observation.groups))
+        except (RunError, LogCutError) as error:
             self._failures.read_error = error
             raise
 

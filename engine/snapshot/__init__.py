@@ -1,12 +1,13 @@
 """The snapshot: the frozen state that screens, recordings, `--json` and checks read.
 
-It is a part that every kind of target has and one struct a kind; `wire.py` is its JSON, the contract of the command
-line. Times are epoch ms, durations ms; `None` is "no watermark yet" or "not known", never a sentinel and never zero.
+It is a part that every kind of target has and, in `kinds`, one part a kind; `engine/feed/messages.py` has its JSON, the
+contract of the command line. Times are epoch ms, durations ms; `None` is "no watermark yet" or "not known", never a
+sentinel and never zero.
 """
 
 from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 
 from ..watermarks.channels import Folded
 from ..watermarks.counts import TimePoint, Totals
@@ -16,18 +17,22 @@ from ..watermarks.observation import MalformedRecord, Offender
 from ..watermarks.settings import Settings, SettingsChange
 from ..watermarks.whatif import ChannelLateness, WhatIfIdle
 from ..watermarks.window_operator import FiredWindow
-from .chain import Chain
-from .flink_job import FlinkJob
-from .kafka_streams import Clock, KafkaStreams, Reprocessed, StreamsApplication, WaitingWindow
-from .spark_query import (
+from .kinds import PARTS, TargetKind, TargetPart
+from .kinds.chain import Chain
+from .kinds.flink_job import FlinkJob
+from .kinds.group import ConsumerGroup
+from .kinds.kafka_streams import Clock, KafkaStreams, Reprocessed, StreamsApplication, WaitingWindow
+from .kinds.own_run import LateRecord, OwnRun
+from .kinds.plugin import Other, OtherFact
+from .kinds.spark_query import BarrelRule, SiblingQuery, SparkQuery
+from .kinds.topic import KafkaTopic
+from .notes import Note, NoteCode
+from .source import SourcePosition, SourceView
+from .spark_progress import (
     STATE_SCHEMA,
-    BarrelRule,
     OperatorKind,
     OutputMode,
-    SiblingQuery,
-    SourcePosition,
     SparkProgress,
-    SparkQuery,
     StatefulOperator,
     UnmovedReason,
     WatermarkNode,
@@ -46,233 +51,51 @@ from .watermark import (
     Verdict,
     VerdictName,
 )
+from .windows import ChannelRecords, OpenWindow, Windows, WindowsUnknown, WindowsUnknownCode
 
 __all__ = [
+    "PARTS",
     "STATE_SCHEMA",
     "UNCOUNTED",
     "Cause",
+    "Chain",
+    "ChannelRecords",
     "ChannelState",
     "Clock",
+    "ConsumerGroup",
+    "ExplainedColumn",
     "ExplainedValue",
+    "FiredWindow",
     "Holder",
+    "KafkaTopic",
+    "LateRecord",
+    "NoteCode",
+    "OpenWindow",
     "OperatorKind",
+    "Other",
+    "OtherFact",
     "OutputMode",
     "Reason",
     "ReasonCode",
     "RecentRow",
     "Reprocessed",
+    "SettingsChange",
     "StatefulOperator",
     "StreamsApplication",
+    "TargetKind",
+    "TargetPart",
     "UnmovedReason",
     "VerdictName",
     "WaitingWindow",
     "WatermarkNode",
+    "WindowsUnknown",
+    "WindowsUnknownCode",
 ]
 """What is exported besides what is defined or used here."""
 
 SNAPSHOT_VERSION = 1
 
 EngineState = Literal["starting", "live", "partial", "stale", "paused", "ended", "failed"]
-
-
-class SourceView(Struct, frozen=True):
-    """Where the records come from: `kind` is replay, files, rate or kafka; attached: checkpoint, topic or group."""
-
-    kind: str
-    description: str
-    speed: float | None = None
-    """Replay: seconds of arrival time per second; `None`: a live source, or as fast as possible."""
-    reader: str | None = None
-    rows: int | None = None
-    """The total number of rows, if the source has an end."""
-    rows_read: int | None = None
-    time_column: str | None = None
-    time_unit: str | None = None
-    """The format of event times: `epoch ms`, `ISO 8601`; `(recognised)` if no option sets it."""
-    max_drift_ms: int | None = None
-    """Kafka: how far a partition may run ahead of the slowest (balanced reading)."""
-    backlog: int | None = None
-    """Unread records of all channels."""
-    drift_ms: int | None = None
-    """How far the fastest partition that is not idle is ahead of the slowest, by event time read."""
-    drift_unbalanced_ms: int | None = None
-    """The same if all available records had been read."""
-    bootstrap: str | None = None
-    """Kafka: the addresses of the cluster, as given."""
-    cluster: str | UnsetType = UNSET
-    """Kafka: the id that the cluster gives itself."""
-
-
-NoteCode = Literal[
-    # About a source that this wmtop reads.
-    "topic_missing",  # topic, near: what the cluster has instead
-    "topic_gone",  # topic, unread: records that were not read
-    "topic_recreated",  # topic, from_start: 1, or 0 if its first records are skipped
-    "partition_added",  # topic, partition
-    "cluster_silent",  # why
-    "cluster_answers",  # silent_ms
-    "records_expired",  # topic, partition, records: deleted by retention before they were read
-    "read_failed",  # why; reading is retried
-    "time_not_found",  # why
-    "max_drift_ignored",  # Spark's connector does not balance partitions
-    # About the engine itself.
-    "jvm_silent",  # pid, silent_ms
-    "engine_stopping",
-    "start_stuck",  # step: the one that shows no progress, silent_ms
-    "channels_folded",  # into, channels, at_least: 1 if there are more, records, limit
-    "one_batch",  # source: its kind; the stream was a single batch, so no record could be late
-    "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
-    "alert_failed",  # command: of --on-alert, why; only the first failure
-    "clock_set",  # here: this machine's clock, counted: wmtop's time, offset_ms: how far ahead the first was set
-    # About the clock of a target: whose, there and here: what both clocks show, offset_ms: how far the first is ahead.
-    "clock_offset",  # measured: all times of the target are shown in ours
-    "clock_ahead",  # at least so far: its times prove nothing
-    # About an attached query or consumer group, and what is unknown about it.
-    "not_started",
-    "stopped",
-    "application_gone",  # silent_ms: since its last report
-    "batch_unfinished",  # batch; alive: it runs
-    "query_silent",  # alive: 1, or None where its application may have died
-    "query_idle",
-    "no_batch_ended",  # silent_ms: since the query started; alive: it runs
-    "continuous",  # its trigger: no batches and no watermark are reported
-    "pause_unknown",  # silent_ms: longer than usual, but the trigger's interval is not known; alive: it runs
-    "waits_for_trigger",  # trigger_ms: its interval, silent_ms
-    "no_batch",
-    "no_new_batch",
-    "unreadable",  # why
-    "newer_format",  # version: of the checkpoint's offset log
-    "broker_silent",  # why
-    "time_needed",  # column: of the watermark, None if not known
-    "channels_sampled",  # tap, kept, of
-    "nodes_without_tap",  # columns
-    "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments
-    "driver_only",
-    "driver_no_watermark",
-    "no_watermark",  # sure: 1, or None if perhaps no record has reached it yet
-    "watermark_pinned",  # columns, why: no_input or own_output
-    "watermark_unmoved",  # nodes: how many watermarks are known, sources: those without data, why: `UnmovedReason`
-    "watermark_frozen",  # frozen_ms: event time until it moves again
-    "slowest_clock",  # the slowest partition drives the watermark
-    "sibling_failed",  # name, why, more: number of other queries that failed
-    "windows_untimed",  # operator: its windows are not known to wait for event time
-    "ended_early",  # subtask: an input that has not ended below an operator with the last watermark, more: their number
-    "partitions_unseen", "partitions_uncommitted", "no_member",  # partitions, partition: the first, records, …
-]  # fmt: skip
-
-
-class Note(Struct, frozen=True):
-    """An event of the source that the user should know, by code; the screen has the words.
-
-    `wall_ms` is when it happened or was found (wall clock, epoch ms); `args` are its numbers (ms, counts) and names.
-    """
-
-    wall_ms: int
-    code: NoteCode
-    args: dict[str, str | int | None] = {}
-
-
-class ChannelRecords(Struct, frozen=True):
-    """The records of a channel in a window."""
-
-    channel: str
-    records: int
-
-
-class OpenWindow(Struct, frozen=True):
-    """A window that has not fired; `short_ms` of event time are missing until it fires."""
-
-    start_ms: int
-    end_ms: int
-    records: int | None
-    waits_for: str | None
-    short_ms: int | None
-    operator: int | None = None
-    """Its operator, if an attached query has several stateful ones."""
-    channels: list[ChannelRecords] | None = None
-    """The channels with most records in it; None: not known, or not among the windows that close next."""
-    channel_count: int | None = None
-    """How many channels have records in it."""
-    blockers: list[str] | None = None
-    """The aligned channels below the watermark it needs, in the holder's order, at most 32; None: not known."""
-    blocker_count: int | None = None
-
-
-WindowsUnknownCode = Literal[
-    # About the state of a Spark query.
-    "no_state",
-    "state_not_read",
-    "state_not_found",
-    "state_elsewhere",
-    "no_batch",
-    "commits_unreadable",
-    "settings_unreadable",
-    "partitions_unknown",
-    "nothing_read",
-    "no_windows",  # kind: the operator keeps no windows; where Spark reads them, timers, first_ms
-    "no_time_window",
-    "several_time_windows",
-    "time_window_form",
-    "state_store",  # name: only Spark itself reads it
-    "state_encoding",  # name: only Spark itself reads it
-    "too_many_keys",  # limit
-    "vanished",  # why: files that were deleted during the reading
-    "unreadable",  # why
-    "remote_state",  # partitions, limit: too many to fetch from a store
-    "remote_state_size",  # bytes, limit: too much to fetch from a store
-    "spark_starting",
-    "spark_slow",  # seconds
-    "spark_failed",  # why
-    "spark_unreadable",  # why
-    # About targets without windows to show.
-    "not_in_broker",
-    "not_in_rest",
-    "sink_waits",
-]
-
-
-class WindowsUnknown(Struct, frozen=True):
-    """Why windows (or newer ones) are unknown: a code and its arguments; the screen has the words."""
-
-    code: WindowsUnknownCode
-    args: dict[str, str | int | None] = {}
-
-
-class Windows(Struct, frozen=True):
-    """The windows by end; `open` lists the earliest, `open_count` is the number of all."""
-
-    open: list[OpenWindow] = []
-    open_count: int | None = 0
-    open_records: int | None = None
-    """The records in all open windows."""
-    fired: int | None = 0
-    late_firings: int | None = 0
-    last_fired: list[FiredWindow] = []
-    """The windows that fired last, by first firing, the oldest first."""
-    kept: int | None = None
-    """Windows in the state whose end has passed: complete mode keeps what it has emitted."""
-    unknown: WindowsUnknownCode | None = None
-    """Why windows (or newer ones) are unknown."""
-    unknown_args: dict[str, str | int | None] = {}
-    """The arguments of that code; `operator` if it is about one of several."""
-
-
-class LateRecord(Struct, frozen=True):
-    """A dropped record as in the late output: its batch, and the columns `wmtop_*` (ms).
-
-    `watermark_ms` and `late_by_ms` are None after the end of the stream, `window_end_ms` between windows. `topic`,
-    `partition` and `offset` are known only for a record from Kafka.
-    """
-
-    batch: int
-    channel: str
-    time_ms: int
-    watermark_ms: int | None = None
-    window_end_ms: int | None = None
-    late_by_ms: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
 
 
 class CommonPart(Struct, frozen=True, kw_only=True):
@@ -321,53 +144,6 @@ class Step(Struct, frozen=True):
     seconds: float | None = None
 
 
-class OwnRun(Struct, frozen=True):
-    """An engine of wmtop: its records are counted, and its settings can be changed."""
-
-    spark: SparkProgress = SparkProgress()
-    steps: list[Step] = []
-    """The steps of the start."""
-    changes: list[SettingsChange] = []
-    """The latest changes of settings while running, oldest first."""
-    explain: list[ExplainedColumn] | None = None
-    """Late records by the values of the `--explain` columns; None: not asked for, or not known."""
-    late_output: str | None = None
-    """The directory or URI of `--late-output`; None: late records are not kept, or not known."""
-    late_sample: list[LateRecord] | None = None
-    """At most 20 of the records in it, the newest batch first, in a batch the most late first; None: not known."""
-
-
-class KafkaTopic(Struct, frozen=True):
-    """A topic, watched up to the end of its partitions."""
-
-    sources: list[SourcePosition] | None = None
-
-
-class ConsumerGroup(Struct, frozen=True):
-    """A topic, watched up to the positions of a consumer group."""
-
-    sources: list[SourcePosition] | None = None
-
-
-class OtherFact(Struct, frozen=True):
-    """A fact of a plug-in's target: a word of the plug-in's, its value, and its unit; "ms" is shown as a duration."""
-
-    name: str
-    value: float | int | str | None
-    """None: not known."""
-    unit: str = ""
-
-
-class Other(Struct, frozen=True):
-    """What only a plug-in's kind of target has; `kind` is the scheme of its addresses."""
-
-    kind: str
-    facts: list[OtherFact] = []
-
-
-TargetPart = OwnRun | SparkQuery | FlinkJob | KafkaTopic | ConsumerGroup | KafkaStreams | Other | Chain
-
-
 class Snapshot(CommonPart, frozen=True, kw_only=True):
     """Everything a screen shows, at one moment."""
 
@@ -379,6 +155,8 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     """A sample of the records since the previous snapshot."""
     notes: list[Note] = field(default_factory=list[Note])
     """What happened to the source that its user should know, the oldest first."""
+    steps: list[Step] = field(default_factory=list[Step])
+    """The steps of the start."""
     error: str | None = None
     log: str | None = None
     """The log file of a failed or starting engine."""
@@ -386,7 +164,7 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     @property
     def is_attached(self) -> bool:
         """Whether another program runs the target: its settings cannot be changed from here, and much is not known."""
-        return not isinstance(self.target, OwnRun)
+        return not self.target.is_own
 
     @property
     def one_clock(self) -> bool:

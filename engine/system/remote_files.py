@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pyarrow import fs
 
 from .errors import UsageError, one_line
+from .installation import install_command
 
 S3 = ("s3", "s3a", "s3n")
 BUILT_IN = (*S3, "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
@@ -150,7 +151,8 @@ def _fsspec(uri: str, scheme: str) -> tuple[Any, str]:
         fsspec: Any = import_module("fsspec.core")  # an extra
     except ImportError:
         raise UsageError(
-            f"{shown}: {scheme}:// needs fsspec; pip install 'wmtop[fsspec]', and the package of {scheme}"
+            f"{shown}: {scheme}:// needs fsspec and the package of {scheme}: {install_command('fsspec')}",
+            code="missing_extra",
         ) from None
     try:
         found, path = fsspec.url_to_fs(uri)

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ..feed.messages import Change, Header
-from ..snapshot import Snapshot, SourceView
+from ..snapshot import Other, Snapshot, SourceView, TargetPart
 from ..system import clock
 from ..system.errors import UsageError
 from ..verdict.history import HistoryPoint
@@ -110,6 +110,11 @@ class Target(Protocol[Facts]):
     def settings(self) -> Settings:
         """The settings known before the first poll."""
         return NOT_KNOWN
+
+    @property
+    def empty(self) -> TargetPart:
+        """Its part of a snapshot while nothing is known of it."""
+        return Other(self.describe().kind)
 
     @property
     def past_version(self) -> int:

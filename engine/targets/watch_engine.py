@@ -8,7 +8,7 @@ from typing import Generic
 
 from msgspec import UNSET, Struct
 
-from ..feed.host import Host
+from ..feed.host import Host, Subject
 from ..feed.messages import Change, Reply
 from ..feed.recording_writer import Bounds
 from ..feed.run_directory import Claim
@@ -63,9 +63,7 @@ class WatchEngine(Generic[Facts]):
         self._poller: threading.Thread | None = None
         self._host = Host(
             claim,
-            target.settings,
-            describe=target.describe,
-            notes=list,
+            Subject(target.settings, target.empty, target.describe, list),
             on_change=self._refuse,
             on_snapshot=on_snapshot,
             say=say,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..snapshot import Cause, ChannelState, OperatorKind, Snapshot, WindowsUnknownCode
-from ..snapshot.flink_job import FlinkVertex
+from ..snapshot.kinds.flink_job import FlinkVertex
 from ..snapshot.recommendation import Recommendation
 from . import formatting as f
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..snapshot import ConsumerGroup, FlinkJob, KafkaStreams, OwnRun, Snapshot, SparkQuery, Verdict
-from ..snapshot.chain import Chain, Edge, Hop, HopKind
+from ..snapshot.kinds.chain import Chain, Edge, Hop, HopKind
 from ..snapshot.watermark import WORST_FIRST
 from .history import HistoryPoint
 

@@ -24,7 +24,7 @@ from ..snapshot import (
     Verdict,
     VerdictName,
 )
-from ..snapshot.kafka_streams import badness
+from ..snapshot.kinds.kafka_streams import badness
 from ..watermarks.watermark_history import Beat, WatermarkHistory
 
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import Snapshot, Verdict, VerdictName
-from wmtop.engine.snapshot.chain import Edge
+from wmtop.engine.snapshot.kinds.chain import Edge
 from wmtop.engine.verdict.chain import chain_of
 from wmtop.engine.verdict.history import history_point
 

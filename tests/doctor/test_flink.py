@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
-from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
 

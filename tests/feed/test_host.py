@@ -8,7 +8,7 @@ from wmtop.engine.feed import host as hosts
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.feed.host import Host
-from wmtop.engine.snapshot import Note, Snapshot
+from wmtop.engine.snapshot import FlinkJob, Note, Snapshot
 from wmtop.engine.watermarks.settings import Settings
 
 from .hosts import host_alone
@@ -36,9 +36,20 @@ def test_a_step_without_progress_makes_the_start_stale_until_there_is_some(
     with host.step("starting Spark"):
         stuck = seen("stale")
         assert [(note.code, note.args["step"]) for note in stuck.notes] == [("start_stuck", "starting Spark")]
-        assert [step.name for step in stuck.own.steps] == ["starting Spark"]
+        assert [step.name for step in stuck.steps] == ["starting Spark"]
     host.open_step("waiting for the first batch")  # this may take as long as it likes
     assert seen("starting").notes == []
+
+
+def test_what_is_not_known_yet_has_the_kind_of_what_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a start nor a failure makes an attached job an own run, which `wmtop run` would start again."""
+    published: list[Snapshot] = []
+    job = FlinkJob("", "orders", "UNKNOWN", None, [])
+    with host_alone(monkeypatch, lambda snapshot, _: published.append(snapshot), empty=job) as host:
+        with host.step("asking the JobManager"):
+            assert seen("starting").target == job
+        host.fail(RuntimeError("the JobManager is gone"))
+    assert [(one.state, one.target) for one in published] == [("failed", job)]
 
 
 def test_a_step_within_its_bound_is_starting(host: Host) -> None:

@@ -29,7 +29,7 @@ from wmtop.engine.snapshot import (
     WhatIfIdle,
     Windows,
 )
-from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 

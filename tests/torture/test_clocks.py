@@ -1,4 +1,4 @@
-"""The short form of `make torture PART=h`, and that what a clock must not do is noticed."""
+"""The short form of `make torture PART=j`, and that what a clock must not do is noticed."""
 
 import random
 from collections import Counter

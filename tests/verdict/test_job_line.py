@@ -2,7 +2,7 @@
 
 import pytest
 from wmtop.engine.snapshot import Snapshot, SourceView, SparkProgress, WatermarkNode
-from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.preview import line_in_job, lines_in_jobs
 from wmtop.engine.watermarks.settings import Settings
 

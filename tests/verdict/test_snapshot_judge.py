@@ -21,7 +21,7 @@ from wmtop.engine.snapshot import (
     Verdict,
     WatermarkNode,
 )
-from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge, lost_state, verdict_of
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory

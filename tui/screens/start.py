@@ -115,12 +115,12 @@ class StartScreen(Screen[None]):
 
     def take(self, snapshot: Snapshot) -> None:
         """Show the steps of `snapshot`."""
-        running = next((step.name for step in snapshot.own.steps if step.seconds is None), None)
+        running = next((step.name for step in snapshot.steps if step.seconds is None), None)
         if running != self._step_name:
             self._step_name, self._since = running, self._clock()
         failed = snapshot.state == "failed"
         error = first_line(snapshot.error or "The engine failed") if failed else self._progress.error
-        self._progress = StartProgress(snapshot.name, tuple(snapshot.own.steps), error, snapshot.log)
+        self._progress = StartProgress(snapshot.name, tuple(snapshot.steps), error, snapshot.log)
         self._paint()
 
     def lose(self, lost: Lost) -> None:

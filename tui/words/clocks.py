@@ -14,7 +14,7 @@ from ...engine.doctor.streams import (
     windows_wait,
 )
 from ...engine.snapshot import ChannelView, Clock, KafkaStreams, Snapshot
-from ...engine.snapshot.kafka_streams import badness
+from ...engine.snapshot.kinds.kafka_streams import badness
 from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint

@@ -64,6 +64,17 @@ _UNMOVED: dict[object, str] = {
 }
 
 
+_MORE = " (and {more} more files)"
+_FILE_UNREAD: dict[object, str] = {
+    "empty": "{file} is empty: nothing is read of it until it has content",
+    "growing": "{file} is still being written: it is read once it has not changed for 1s",
+    "unfinished": "{file} is not read: it does not end as a Parquet file does; is it unfinished or damaged?",
+    "other_format": "{file} is not read: the files read here are {format}; give other formats a directory of their own",
+    "gone": "{file} was deleted or renamed before it was read",
+    "moved": "{file} is not read again: it was moved here after it was read",
+}
+
+
 def _watermark_unmoved(args: Args) -> str:
     which = _UNMOVED.get(args.get("why"), "no record had a usable event time")
     if (_number(args, "nodes") or 0) > 1:
@@ -93,9 +104,27 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "partition_added": "Topic {topic} has a new partition {partition}",
     "cluster_silent": "{why}; retrying",
     "cluster_answers": lambda args: f"The Kafka cluster answers again{_if(args, 'silent_ms', ' after {silent_ms!d}')}",
-    "records_expired": "Retention deleted {records:record} of partition {partition} of {topic} before they were read",
+    "records_expired": lambda args: (
+        "Retention or delete-records deleted {records:record} of partition {partition} of {topic} before they were read"
+        + _if(args, "offset", "; reading from offset {offset}")
+    ),
+    "log_cut": lambda args: (
+        "Partition {partition} of {topic} was cut at offset {offset}, after it was read to {read_to}: "
+        + (
+            "its records from there on were replaced, and are read again"
+            if args.get("again")
+            else "what was written again before {read_to} is not read"
+        )
+    ),
     "read_failed": "Reading failed ({why}); retrying",
     "time_not_found": "{why}",
+    "file_unread": lambda args: _FILE_UNREAD.get(args.get("why"), "{file} was not read") + _if(args, "more", _MORE),
+    "file_changed": lambda args: (
+        "{file} changed after it was read, from {bytes:byte} to {bytes_now:byte}: the new content is not read; "
+        "write it to a new file" + _if(args, "more", _MORE)
+    ),
+    "directory_lost": "{directory} cannot be read: {why}; nothing is read until it is back",
+    "directory_back": lambda args: f"{{directory}} is back{_if(args, 'lost_ms', ' after {lost_ms!d}')}",
     "max_drift_ignored": (
         "--max-drift has no effect: Spark's connector reads all partitions alike; use --reader python"
     ),

@@ -6,7 +6,7 @@ from datetime import tzinfo
 from msgspec import Struct
 
 from ...engine.snapshot import ChannelState, ChannelView, InstanceView, Snapshot, StatefulOperator, WatermarkNode
-from ...engine.snapshot.flink_job import FlinkVertex
+from ...engine.snapshot.kinds.flink_job import FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, is_busy, unknown_text
 from ...engine.text.formatting import name

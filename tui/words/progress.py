@@ -6,7 +6,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from ...engine.snapshot import Snapshot, SourceView
-from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from ...engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog, phases_of
 

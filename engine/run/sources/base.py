@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -73,11 +72,9 @@ class Batch(NamedTuple):
     first_row: int
     """How many rows were read before."""
     ends: list[str]
-    """Where it ends: offsets, a JSON text for each source of the query; with a `BatchPlanner` the row after it."""
+    """Where it ends: offsets, a JSON text for each source of the query; with a `BatchPlanner` the number it planned."""
     begins: list[str] | None = None
     """Where it begins, as `ends`; empty: where the run starts; None: not known."""
-    log: Path | None = None
-    """The directory of Spark's log of the query's one source, if it keeps one."""
 
 
 class BatchReader(Struct, frozen=True):
@@ -95,12 +92,38 @@ class BatchReader(Struct, frozen=True):
     """
 
 
-class BatchPlanner(Protocol):
+class BatchPlanner(ABC):
     """Plans batches in this process: the rows of the query's own frame are never read, they only number the batches."""
 
+    ended: bool = False
+    """Whether it plans no further batch; of a source with a known number of rows that number decides."""
+
+    @property
+    def all_read(self) -> bool:
+        """Whether nothing is left to read while it plans no batch."""
+        return True
+
+    def resume(self, batch: int | None) -> None:  # noqa: B027 (rows need no more than their number)
+        """Continue after that batch, the last one that was applied; None: begin. UsageError if it cannot."""
+
+    @abstractmethod
+    def plan(self, batch: int, first_row: int) -> int | None:
+        """Where the batch of that number, which begins at `first_row`, ends: a number for the source's own reader.
+
+        None: nothing to read so far.
+        """
+
+
+class RowPlanner(BatchPlanner):
+    """Plans batches of a source whose rows have numbers."""
+
+    @abstractmethod
     def next_end(self, first_row: int) -> int:
         """The row before which the batch that begins at `first_row` ends; `first_row`: none of its rows has come."""
-        ...
+
+    def plan(self, batch: int, first_row: int) -> int | None:
+        end = self.next_end(first_row)
+        return None if end == first_row else end
 
 
 class SourceNotes:
@@ -160,6 +183,11 @@ class Source(ABC):
 
     def __init__(self) -> None:
         self.notes = SourceNotes()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the source cannot be read now: what has come to it is not known."""
+        return False
 
     @abstractmethod
     def check(self) -> None:

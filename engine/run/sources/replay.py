@@ -1,7 +1,6 @@
 """`run replay`: a file of events in the order of arrival, at the replay's own clock."""
 
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -25,6 +24,7 @@ from .base import (
     TIME,
     Batch,
     BatchReader,
+    RowPlanner,
     Source,
     canonical_rows,
     numbered_batches,
@@ -32,6 +32,7 @@ from .base import (
 )
 from .columns import Columns, canonical_sql, check_files
 from .data_files import DataFile, in_parallel
+from .shared_files import SharedFiles
 from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
 
@@ -130,10 +131,11 @@ class ReplayTime:
         return int(self.arrivals[max(usable, min(rows_read, len(self.arrivals)) - 1)])
 
 
-class Replay(Source):
+class Replay(Source, RowPlanner):
     """A `Source` of staged files. `speed` is replay time over real time, None as fast as possible.
 
-    Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory resumes from it.
+    Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory resumes from it. None: in a
+    private temporary one.
     """
 
     bounded = True
@@ -143,7 +145,7 @@ class Replay(Source):
         self,
         files: Sequence[DataFile | Path],
         columns: Columns,
-        directory: Path,
+        directory: Path | None,
         *,
         speed: float | None = None,
         batch_rows: int | None = None,
@@ -152,10 +154,9 @@ class Replay(Source):
         super().__init__()
         self._paths = list(files)
         self._columns = columns
-        self._directory = directory
+        self._shared = SharedFiles(directory, keep=keep)
         self._speed = speed
         self._batch_rows = batch_rows
-        self._keep = keep
         self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
         self.clock = self._time = ReplayTime(speed=speed, batch_rows=batch_rows)
         self.planner = self
@@ -197,8 +198,8 @@ class Replay(Source):
         if self.more != NOTHING_MORE:
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
-        staging.stage(self._files, self._columns, origin, self._directory, report, self.more)
-        arrivals = arrivals_of(self._directory)
+        staging.stage(self._files, self._columns, origin, self._shared.path, report, self.more)
+        arrivals = arrivals_of(self._shared.path)
         self.rows_in_all = len(arrivals)
         self._time.begin(arrivals)
 
@@ -248,23 +249,22 @@ class Replay(Source):
         return self._staged().with_records(rows, added)
 
     def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
-        return staging.malformed_of(self._directory)
+        return staging.malformed_of(self._shared.path)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
         modules = (f"{__package__}.staging", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, (self._directory,))
+        return TaskNeeds(modules, (self._shared.path,))
 
     def trigger(self) -> dict[str, Any]:
         return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
         self._time.arrivals = None  # a map of a file that is about to be deleted
-        if not self._keep:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self._shared.remove()
 
     def _staged(self) -> StagedRows:
-        return StagedRows(str(self._directory.absolute()))
+        return StagedRows(str(self._shared.path.absolute()))
 
     @cached_property
     def _files(self) -> list[TableFile]:

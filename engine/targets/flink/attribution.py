@@ -20,7 +20,7 @@ from ...snapshot import (
     SourceView,
     Windows,
 )
-from ...snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
+from ...snapshot.kinds.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.times import MAX, MIN

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from ...snapshot import Snapshot, SourceView
+from ...snapshot import FlinkJob, Snapshot, SourceView
 from ...system import clock
 from ...system.errors import RunError, UsageError, enumerated
 from ...system.rest import RestError, RestSecurity
@@ -181,6 +181,11 @@ class FlinkWatch(Target[FlinkFacts]):
     def job_name(self) -> str:
         """The job's name, once it is chosen; before the wanted one, empty: any."""
         return self._facts.graph.job.name if self._facts is not None else self._wanted or ""
+
+    @property
+    def empty(self) -> FlinkJob:
+        """Its part of a snapshot while nothing is known of it."""
+        return FlinkJob("", self.job_name, "UNKNOWN", None, [])
 
     def describe(self) -> SourceView:
         """The target as a screen shows it."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...feed.messages import Header
 from ...feed.recording_writer import RecordingWriter
-from ...snapshot import Snapshot, SourceView, WindowsUnknown
+from ...snapshot import Snapshot, SourceView, SparkQuery, WindowsUnknown
 from ...system import clock
 from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast, SnapshotJudge
@@ -107,6 +107,11 @@ class QueryWatch(Target[QueryFacts]):
     def settings(self) -> Settings:
         """Spark's rules, known before the first poll."""
         return settings_of_query()
+
+    @property
+    def empty(self) -> SparkQuery:
+        """Its part of a snapshot while nothing is known of it."""
+        return SparkQuery()
 
     def describe(self) -> SourceView:
         """What was attached to."""

@@ -9,6 +9,7 @@ from ...kafka.cluster import TopicPartition
 from ...snapshot import (
     UNCOUNTED,
     ChannelView,
+    ConsumerGroup,
     EngineState,
     KafkaStreams,
     Note,
@@ -74,6 +75,13 @@ class GroupWatch(Target[GroupFacts]):
         if self._plain is not None and not self._tap.facts.is_streams:
             return self._plain.settings
         return replace(NOT_KNOWN, window=None if self._rule.window_ms is None else Tumbling(self._rule.window_ms))
+
+    @property
+    def empty(self) -> KafkaStreams | ConsumerGroup:
+        """Its part of a snapshot while nothing is known of it."""
+        if self._plain is not None and not self._tap.facts.is_streams:
+            return ConsumerGroup()
+        return KafkaStreams([], StreamsApplication(self._group, None, None))
 
     def describe(self) -> SourceView:
         """The group, and what it is."""

@@ -66,6 +66,11 @@ class TopicWatch(Target[TopicFacts]):
         )
         self._reset(TopicFacts())
 
+    @property
+    def empty(self) -> KafkaTopic | ConsumerGroup:
+        """Its part of a snapshot while nothing is known of it."""
+        return KafkaTopic() if self._group is None else ConsumerGroup()
+
     def describe(self) -> SourceView:
         """The topic, and the reader that is watched."""
         return self._source

@@ -37,7 +37,7 @@ def test_the_steps_of_the_start_are_ticked_off_and_then_the_screen_opens() -> No
         await it.until(lambda: "4.2 s" in it.said())
         await it.says("· first batch")
         await it.says("/run/engine.log")
-        steps = [Step(step.name, step.seconds or 4.5) for step in starting().own.steps[:3]]
+        steps = [Step(step.name, step.seconds or 4.5) for step in starting().steps[:3]]
         await it.push(replace(starting(), steps=[*steps, Step("first batch")]))
         await it.says("✓ starting Spark")
         await it.push(live())

@@ -18,7 +18,7 @@ from wmtop.engine.snapshot import (
     Totals,
     Verdict,
 )
-from wmtop.engine.snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
+from wmtop.engine.snapshot.kinds.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from wmtop.engine.text.codes import JOB_GONE, unknown_text
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.history import history_point

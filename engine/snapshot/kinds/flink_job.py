@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from .any_target import AnyTarget
 
 NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
 """A snapshot's error where the JobManager is configured to know nothing of its jobs' watermarks."""
@@ -51,7 +53,7 @@ class FlinkVertex(Struct, frozen=True):
     """When `input_ms` was seen to change, or first seen, by this machine's clock (epoch ms)."""
 
 
-class FlinkJob(Struct, frozen=True):
+class FlinkJob(AnyTarget, frozen=True):
     """The watched job, as its JobManager reports it."""
 
     id: str
@@ -66,7 +68,7 @@ class FlinkJob(Struct, frozen=True):
     restarts: int | None = None
     checkpoint_ms: int | None = None
     """When the last checkpoint was completed, by the JobManager's clock; None: no checkpoint yet, or not known."""
-    topics: list[str] = []
+    topics: list[str] = field(default_factory=list[str])
     """The Kafka topics that its sources read; spelled as in metrics (`_` for `.`) unless a broker is given."""
     bootstrap: str | None = None
     """The broker given for these topics."""
@@ -85,7 +87,7 @@ class FlinkJob(Struct, frozen=True):
     running_ms: int | None = None
     failure: str | None = None
     """The cause of its last failure, in one line, also of one that it has recovered from."""
-    delays: dict[str, int] = {}
+    delays: dict[str, int] = field(default_factory=dict[str, int])
     """By channel: how much later (ms) tasks on the way send its watermark; its own is `watermark_ms` plus this."""
     unanswered: bool = False
     """Whether the JobManager did not answer: all else is from its last answer."""
@@ -123,3 +125,7 @@ class FlinkJob(Struct, frozen=True):
     def busiest(self, load: Callable[[FlinkVertex], float | None]) -> float | None:
         """The greatest load of any vertex."""
         return max((share for vertex in self.vertices if (share := load(vertex)) is not None), default=None)
+
+    @property
+    def target_kind(self) -> str:
+        return "flink"

@@ -1,10 +1,8 @@
-"""A Spark query: its watermarks, stateful operators and progress."""
+"""What Spark reports of a query: its watermarks, stateful operators and progress."""
 
 from typing import Literal
 
 from msgspec import Struct
-
-from ..watermarks.lateness import WhatIf
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -68,30 +66,6 @@ class StatefulOperator(Struct, frozen=True, kw_only=True):
     rows: int | None = None
     dropped: int | None = None
     """Late rows that its last batch dropped, counted after partial aggregation."""
-
-
-class SiblingQuery(Struct, frozen=True):
-    """Another query of the same application."""
-
-    name: str
-    id: str
-    state: Literal["running", "stopped", "failed"]
-    error: str | None = None
-
-
-class BarrelRule(Struct, frozen=True):
-    """The watermark of an attached query if the slowest channel set it; Spark's one clock follows the fastest."""
-
-    watermark_ms: int | None
-    """The lowest event time of the channels, minus the delay."""
-    holder: str | None
-    """The slowest channel."""
-    below: list[str]
-    """The channels whose event time is at or below the watermark that Spark compares late records with, the most behind
-    first: all their records are late, and dropped if the window has closed.
-    """
-    whatif: list[WhatIf] | None = None
-    """`Snapshot.whatif` under this rule; `Snapshot.whatif` itself follows Spark's rule."""
 
 
 UnmovedReason = Literal["no_event_time", "before_1970", "delay_too_long"]
@@ -165,24 +139,3 @@ class SparkProgress(Struct, frozen=True):
         """Whether it may drop late rows: not without state, nor if all it does is to aggregate in complete mode."""
         is_complete = self.output_mode == "complete" and all(one.kind == "aggregation" for one in self.operators or ())
         return self.operators != [] and not is_complete
-
-
-class SourcePosition(Struct, frozen=True):
-    """A source of an attached query: its position, and its unread records."""
-
-    description: str
-    offsets: dict[str, int] | int | str | None
-    backlog: int | None = None
-    batches_unmoved: int | None = None
-    """Batches of `SparkProgress.batches_unmoved` with new input from this source; None: not known."""
-
-
-class SparkQuery(Struct, frozen=True):
-    """What only a snapshot of an attached Spark query has."""
-
-    spark: SparkProgress = SparkProgress()
-    sources: list[SourcePosition] | None = None
-    barrel: BarrelRule | None = None
-    """The watermark by the slowest channel; None: the channels are not known."""
-    siblings: list[SiblingQuery] | None = None
-    """The other queries of its application; None: not known."""

@@ -8,8 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .spark_query import SourcePosition
-from .watermark import WORST_FIRST, Reason, VerdictName
+from ..source import SourcePosition
+from ..watermark import WORST_FIRST, Reason, VerdictName
+from .any_target import AnyTarget
 
 
 class WaitingWindow(Struct, frozen=True):
@@ -84,7 +85,7 @@ class StreamsApplication(Struct, frozen=True):
     grace_ms: int | None = None
 
 
-class KafkaStreams(Struct, frozen=True):
+class KafkaStreams(AnyTarget, frozen=True):
     """A Kafka Streams application, watched by its commits."""
 
     clocks: list[Clock]
@@ -96,6 +97,10 @@ class KafkaStreams(Struct, frozen=True):
     def worst(self) -> Clock | None:
         """The clock that the verdict is about, by `badness`."""
         return min(self.clocks, key=badness, default=None)
+
+    @property
+    def target_kind(self) -> str:
+        return "kafka_streams"
 
 
 def badness(clock: Clock) -> tuple[int, bool, int]:

@@ -4,7 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .watermark import Cause, Verdict, VerdictName
+from ..watermark import Cause, Verdict, VerdictName
+from .any_target import AnyTarget
 
 HopKind = Literal["topic", "job"]
 Edge = Literal["reported", "configured", "guessed"]
@@ -56,7 +57,7 @@ class Hop(Struct, frozen=True, kw_only=True):
         return [] if self.edge == "guessed" else self.inputs
 
 
-class Chain(Struct, frozen=True):
+class Chain(AnyTarget, frozen=True):
     """All hops, inputs first; `way` is the way that loses most, from its first hop to its last."""
 
     hops: list[Hop]
@@ -80,3 +81,7 @@ class Chain(Struct, frozen=True):
         topics = [self.hops[number].name.partition(" at ")[0] for number in hop.inputs]
         is_number = hop.channel is not None and hop.channel.isdecimal() and len(topics) == 1
         return f"{topics[0]}-{hop.channel}" if is_number else hop.channel
+
+    @property
+    def target_kind(self) -> str:
+        return "chain"

@@ -1,0 +1,14 @@
+"""The part of a snapshot that only a Kafka topic has."""
+
+from ..source import SourcePosition
+from .any_target import AnyTarget
+
+
+class KafkaTopic(AnyTarget, frozen=True):
+    """A topic, watched up to the end of its partitions."""
+
+    sources: list[SourcePosition] | None = None
+
+    @property
+    def target_kind(self) -> str:
+        return "topic"

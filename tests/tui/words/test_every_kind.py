@@ -1,0 +1,89 @@
+"""Every kind of target, in every state: a line on the wire brings it back as what it was, and all words can be made."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.feed.messages import SnapshotLine, decode_from_engine, encode_line, line_of, snapshot_of_line
+from wmtop.engine.snapshot import PARTS, EngineState, Other, Snapshot, TargetKind, TargetPart
+from wmtop.engine.verdict.history import history_point
+from wmtop.tui.words.presenter import condition, presenter_of, status_parts, whole_identity
+from wmtop.tui.words.spans import lay
+from wmtop.tui.words.summary import summary
+
+from .test_presenter import OF
+
+STATES: tuple[EngineState, ...] = get_args(EngineState)
+CASES = [(part, state) for part in OF for state in STATES]
+
+
+def snapshot_in(part: type[TargetPart], state: EngineState) -> Snapshot:
+    """A snapshot of that kind in a state; while it starts, and after a failure, nothing is known of it."""
+    snapshot = replace(OF[part], state=state, ended=state == "ended")
+    if state in ("starting", "failed"):
+        snapshot = Snapshot(
+            name=snapshot.name, state=state, wall_ms=snapshot.wall_ms, settings=snapshot.settings,
+            source=snapshot.source, target=snapshot.target, error="it is gone" if state == "failed" else None,
+        )  # fmt: skip
+    return snapshot
+
+
+def test_the_table_of_kinds_is_whole() -> None:
+    assert tuple(PARTS) == get_args(TargetKind)
+    assert {*PARTS.values(), Other} == set(get_args(TargetPart)) == set(OF)
+    assert {kind: OF[part].target.target_kind for kind, part in PARTS.items()} == {kind: kind for kind in PARTS}
+
+
+@pytest.mark.parametrize(("part", "state"), CASES)
+def test_a_line_brings_back_the_snapshot_as_its_kind(part: type[TargetPart], state: EngineState) -> None:
+    snapshot = snapshot_in(part, state)
+    found = decode_from_engine(encode_line(snapshot))
+    assert isinstance(found, Snapshot)
+    assert type(found.target) is part
+    assert found == snapshot
+
+
+@pytest.mark.parametrize(("part", "state"), CASES)
+def test_there_are_words_for_it(part: type[TargetPart], state: EngineState) -> None:
+    snapshot = snapshot_in(part, state)
+    words, now = presenter_of(snapshot), condition(snapshot, frozen=False, silent_s=0.0, lost=None)
+    assert now.word
+    assert lay(status_parts(snapshot, now, None), 200)
+    assert lay(words.tuning(None, None), 200)
+    assert words.stages(None) is not None
+    assert whole_identity(snapshot) or part is PARTS["own"]
+    assert summary(snapshot)
+    point = history_point(snapshot)
+    assert (point is None) == (snapshot.now_ms is None)
+    assert all(finding.title and finding.cause for finding in diagnose(snapshot, []))
+
+
+@pytest.mark.parametrize("part", [part for part in OF if part is not PARTS["own"]])
+def test_a_target_that_another_program_runs_is_never_an_own_run(part: type[TargetPart]) -> None:
+    """Also while nothing of it is known: `wmtop run` would not start it again."""
+    for state in ("starting", "failed"):
+        snapshot = snapshot_in(part, state)
+        assert snapshot.is_attached
+        assert not any("wmtop run" in fix.text for finding in diagnose(snapshot, []) for fix in finding.fixes)
+
+
+def test_a_kind_that_nobody_thought_of_is_refused() -> None:
+    line = encode_line(OF[PARTS["topic"]]).replace(b'"target_kind":"topic"', b'"target_kind":"pulsar"')
+    with pytest.raises(msgspec.DecodeError, match="'pulsar'"):
+        decode_from_engine(line)
+
+
+def test_a_kind_without_its_part_is_refused() -> None:
+    line = replace(line_of(OF[PARTS["flink"]]), flink=None)
+    with pytest.raises(msgspec.DecodeError, match="'flink'"):
+        snapshot_of_line(line)
+
+
+@pytest.mark.parametrize("part", OF)
+def test_a_line_from_before_kinds_were_named_is_known_by_its_parts(part: type[TargetPart]) -> None:
+    snapshot = OF[part]
+    old: SnapshotLine = replace(line_of(snapshot), target_kind=UNSET)
+    assert snapshot_of_line(old) == snapshot
