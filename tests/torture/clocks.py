@@ -1,4 +1,4 @@
-"""(h) Clocks: a driver's that is ahead, behind or set, ours that is set, gaps in the watching, all in virtual time; and
+"""(j) Clocks: a driver's that is ahead, behind or set, ours that is set, gaps in the watching, all in virtual time; and
 the documented liveness probe, as a command, beside a driver with such a clock.
 
 A dead query is not moving for longer than its patience, a live one is never stale, no age is negative, no patience

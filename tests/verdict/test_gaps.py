@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from wmtop.engine.snapshot import ChannelView, EngineState, Level, Snapshot, Totals
-from wmtop.engine.snapshot.flink_job import FlinkJob
+from wmtop.engine.snapshot.kinds.flink_job import FlinkJob
 from wmtop.engine.system import clock
 from wmtop.engine.targets.target import NOT_KNOWN, Follower, Looks, Target
 from wmtop.engine.verdict.verdict import SnapshotJudge
